@@ -1,0 +1,1 @@
+"""One module per API key: wire message in, a call of a core, wire message out."""

@@ -1,0 +1,34 @@
+"""The settings of one topic, typed and complete: what the code asks. Names, defaults and texts of all settings: :mod:`esp.model.settings`."""
+
+from dataclasses import dataclass
+
+LONG_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """A topic's effective settings: its own values over the broker's over Kafka's defaults.
+
+    Each field is Kafka's topic setting of that name with dots as underscores; times in milliseconds, sizes in bytes, -1 for "no limit"
+    where Kafka has it.
+    """
+
+    cleanup_policy: str = "delete"
+    compression_type: str = "producer"
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False

@@ -1,0 +1,1 @@
+"""Where replicas go: a pure planner for the controller and for tools."""

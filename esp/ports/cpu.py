@@ -1,0 +1,16 @@
+"""Work that would hold up the loop."""
+
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class Cpu(Protocol):
+    """Runs functions beside the loop: a thread pool in production, inline at a simulated cost in the simulator."""
+
+    async def run(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """Call ``function`` off the loop and return, or raise, what it does. It must not touch what the loop may change meanwhile."""

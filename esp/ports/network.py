@@ -1,0 +1,92 @@
+"""Byte streams between processes.
+
+A connection delivers bytes in order and may end at any time; it knows nothing of frames. The owner is called back for every
+read and says how many bytes it took, so that complete frames are handled where they were received, without a copy, and
+without a coroutine per request.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+"""What can be written: any contiguous bytes. A buffer given to ``write`` must not change afterwards."""
+
+
+class Address(NamedTuple):
+    """Where a listener waits or a peer is: a host name or IP address, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ConnectionOwner(Protocol):
+    """What a connection calls; all calls come from the node's loop, one at a time."""
+
+    def on_bytes(self, received: memoryview) -> int:
+        """Take bytes from the front of all that was received and not yet taken; return how many were taken.
+
+        ``received`` is valid during the call only: what must outlive it is copied. The rest is offered again, with what follows,
+        at the next read.
+        """
+
+    def on_closed(self) -> None:
+        """The connection has ended, whoever ended it; nothing is called after this."""
+
+    def on_writable(self, writable: bool) -> None:
+        """The peer takes too slowly what is written (False), or caught up again (True)."""
+
+
+class Connection(Protocol):
+    """One end of an ordered byte stream."""
+
+    peer: Address
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """Queue the buffers, in order. Nothing happens when the connection has ended."""
+
+    def expect(self, length: int) -> None:
+        """The owner needs ``length`` contiguous bytes before it can go on: let the receive buffer grow that far as they arrive."""
+
+    def pause_reading(self) -> None:
+        """Take no more bytes from the peer until :meth:`resume_reading`."""
+
+    def resume_reading(self) -> None:
+        """Undo :meth:`pause_reading`; bytes that were received and not taken are offered again."""
+
+    def close(self) -> None:
+        """End the connection after what was written has been sent."""
+
+    def abort(self) -> None:
+        """End the connection now."""
+
+
+class Listener(Protocol):
+    """A bound address that accepts connections."""
+
+    address: Address
+
+    async def close(self) -> None:
+        """Accept no more connections; existing ones go on."""
+
+
+class Network(Protocol):
+    """Makes and accepts connections."""
+
+    async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
+        """Bind ``address`` (port 0: any free one) and call ``accept`` for each new connection.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+
+    async def connect(
+        self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
+    ) -> Connection:
+        """Connect to ``address``.
+
+        Raises:
+            OSError: nobody answers there, or not within ``timeout_us``.
+        """

@@ -1,0 +1,1 @@
+"""The metadata quorum: KRaft's pull-based Raft as a pure core."""

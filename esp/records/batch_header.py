@@ -1,0 +1,120 @@
+"""The 61 bytes in front of every record batch of format 2, read and stamped in place.
+
+A batch stays bytes on the data path: what the leader decides about it (offset, epoch) is stamped into the header it came with,
+and the checksum covers neither, so it needs no second pass. Layout: FORMATS section 2; Kafka's ``DefaultRecordBatch``.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from esp.ports.network import Buffer
+
+HEADER_SIZE: Final = 61
+"""A batch without records; also the least size of any batch."""
+
+LENGTH_OFFSET: Final = 8
+SIZE_BEFORE_LENGTH_ENDS: Final = 12
+"""The bytes that the length field does not count: base offset and the field itself."""
+
+LEADER_EPOCH_OFFSET: Final = 12
+MAGIC_OFFSET: Final = 16
+CRC_OFFSET: Final = 17
+ATTRIBUTES_OFFSET: Final = 21
+"""Where the checksummed part begins."""
+
+MAX_TIMESTAMP_OFFSET: Final = 35
+MAGIC: Final = 2
+
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+NO_TIMESTAMP: Final = -1
+NO_SEQUENCE: Final = -1
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_BASE_OFFSET: Final = struct.Struct(">q")
+_LEADER_EPOCH: Final = struct.Struct(">i")
+_LENGTH: Final = struct.Struct(">i")
+
+
+class BatchHeader(NamedTuple):
+    """A batch header's fields, in the order of the bytes."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + SIZE_BEFORE_LENGTH_ENDS
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the batch's last record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the batch's last record."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; sequences wrap from 2^31-1 to 0 (PROD-3). Only of meaning with a producer id."""
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def codec(self) -> int:
+        """Number of the compression codec, 0 for none."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers of the broker's own."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def has_log_append_time(self) -> bool:
+        """Whether the broker's time stands for the records' own: ``max_timestamp`` counts for every record."""
+        return bool(self.attributes & TIMESTAMP_TYPE_BIT)
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header at ``position``; the caller made sure that ``HEADER_SIZE`` bytes stand there. Nothing is checked."""
+    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+
+
+def pack_header(header: BatchHeader) -> bytes:
+    """The header's 61 bytes."""
+    return _HEADER.pack(*header)
+
+
+def read_size(buffer: Buffer, position: int = 0) -> int:
+    """Bytes of the whole batch whose first 12 bytes stand at ``position``; may be nonsense where the bytes are."""
+    size: int = _LENGTH.unpack_from(buffer, position + LENGTH_OFFSET)[0]
+    return size + SIZE_BEFORE_LENGTH_ENDS
+
+
+def stamp(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Write the offset and the leader epoch into the batch at the front of ``buffer``; its checksum stays right."""
+    _BASE_OFFSET.pack_into(buffer, 0, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, LEADER_EPOCH_OFFSET, leader_epoch)

@@ -1,0 +1,1 @@
+"""The misbehaving bodies of the seams, for tests that replay by seed."""

@@ -1,0 +1,1 @@
+"""The data pipeline: PySpark jobs that know ESP only as a Kafka address."""
