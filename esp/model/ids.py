@@ -33,6 +33,9 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+
+
 def uuid_to_base64(value: uuid.UUID) -> str:
     """Return the 22 characters of URL-safe base64 that Kafka's files and tools show for a uuid."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""The settings of one topic, typed and complete: what the code asks. Names, defaults and texts of all settings: :mod:`esp.model.settings`."""
+"""The settings of one topic, typed and complete: what the code asks. Names, ranges and texts: :mod:`esp.model.settings`."""
 
 from dataclasses import dataclass
 

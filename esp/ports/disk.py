@@ -111,8 +111,11 @@ class Disk(Protocol):
         directory synced.
         """
 
+    async def sync_directory(self, path: str) -> None:
+        """Return when the names in a directory are on the device; waits off the loop."""
+
     def sync_directory_blocking(self, path: str) -> None:
-        """Return when the names in a directory are on the device."""
+        """As :meth:`sync_directory`, on the calling thread."""
 
     def lock(self, path: str) -> Lock | None:
         """Lock the file ``path``, made when missing; None if another process, or this one, holds it."""

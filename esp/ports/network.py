@@ -30,6 +30,10 @@ class ConnectionOwner(Protocol):
 
         ``received`` is valid during the call only: what must outlive it is copied. The rest is offered again, with what follows,
         at the next read.
+
+        Raises:
+            ConnectionAbortedError: the peer's bytes make no sense; the connection is aborted. Any other error stops the node. The function
+                that makes the owner may refuse a connection in the same way.
         """
 
     def on_closed(self) -> None:

@@ -1,0 +1,185 @@
+"""Type, range and meaning of each setting of a node that has an effect here. Ranges are Kafka's (``KafkaConfig``)."""
+
+from typing import Final
+
+from esp.model.setting import Kind, Setting, at_least, one_of
+
+COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+LEAST_SEGMENT_BYTES: Final = 1024 * 1024
+
+BROKER_SETTINGS: Final[dict[str, Setting]] = {
+    setting.name: setting
+    for setting in (
+        Setting("node.id", Kind.INT, "The node's number, unique in its cluster.", at_least(0)),
+        Setting(
+            "process.roles", Kind.LIST, "What the node is: broker, controller, or both.", one_of("broker", "controller")
+        ),
+        Setting("listeners", Kind.LIST, "Addresses the node listens on, as NAME://host:port."),
+        Setting(
+            "advertised.listeners",
+            Kind.LIST,
+            "Addresses that clients are told to connect to; without it, those of listeners.",
+        ),
+        Setting(
+            "listener.security.protocol.map",
+            Kind.STRING,
+            "The security protocol of each listener name; only PLAINTEXT is served.",
+        ),
+        Setting("controller.listener.names", Kind.LIST, "Names of the listeners of the metadata quorum."),
+        Setting("inter.broker.listener.name", Kind.STRING, "Name of the listener that other brokers connect to."),
+        Setting("controller.quorum.voters", Kind.LIST, "The metadata quorum as id@host:port."),
+        Setting(
+            "controller.quorum.bootstrap.servers", Kind.LIST, "Where a node that starts finds the metadata quorum."
+        ),
+        Setting("broker.rack", Kind.STRING, "The failure domain of the node, for the placement of replicas."),
+        Setting("log.dir", Kind.LIST, "The data directory where log.dirs is not set."),
+        Setting("log.dirs", Kind.LIST, "The data directories, separated by commas."),
+        Setting(
+            "metadata.log.dir", Kind.STRING, "The directory of the metadata log; without it, the first of log.dirs."
+        ),
+        Setting(
+            "metrics.listener",
+            Kind.STRING,
+            "host:port of the page with metrics in Prometheus' text format; off without it.",
+        ),
+        Setting("num.partitions", Kind.INT, "Partitions of a topic whose creator names no number.", at_least(1)),
+        Setting(
+            "default.replication.factor", Kind.INT, "Replicas of a topic whose creator names no number.", at_least(1)
+        ),
+        Setting(
+            "min.insync.replicas", Kind.INT, "In-sync replicas that a produce request with acks=all needs.", at_least(1)
+        ),
+        Setting("auto.create.topics.enable", Kind.BOOLEAN, "Whether asking for a topic that is not there creates it."),
+        Setting("delete.topic.enable", Kind.BOOLEAN, "Whether topics can be deleted."),
+        Setting(
+            "unclean.leader.election.enable",
+            Kind.BOOLEAN,
+            "Whether a replica that lags may lead when no other is left.",
+        ),
+        Setting(
+            "compression.type", Kind.STRING, "How batches are kept; producer: as they came.", one_of(*COMPRESSION_TYPES)
+        ),
+        Setting("message.max.bytes", Kind.INT, "Largest batch that is taken, in bytes.", at_least(0)),
+        Setting("log.cleanup.policy", Kind.LIST, "What happens to old segments: delete.", one_of("compact", "delete")),
+        Setting("log.flush.interval.messages", Kind.LONG, "Records after which a log is flushed.", at_least(1)),
+        Setting("log.flush.interval.ms", Kind.LONG, "Milliseconds after which a log is flushed."),
+        Setting("log.flush.scheduler.interval.ms", Kind.LONG, "Stands in for log.flush.interval.ms."),
+        Setting("log.index.interval.bytes", Kind.INT, "Bytes of log between two entries of its index.", at_least(0)),
+        Setting("log.index.size.max.bytes", Kind.INT, "Largest size of an index in bytes.", at_least(4)),
+        Setting("log.message.timestamp.type", Kind.STRING, "Whose clock stamps records.", one_of(*TIMESTAMP_TYPES)),
+        Setting("log.message.timestamp.before.max.ms", Kind.LONG, "How old a record's timestamp may be.", at_least(0)),
+        Setting(
+            "log.message.timestamp.after.max.ms", Kind.LONG, "How far ahead a record's timestamp may be.", at_least(0)
+        ),
+        Setting("log.preallocate", Kind.BOOLEAN, "Whether a segment's file is made at its full size."),
+        Setting("log.retention.bytes", Kind.LONG, "Bytes of a partition's log that are kept; -1: all."),
+        Setting("log.retention.ms", Kind.LONG, "Milliseconds that records are kept; -1: for ever."),
+        Setting("log.retention.minutes", Kind.INT, "Minutes that records are kept where log.retention.ms is not set."),
+        Setting("log.retention.hours", Kind.INT, "Hours that records are kept where neither ms nor minutes are set."),
+        Setting("log.roll.ms", Kind.LONG, "Milliseconds after which a new segment begins.", at_least(1)),
+        Setting(
+            "log.roll.hours",
+            Kind.INT,
+            "Hours after which a new segment begins, where log.roll.ms is not set.",
+            at_least(1),
+        ),
+        Setting(
+            "log.roll.jitter.ms", Kind.LONG, "At most so much earlier a new segment begins, at random.", at_least(0)
+        ),
+        Setting(
+            "log.roll.jitter.hours", Kind.INT, "The same in hours, where log.roll.jitter.ms is not set.", at_least(0)
+        ),
+        Setting("log.segment.bytes", Kind.INT, "Largest size of a segment in bytes.", at_least(LEAST_SEGMENT_BYTES)),
+        Setting("log.segment.delete.delay.ms", Kind.LONG, "Milliseconds that deleted files stay on disk.", at_least(0)),
+        Setting("log.initial.task.delay.ms", Kind.LONG, "Milliseconds from start to the first retention.", at_least(0)),
+        Setting(
+            "log.retention.check.interval.ms",
+            Kind.LONG,
+            "Milliseconds between two looks for old segments.",
+            at_least(1),
+        ),
+        Setting(
+            "log.flush.offset.checkpoint.interval.ms",
+            Kind.INT,
+            "Interval of recovery-point-offset-checkpoint.",
+            at_least(0),
+        ),
+        Setting(
+            "log.flush.start.offset.checkpoint.interval.ms",
+            Kind.INT,
+            "Interval of log-start-offset-checkpoint.",
+            at_least(0),
+        ),
+        Setting(
+            "replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "Interval of replication-offset-checkpoint."
+        ),
+        Setting("socket.request.max.bytes", Kind.INT, "Largest request that is taken, in bytes.", at_least(1)),
+        Setting(
+            "queued.max.request.bytes", Kind.LONG, "Bytes of requests in hand before reading pauses; -1: no limit."
+        ),
+        Setting("connections.max.idle.ms", Kind.LONG, "Milliseconds after which a silent connection is closed."),
+        Setting("max.connections", Kind.INT, "Connections that the node takes.", at_least(0)),
+        Setting("max.connections.per.ip", Kind.INT, "Connections that the node takes from one address.", at_least(0)),
+        Setting("fetch.max.bytes", Kind.INT, "Bytes of records that one fetch returns at most.", at_least(1024)),
+        Setting("max.incremental.fetch.session.cache.slots", Kind.INT, "Fetch sessions that are kept.", at_least(0)),
+        Setting(
+            "producer.id.expiration.ms",
+            Kind.INT,
+            "Milliseconds that a silent producer's sequence is remembered.",
+            at_least(1),
+        ),
+        Setting(
+            "producer.id.expiration.check.interval.ms",
+            Kind.INT,
+            "Interval of forgetting silent producers.",
+            at_least(1),
+        ),
+        Setting("replica.lag.time.max.ms", Kind.LONG, "Milliseconds a follower may lag and stay in sync."),
+        Setting("broker.heartbeat.interval.ms", Kind.INT, "Milliseconds between two heartbeats to the controller."),
+        Setting(
+            "broker.session.timeout.ms", Kind.INT, "Milliseconds without heartbeat after which a broker is fenced."
+        ),
+        Setting("controller.quorum.election.timeout.ms", Kind.INT, "Milliseconds without a leader before an election."),
+        Setting(
+            "controller.quorum.fetch.timeout.ms",
+            Kind.INT,
+            "Milliseconds without a successful fetch before an election.",
+        ),
+        Setting(
+            "metadata.log.segment.bytes",
+            Kind.INT,
+            "Largest size of a segment of the metadata log.",
+            at_least(8 * 1024 * 1024),
+        ),
+        Setting(
+            "metadata.log.max.record.bytes.between.snapshots",
+            Kind.LONG,
+            "Bytes of metadata between snapshots.",
+            at_least(1),
+        ),
+        Setting("metadata.log.max.snapshot.interval.ms", Kind.LONG, "Milliseconds between two snapshots.", at_least(0)),
+        Setting(
+            "metadata.max.idle.interval.ms",
+            Kind.INT,
+            "Milliseconds of silence after which a NoOp is written.",
+            at_least(0),
+        ),
+        Setting("metadata.max.retention.bytes", Kind.LONG, "Bytes of metadata log and snapshots that are kept."),
+        Setting("metadata.max.retention.ms", Kind.LONG, "Milliseconds that metadata log and snapshots are kept."),
+    )
+}
+
+FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
+    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.hours",),
+    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
+    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
+}
+"""Which settings stand in, in this order, for one that is not set."""
+
+REFUSED: Final[dict[str, str]] = {
+    "authorizer.class.name": "this release does not authorise; every client may do everything",
+    "remote.log.storage.system.enable": "this release keeps all segments on local disks",
+}
+"""Settings that would promise something that this release does not keep, unless they are empty or false."""

@@ -1,0 +1,168 @@
+"""One setting: its name, type and range, and how its text becomes a value. Types and refusals are worded as Kafka's ``ConfigDef`` does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+Value = bool | int | float | str | tuple[str, ...]
+Check = Callable[[Value], None]
+"""Raises SettingError for a value that its setting does not take."""
+
+_INTEGER_LIMITS: Final = {"SHORT": 2**15, "INT": 2**31, "LONG": 2**63}
+
+
+class Kind(IntEnum):
+    """Types of settings, by their numbers in DescribeConfigs."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Source(IntEnum):
+    """Where a setting's value comes from, by its number in DescribeConfigs."""
+
+    TOPIC = 1
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class SettingError(ValueError):
+    """A text is no value of its setting.
+
+    Args:
+        reason: Kafka's words for why.
+        shown: what Kafka shows as the value, if not the whole text.
+    """
+
+    def __init__(self, reason: str, shown: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.shown = shown
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting that this build gives an effect.
+
+    Attributes:
+        name: Kafka's name, or ours where Kafka has no such setting.
+        kind: its type.
+        doc: one line for DescribeConfigs and messages.
+        check: what a value must meet beyond its type.
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    check: Check | None = None
+
+    def parse(self, text: str) -> Value:
+        """Return the value that ``text`` stands for.
+
+        Raises:
+            SettingError: it stands for none.
+        """
+        value = _PARSERS[self.kind](text.strip())
+        if self.check is not None:
+            self.check(value)
+        return value
+
+    def refusal(self, text: str) -> str | None:
+        """Return the words in which Kafka refuses ``text``, None if it is a value of this setting."""
+        try:
+            self.parse(text)
+        except SettingError as error:
+            shown = text if error.shown is None else error.shown
+            return f"Invalid value {shown} for configuration {self.name}: {error.reason}"
+        return None
+
+
+def at_least(least: float) -> Check:
+    """Numbers from ``least`` on."""
+
+    def check(value: Value) -> None:
+        if _number(value) < least:
+            raise SettingError(f"Value must be at least {least}")
+
+    return check
+
+
+def between(least: float, most: float) -> Check:
+    """Numbers from ``least`` to ``most``."""
+
+    def check(value: Value) -> None:
+        if _number(value) < least:
+            raise SettingError(f"Value must be at least {least}")
+        if _number(value) > most:
+            raise SettingError(f"Value must be no more than {most}")
+
+    return check
+
+
+def one_of(*allowed: str) -> Check:
+    """One of some words, or a list of them."""
+
+    def check(value: Value) -> None:
+        for word in value if isinstance(value, tuple) else (value,):
+            if word not in allowed:
+                raise SettingError(f"String must be one of: {', '.join(allowed)}", str(word))
+
+    return check
+
+
+def _number(value: Value) -> float:
+    assert isinstance(value, int | float), "a range belongs to a number"
+    return value
+
+
+def _parse_boolean(text: str) -> bool:
+    word = text.lower()
+    if word not in ("true", "false"):
+        raise SettingError("Expected value to be either true or false")
+    return word == "true"
+
+
+def _parse_integer(kind: str) -> Callable[[str], int]:
+    limit = _INTEGER_LIMITS[kind]
+
+    def parse(text: str) -> int:
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        if not (digits.isascii() and digits.isdigit()) or not -limit <= int(text) < limit:
+            raise SettingError(f"Not a number of type {kind}")
+        return int(text)
+
+    return parse
+
+
+def _parse_double(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError("Not a number of type DOUBLE") from None
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if text else ()
+
+
+_PARSERS: Final[dict[Kind, Callable[[str], Value]]] = {
+    Kind.BOOLEAN: _parse_boolean,
+    Kind.STRING: str,
+    Kind.INT: _parse_integer("INT"),
+    Kind.SHORT: _parse_integer("SHORT"),
+    Kind.LONG: _parse_integer("LONG"),
+    Kind.DOUBLE: _parse_double,
+    Kind.LIST: _parse_list,
+    Kind.CLASS: str,
+    Kind.PASSWORD: str,
+}

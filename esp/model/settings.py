@@ -1,0 +1,289 @@
+"""Settings: read for a node, resolved and checked for a topic. Describing them for tools: :mod:`esp.model.described_settings`.
+
+Names, types, ranges and defaults are Kafka's; a test holds the defaults here equal to those that a real Kafka node tells
+(``kafka_settings.json``).
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from esp.model.broker_setting_table import BROKER_SETTINGS, FALLBACKS, REFUSED
+from esp.model.broker_settings import BrokerSettings, Listener, Voter
+from esp.model.described_settings import describe_broker, describe_topic, known_broker_names
+from esp.model.errors import ApiError, ErrorCode, OperatorError
+from esp.model.ids import NodeId
+from esp.model.listeners import ListenerError, Listeners, complete_listeners, parse_address, parse_listeners
+from esp.model.properties import parse_properties
+from esp.model.setting import SettingError, Value
+from esp.model.topic_setting_table import TOPIC_SETTINGS
+from esp.model.topic_settings import LONG_MAX, TopicSettings
+
+__all__ = [
+    "BrokerSettings",
+    "Listener",
+    "TopicSettings",
+    "Voter",
+    "describe_broker",
+    "describe_topic",
+    "load_broker_settings",
+    "resolve_topic_settings",
+    "validate_topic_overrides",
+]
+
+_LOGGER: Final = logging.getLogger(__name__)
+_FIELDS: Final = {field.name for field in fields(BrokerSettings)}
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+_UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
+
+
+class _Given(NamedTuple):
+    """A setting's text, and where it was given."""
+
+    text: str
+    where: str
+
+
+def load_broker_settings(
+    file_text: str | None, overrides: Sequence[str] = (), *, file_name: str = "server.properties"
+) -> BrokerSettings:
+    """Return a node's settings from its file and from ``name=value`` texts of the command line, which count more.
+
+    A setting that Kafka does not know, or that has no effect here, is named in a warning of the log and otherwise ignored.
+
+    Raises:
+        OperatorError: a text is no value of its setting, or settings do not go together.
+    """
+    given = _collect(file_text, overrides, file_name)
+    _look_at_names(given)
+    reader = _Reader(given)
+    listeners = reader.listeners()
+    values: dict[str, Any] = {
+        name.replace(".", "_"): reader.value(name)
+        for name in given
+        if name in BROKER_SETTINGS and name.replace(".", "_") in _FIELDS
+    }
+    for name, families in FALLBACKS.items():
+        values[name.replace(".", "_")] = reader.duration(name, families)
+    log_dirs = reader.log_dirs()
+    values |= {
+        "node_id": NodeId(int(values.get("node_id", BrokerSettings().node_id))),
+        "process_roles": reader.roles(),
+        "listeners": listeners.listeners,
+        "advertised_listeners": listeners.advertised_listeners,
+        "controller_listener_names": listeners.controller_listener_names,
+        "inter_broker_listener_name": listeners.inter_broker_listener_name,
+        "controller_quorum_voters": reader.voters(),
+        "broker_rack": reader.text("broker.rack") or None,
+        "log_dirs": log_dirs,
+        "metadata_log_dir": reader.text("metadata.log.dir") or log_dirs[0],
+        "metrics_listener": reader.address("metrics.listener"),
+    }
+    explicit = {name: entry.text.strip() for name, entry in given.items()} | {
+        "node.id": str(values["node_id"]),
+        "process.roles": ",".join(values["process_roles"]),
+        "listeners": ",".join(map(str, listeners.listeners)),
+        "controller.listener.names": ",".join(listeners.controller_listener_names),
+        "log.dirs": ",".join(log_dirs),
+    }
+    return BrokerSettings(**values, explicit=MappingProxyType(explicit))
+
+
+def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
+    """Return a topic's effective settings: ``overrides``, which have been validated, over those of the node."""
+    values: dict[str, Any] = {}
+    for name, entry in TOPIC_SETTINGS.items():
+        if entry.field is None:
+            continue
+        value: Value
+        if name in overrides:
+            value = entry.setting.parse(overrides[name])
+        else:
+            assert entry.broker_name is not None, "every setting with an effect has a default of the node"
+            value = getattr(broker, entry.broker_name.replace(".", "_"))
+        values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
+    return TopicSettings(**values)
+
+
+def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
+    """Check the settings that a client gives a topic.
+
+    Raises:
+        ApiError: INVALID_CONFIG, in Kafka's words.
+    """
+    for name in overrides:
+        if name not in TOPIC_SETTINGS:
+            raise ApiError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+    nulls = [name for name, text in overrides.items() if text is None]
+    if nulls:
+        raise ApiError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
+    values: dict[str, Value] = {}
+    for name, text in overrides.items():
+        assert text is not None, "nulls were refused above"
+        problem = TOPIC_SETTINGS[name].setting.refusal(text)
+        if problem is not None:
+            raise ApiError(ErrorCode.invalid_config, problem)
+        values[name] = TOPIC_SETTINGS[name].setting.parse(text)
+    if values.get("remote.storage.enable"):
+        raise ApiError(
+            ErrorCode.invalid_config,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
+        )
+    least, most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", LONG_MAX)
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        raise ApiError(
+            ErrorCode.invalid_config,
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})",
+        )
+
+
+def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) -> dict[str, _Given]:
+    given: dict[str, _Given] = {}
+    if file_text is not None:
+        try:
+            entries = parse_properties(file_text)
+        except ValueError as error:
+            raise OperatorError(
+                f"{file_name}, {error}", "Write the character itself, or a double backslash for a backslash."
+            ) from error
+        for entry in entries:
+            given[entry.name] = _Given(entry.value, f"{file_name}, line {entry.line}")
+    for override in overrides:
+        name, separator, text = override.partition("=")
+        if not separator or not name.strip():
+            raise OperatorError(f"--set {override}: not of the form name=value", "Write it so: --set num.partitions=3")
+        given[name.strip()] = _Given(text, "--set")
+    if "node.id" not in given and "broker.id" in given:  # the name before KRaft, which Kafka still takes
+        given["node.id"] = given["broker.id"]
+    return given
+
+
+def _look_at_names(given: Mapping[str, _Given]) -> None:
+    """Refuse what would promise too much, and log what is ignored."""
+    for name, reason in REFUSED.items():
+        if name in given and given[name].text.strip().lower() not in ("", "false"):
+            raise OperatorError(f"{_quote(name, given[name])}: {reason}", f"Remove {name}.")
+    strangers = [name for name in given if name not in BROKER_SETTINGS and name != "broker.id"]
+    if not strangers:
+        return
+    known = known_broker_names()
+    without_effect = sorted(name for name in strangers if name in known)
+    unknown = sorted(name for name in strangers if name not in known)
+    if without_effect:
+        _LOGGER.warning("these settings have no effect in this release: %s", ", ".join(without_effect))
+    if unknown:
+        _LOGGER.warning("these settings are unknown and ignored: %s", ", ".join(unknown))
+
+
+def _quote(name: str, entry: _Given) -> str:
+    return f"{entry.where}: {name}={entry.text}"
+
+
+class _Reader:
+    """Turns texts into values, and a failure into words for the operator."""
+
+    def __init__(self, given: Mapping[str, _Given]) -> None:
+        self._given = given
+
+    def text(self, name: str) -> str:
+        """Return the text as given, without blanks around it; empty if it was not."""
+        return self._given[name].text.strip() if name in self._given else ""
+
+    def value(self, name: str) -> Value:
+        """Return the value of a setting that was given."""
+        try:
+            value = BROKER_SETTINGS[name].parse(self._given[name].text)
+            if name == "log.cleanup.policy":
+                TOPIC_SETTINGS["cleanup.policy"].setting.parse(self._given[name].text)
+        except SettingError as error:
+            raise self._refusal(name, error.reason) from error
+        return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return the entries of a list, none if it was not given."""
+        value = self.value(name) if self.text(name) else ()
+        assert isinstance(value, tuple), "only lists have words"
+        return value
+
+    def roles(self) -> tuple[str, ...]:
+        """What the node is."""
+        return self.words("process.roles") or BrokerSettings().process_roles
+
+    def duration(self, name: str, families: Sequence[str]) -> int:
+        """Return milliseconds from the first of ``name`` and ``families`` that was given; everything below 0 means "no limit", -1."""
+        for candidate in (name, *families):
+            if candidate in self._given:
+                value = self.value(candidate)
+                assert isinstance(value, int), "a duration is a number"
+                if value == 0 and name == "log.retention.ms":
+                    raise self._refusal(candidate, "Value must be at least 1, or -1 for no limit")
+                return max(-1, value * _UNIT_MS.get(candidate.rpartition(".")[2], 1))
+        default: int = getattr(BrokerSettings(), name.replace(".", "_"))
+        return default
+
+    def log_dirs(self) -> tuple[str, ...]:
+        """The data directories, each once."""
+        name = "log.dirs" if self.text("log.dirs") else "log.dir"
+        directories = self.words(name) or BrokerSettings().log_dirs
+        if len(set(directories)) != len(directories) or not all(directories):
+            raise self._refusal(name, "each data directory must be named, and named once")
+        return directories
+
+    def voters(self) -> tuple[Voter, ...]:
+        """The metadata quorum, in the order given."""
+        name = "controller.quorum.voters"
+        voters: list[Voter] = []
+        for entry in self.words(name):
+            node_id, separator, address = entry.partition("@")
+            try:
+                if not separator or not node_id.isdecimal():
+                    raise SettingError("A voter is written id@host:port")
+                voters.append(Voter(NodeId(int(node_id)), *parse_address(address)))
+            except SettingError as error:
+                raise self._refusal(name, error.reason) from error
+        return tuple(voters)
+
+    def address(self, name: str) -> tuple[str, int] | None:
+        """Return host and port, None if the setting is empty or was not given."""
+        try:
+            return parse_address(self.text(name)) if self.text(name) else None
+        except SettingError as error:
+            raise self._refusal(name, error.reason) from error
+
+    def listeners(self) -> Listeners:
+        """The listeners and what clients are told of them."""
+        try:
+            return complete_listeners(
+                roles=self.roles(),
+                listeners=self._listeners("listeners"),
+                advertised=self._listeners("advertised.listeners"),
+                controller_names=tuple(name.upper() for name in self.words("controller.listener.names")),
+                inter_broker_name=self.text("inter.broker.listener.name").upper(),
+                protocols=self._protocols(),
+            )
+        except ListenerError as error:
+            raise self._refusal(error.name, error.reason) from error
+
+    def _listeners(self, name: str) -> tuple[Listener, ...]:
+        try:
+            return parse_listeners(self.words(name))
+        except SettingError as error:
+            raise self._refusal(name, error.reason) from error
+
+    def _protocols(self) -> dict[str, str]:
+        name = "listener.security.protocol.map"
+        protocols: dict[str, str] = {}
+        for entry in filter(None, (part.strip() for part in self.text(name).split(","))):
+            listener, separator, protocol = entry.partition(":")
+            if not separator:
+                raise self._refusal(name, f"{entry} is not of the form NAME:PROTOCOL")
+            protocols[listener.strip().upper()] = protocol.strip().upper()
+        return protocols
+
+    def _refusal(self, name: str, reason: str) -> OperatorError:
+        """Return the error that names the place, the setting, its value, the reason and the way out."""
+        problem = _quote(name, self._given[name]) if name in self._given else name
+        return OperatorError(f"{problem}: {reason}", f"{name}: {BROKER_SETTINGS[name].doc} Correct it or leave it out.")

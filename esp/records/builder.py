@@ -1,0 +1,112 @@
+"""Builds batches: what the broker writes itself, and what tests send."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from crc32c import crc32c
+
+from esp.records.batch_header import (
+    ATTRIBUTES_OFFSET,
+    CONTROL_BIT,
+    CRC_OFFSET,
+    HEADER_SIZE,
+    MAGIC,
+    NO_SEQUENCE,
+    SIZE_BEFORE_LENGTH_ENDS,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    pack_header,
+)
+from esp.records.compression import compress
+from esp.records.record import NewRecord
+from esp.records.varint import append_varint
+
+_CRC_SIZE: Final = 4
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    timestamp_ms: int = -1,
+    codec: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    control: bool = False,
+    transactional: bool = False,
+    log_append_time: bool = False,
+) -> bytes:
+    """Return one whole batch of ``records``, at least one, with its checksum.
+
+    Args:
+        records: they get consecutive offsets from ``base_offset`` on.
+        base_offset: the first record's offset; producers say 0.
+        leader_epoch: the partition's leader epoch; producers say -1.
+        timestamp_ms: the timestamp of records that have none of their own; with ``log_append_time`` that of all.
+        codec: number of the codec (:class:`~esp.records.compression.Codec`).
+        producer_id: with ``producer_epoch`` and ``base_sequence``: the idempotent producer's (PROD-*).
+        producer_epoch: see ``producer_id``.
+        base_sequence: see ``producer_id``.
+        control: whether the records are markers of the broker's own.
+        transactional: whether the batch belongs to a transaction.
+        log_append_time: whether ``timestamp_ms`` stands for the records' own timestamps.
+    """
+    assert records, "a batch has at least one record"
+    timestamps = [timestamp_ms if record.timestamp is None else record.timestamp for record in records]
+    base_timestamp = timestamps[0]
+    body = bytearray()
+    for offset_delta, (record, timestamp) in enumerate(zip(records, timestamps, strict=True)):
+        _append_record(body, record, offset_delta, timestamp - base_timestamp)
+    payload = compress(codec, body)
+    attributes = int(codec)
+    if log_append_time:
+        attributes |= TIMESTAMP_TYPE_BIT
+    if transactional:
+        attributes |= TRANSACTIONAL_BIT
+    if control:
+        attributes |= CONTROL_BIT
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=HEADER_SIZE - SIZE_BEFORE_LENGTH_ENDS + len(payload),
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=timestamp_ms if log_append_time else max(timestamps),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    batch = bytearray(pack_header(header))
+    batch += payload
+    checksum = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
+    batch[CRC_OFFSET : CRC_OFFSET + _CRC_SIZE] = checksum.to_bytes(_CRC_SIZE, "big")
+    return bytes(batch)
+
+
+def _append_record(output: bytearray, record: NewRecord, offset_delta: int, timestamp_delta: int) -> None:
+    content = bytearray(1)  # the attributes, of which no bit has a meaning yet
+    append_varint(content, timestamp_delta)
+    append_varint(content, offset_delta)
+    _append_bytes(content, record.key)
+    _append_bytes(content, record.value)
+    append_varint(content, len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(content, name.encode("utf-8", "surrogateescape"))
+        _append_bytes(content, value)
+    append_varint(output, len(content))
+    output += content
+
+
+def _append_bytes(output: bytearray, value: bytes | None) -> None:
+    if value is None:
+        append_varint(output, -1)
+    else:
+        append_varint(output, len(value))
+        output += value

@@ -1,0 +1,147 @@
+"""Compression of a batch's records, framed as Kafka's Java clients and brokers frame it.
+
+* gzip: one or more gzip members.
+* snappy: the stream of the Java library snappy-java ("xerial"): a header, then blocks of raw snappy behind their lengths. Raw snappy
+  without the stream around it is read too, because some clients write it.
+* lz4: LZ4 frames whose blocks do not refer to one another: Kafka's reader knows no other.
+* zstd: one or more zstd frames.
+
+Levels are Kafka's defaults. What is read may be hostile: output goes to a buffer that starts small and never grows beyond the caller's
+limit, whatever sizes the input claims.
+"""
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+from esp.model.errors import CorruptionError
+from esp.ports.network import Buffer
+
+
+class Codec(IntEnum):
+    """The codecs by their number in a batch's attributes (``CODEC_MASK``)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+GZIP_LEVEL: Final = 6
+LZ4_LEVEL: Final = 0
+"""The fast compressor; Kafka's "9" names its fast one too."""
+
+ZSTD_LEVEL: Final = 3
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_SIZE: Final = 32 * 1024
+_BLOCK_LENGTH: Final = struct.Struct(">i")
+
+_FIRST_OUTPUT_SIZE: Final = 64 * 1024
+_OUTPUT_FULL: Final = "failed to write whole buffer"
+"""How cramjam says that the output buffer is too small; its other errors are about the input."""
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """Compress ``data`` with the codec of that number."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.GZIP:
+        return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL))
+    if codec == Codec.SNAPPY:
+        return _compress_xerial(data)
+    if codec == Codec.LZ4:
+        compressor = cramjam.lz4.Compressor(level=LZ4_LEVEL, content_checksum=False, block_linked=False)
+        compressor.compress(bytes(data))  # it takes no other buffer
+        return bytes(compressor.finish())
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL))
+    raise ValueError(f"no codec has the number {codec}")
+
+
+def decompress(codec: int, data: Buffer, limit: int) -> bytes:
+    """Return what was compressed to ``data``, at most ``limit`` bytes.
+
+    Raises:
+        CorruptionError: the bytes are not of this codec, are cut, hold more than ``limit`` bytes, or the codec has no such number.
+    """
+    if codec == Codec.NONE:
+        if len(data) > limit:
+            raise CorruptionError(f"{len(data)} bytes of records exceed the limit of {limit}")
+        return bytes(data)
+    try:
+        if codec == Codec.GZIP:
+            return _decompress_stream(cramjam.gzip.decompress_into, data, limit)
+        if codec == Codec.SNAPPY:
+            return _decompress_snappy(data, limit)
+        if codec == Codec.LZ4:
+            return _decompress_stream(cramjam.lz4.decompress_into, data, limit)
+        if codec == Codec.ZSTD:
+            return _decompress_stream(cramjam.zstd.decompress_into, data, limit)
+    except cramjam.DecompressionError as error:
+        raise CorruptionError(f"{Codec(codec).name.lower()}: {error}") from error
+    raise CorruptionError(f"no codec has the number {codec}")
+
+
+def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytes:
+    """Decompress into buffers of growing size: the real size stands nowhere that could be trusted."""
+    size = min(limit, max(_FIRST_OUTPUT_SIZE, 4 * len(data)))
+    while True:
+        output = bytearray(size)
+        try:
+            length = decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_FULL not in str(error):
+                raise
+        else:
+            return bytes(memoryview(output)[:length])
+        if size >= limit:
+            raise CorruptionError(f"records decompress to more than the limit of {limit} bytes")
+        size = min(limit, 4 * size)
+
+
+def _compress_xerial(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_SIZE):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_SIZE]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, limit: int) -> bytes:
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _decompress_snappy_block(view, limit)
+    if len(view) < len(_XERIAL_HEADER):
+        raise CorruptionError("snappy: stream header is cut")
+    parts: list[bytes] = []
+    position = len(_XERIAL_HEADER)
+    left = limit
+    while position < len(view):
+        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:  # streams may be joined end to end
+            position += len(_XERIAL_HEADER)
+            continue
+        start = position + _BLOCK_LENGTH.size
+        if start > len(view):
+            raise CorruptionError("snappy: block length is cut")
+        length: int = _BLOCK_LENGTH.unpack_from(view, position)[0]
+        position = start + length
+        if length <= 0 or position > len(view):
+            raise CorruptionError(f"snappy: block of {length} bytes where {len(view) - start} are left")
+        part = _decompress_snappy_block(view[start:position], left)
+        left -= len(part)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
+    length = cramjam.snappy.decompress_raw_len(block)
+    if length > limit:
+        raise CorruptionError(f"records decompress to more than the limit of {limit} bytes")
+    return bytes(cramjam.snappy.decompress_raw(block))

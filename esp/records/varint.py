@@ -1,0 +1,48 @@
+"""Kafka's variable-length integers: zigzag for signed values, then seven bits a byte, least significant first.
+
+Readers raise IndexError at the end of the bytes and CorruptionError for an integer that never ends or leaves its range; callers that
+read bytes of unknown origin turn the former into the latter.
+"""
+
+from typing import Final
+
+from esp.model.errors import CorruptionError
+
+_VARINT_BYTES: Final = 5
+_VARLONG_BYTES: Final = 10
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Read a signed 32-bit integer; return it and the position behind it."""
+    raw, end = _read_raw(data, position, _VARINT_BYTES)
+    if raw > 0xFFFF_FFFF:
+        raise CorruptionError(f"varint at {position} does not fit 32 bits")
+    return (raw >> 1) ^ -(raw & 1), end
+
+
+def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+    """Read a signed 64-bit integer; return it and the position behind it."""
+    raw, end = _read_raw(data, position, _VARLONG_BYTES)
+    if raw > 0xFFFF_FFFF_FFFF_FFFF:
+        raise CorruptionError(f"varlong at {position} does not fit 64 bits")
+    return (raw >> 1) ^ -(raw & 1), end
+
+
+def append_varint(output: bytearray, value: int) -> None:
+    """Write a signed integer of up to 64 bits; varint and varlong share their form."""
+    raw = (value << 1) if value >= 0 else ((-value << 1) - 1)
+    while raw > 0x7F:
+        output.append((raw & 0x7F) | 0x80)
+        raw >>= 7
+    output.append(raw)
+
+
+def _read_raw(data: bytes, position: int, most_bytes: int) -> tuple[int, int]:
+    """Read an unsigned integer of at most ``most_bytes`` bytes."""
+    raw = 0
+    for index in range(most_bytes):
+        byte = data[position + index]
+        raw |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return raw, position + index + 1
+    raise CorruptionError(f"variable-length integer at {position} goes on after {most_bytes} bytes")

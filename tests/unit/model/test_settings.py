@@ -1,0 +1,483 @@
+import dataclasses
+import json
+import logging
+import pkgutil
+
+import pytest
+
+from esp.model.broker_setting_table import BROKER_SETTINGS, FALLBACKS
+from esp.model.broker_settings import BrokerSettings, Listener, Voter
+from esp.model.errors import ApiError, ErrorCode, OperatorError
+from esp.model.setting import Kind
+from esp.model.settings import load_broker_settings, resolve_topic_settings, validate_topic_overrides
+from esp.model.topic_setting_table import TOPIC_SETTINGS
+from esp.model.topic_settings import LONG_MAX, TopicSettings
+
+KAFKA = {
+    resource: {entry["name"]: entry for entry in entries}
+    for resource, entries in json.loads(pkgutil.get_data("esp.model", "kafka_settings.json")).items()
+}
+INTERNAL = {"log.initial.task.delay.ms", "producer.id.expiration.check.interval.ms"}
+"""Settings of Kafka's that its nodes do not tell."""
+
+OURS = {"metrics.listener"}
+CHOSEN_BY_US = {"node.id", "process.roles", "listeners", "log.dir"}
+"""Settings whose default is another here, so that a node starts with none given: loopback only, a directory below the current one."""
+
+KAFKA_SERVER_PROPERTIES = """
+# The file that Kafka 4 brings along, its comments left out
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def refused(*overrides, file_text=None):
+    with pytest.raises(OperatorError) as caught:
+        load_broker_settings(file_text, overrides)
+    return caught.value
+
+
+def kafka_text(value):
+    """A value as Kafka's nodes tell it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+# Against what a real node told
+
+
+def test_every_setting_with_an_effect_is_kafka_s_of_the_same_type():
+    for name, setting in BROKER_SETTINGS.items():
+        if name not in INTERNAL | OURS:
+            assert KAFKA["broker"][name]["type"] == setting.kind.name.lower(), name
+
+
+def test_all_settings_of_a_topic_are_known_with_their_types():
+    assert {name: entry.setting.kind.name.lower() for name, entry in TOPIC_SETTINGS.items()} == {
+        name: entry["type"] for name, entry in KAFKA["topic"].items()
+    }
+
+
+def test_defaults_of_a_node_are_kafka_s():
+    default = BrokerSettings()
+    checked = 0
+    for name, entry in KAFKA["broker"].items():
+        field = name.replace(".", "_")
+        if name in BROKER_SETTINGS and hasattr(default, field) and name not in CHOSEN_BY_US and entry["default"]:
+            assert kafka_text(getattr(default, field)) == entry["default"], name
+            checked += 1
+    assert checked > 35
+
+
+def test_defaults_of_a_topic_are_kafka_s():
+    default = resolve_topic_settings({}, load_broker_settings(None))
+    assert default == TopicSettings()
+    for field in dataclasses.fields(TopicSettings):
+        told = KAFKA["topic"][field.name.replace("_", ".")]["default"]
+        assert kafka_text(getattr(default, field.name)) == told, field.name
+
+
+def test_defaults_that_stand_in_for_others_are_kafka_s():
+    hours = int(KAFKA["broker"]["log.retention.hours"]["default"])
+    assert BrokerSettings().log_retention_ms == hours * 3_600_000
+    assert BrokerSettings().log_roll_ms == int(KAFKA["broker"]["log.roll.hours"]["default"]) * 3_600_000
+    assert BrokerSettings().log_flush_interval_ms == int(KAFKA["broker"]["log.flush.scheduler.interval.ms"]["default"])
+    assert all(KAFKA["broker"][name]["default"] is None for name in FALLBACKS)
+
+
+def test_every_field_of_a_topic_comes_from_a_setting_of_the_node():
+    for entry in TOPIC_SETTINGS.values():
+        if entry.field is not None:
+            assert hasattr(TopicSettings(), entry.field)
+            assert hasattr(BrokerSettings(), entry.broker_name.replace(".", "_"))
+            assert entry.broker_name in BROKER_SETTINGS
+
+
+# A node's settings
+
+
+def test_a_node_without_any_setting_is_broker_and_controller_on_the_loopback_address():
+    settings = load_broker_settings(None)
+    assert dataclasses.replace(settings, explicit={}) == dataclasses.replace(BrokerSettings(), explicit={})
+    assert settings.is_broker
+    assert settings.is_controller
+    assert settings.client_listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert settings.controller_listeners == (Listener("CONTROLLER", "127.0.0.1", 0),)
+
+
+def test_the_file_that_kafka_brings_along_is_taken_as_it_is(caplog):
+    settings = load_broker_settings(KAFKA_SERVER_PROPERTIES)
+    assert settings.listeners == (Listener("PLAINTEXT", "", 9092), Listener("CONTROLLER", "", 9093))
+    assert settings.advertised_listeners == (Listener("PLAINTEXT", "localhost", 9092),)
+    assert settings.log_dirs == ("/tmp/kraft-combined-logs",)
+    assert settings.metadata_log_dir == "/tmp/kraft-combined-logs"
+    assert settings.controller_quorum_bootstrap_servers == ("localhost:9093",)
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "no effect" in record.message
+    assert "num.io.threads" in record.message
+
+
+def test_an_unknown_setting_is_ignored_with_a_warning(caplog):
+    assert load_broker_settings("my.own=1").num_partitions == 1
+    assert [record.message for record in caplog.records] == ["these settings are unknown and ignored: my.own"]
+
+
+def test_the_command_line_counts_more_than_the_file_and_the_last_entry_most():
+    settings = load_broker_settings(
+        "num.partitions=2\nnum.partitions=3\nnode.id=7", ["num.partitions=4", "num.partitions = 5"]
+    )
+    assert settings.num_partitions == 5
+    assert settings.node_id == 7
+    assert settings.explicit["num.partitions"] == "5"
+
+
+def test_every_plain_setting_reaches_its_field():
+    plain = {
+        name: setting
+        for name, setting in BROKER_SETTINGS.items()
+        if setting.kind in (Kind.INT, Kind.LONG, Kind.BOOLEAN) and hasattr(BrokerSettings(), name.replace(".", "_"))
+    }
+    assert len(plain) > 40
+    for name, setting in plain.items():
+        default = getattr(BrokerSettings(), name.replace(".", "_"))
+        other = not default if setting.kind is Kind.BOOLEAN else 9_000_000
+        assert getattr(load_broker_settings(None, [f"{name}={other}"]), name.replace(".", "_")) == other, name
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["log.retention.hours=2"], 7_200_000),
+        (["log.retention.hours=2", "log.retention.minutes=3"], 180_000),
+        (["log.retention.minutes=3", "log.retention.ms=5", "log.retention.hours=2"], 5),
+        (["log.retention.ms=-1"], -1),
+        (["log.retention.hours=-1"], -1),
+        (["log.retention.minutes=-7"], -1),
+    ],
+)
+def test_retention_in_the_finest_unit_counts(overrides, expected):
+    settings = load_broker_settings(None, overrides)
+    assert settings.log_retention_ms == expected
+    assert resolve_topic_settings({}, settings).retention_ms == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "field", "expected"),
+    [
+        (["log.roll.hours=1"], "log_roll_ms", 3_600_000),
+        (["log.roll.hours=1", "log.roll.ms=9"], "log_roll_ms", 9),
+        (["log.roll.jitter.hours=1"], "log_roll_jitter_ms", 3_600_000),
+        (["log.roll.jitter.hours=1", "log.roll.jitter.ms=9"], "log_roll_jitter_ms", 9),
+        (["log.flush.scheduler.interval.ms=9"], "log_flush_interval_ms", 9),
+        (["log.flush.scheduler.interval.ms=9", "log.flush.interval.ms=8"], "log_flush_interval_ms", 8),
+        (["log.dir=/a"], "log_dirs", ("/a",)),
+        (["log.dir=/a", "log.dirs=/b, /c"], "log_dirs", ("/b", "/c")),
+        (["log.dirs=/b,/c"], "metadata_log_dir", "/b"),
+        (["log.dirs=/b,/c", "metadata.log.dir=/m"], "metadata_log_dir", "/m"),
+        (["broker.id=5"], "node_id", 5),
+        (["broker.id=5", "node.id=6"], "node_id", 6),
+        (["broker.rack= r1 "], "broker_rack", "r1"),
+        (["broker.rack="], "broker_rack", None),
+        (["metrics.listener=127.0.0.1:9308"], "metrics_listener", ("127.0.0.1", 9308)),
+        (["metrics.listener=[::1]:9308"], "metrics_listener", ("::1", 9308)),
+        (
+            ["controller.quorum.voters=1@a:9,2@[::1]:8"],
+            "controller_quorum_voters",
+            (Voter(1, "a", 9), Voter(2, "::1", 8)),
+        ),
+        (["log.cleanup.policy="], "log_cleanup_policy", ()),
+    ],
+)
+def test_families_and_forms_are_resolved(overrides, field, expected):
+    assert getattr(load_broker_settings(None, overrides), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("overrides", "listeners", "advertised"),
+    [
+        (
+            ["listeners=PLAINTEXT://127.0.0.1:19092"],
+            ["PLAINTEXT://127.0.0.1:19092", "CONTROLLER://127.0.0.1:0"],
+            ["PLAINTEXT://127.0.0.1:19092"],
+        ),
+        (
+            ["listeners=PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"],
+            ["PLAINTEXT://0.0.0.0:9092", "CONTROLLER://:9093"],
+            ["PLAINTEXT://:9092"],
+        ),
+        (
+            ["listeners=plaintext://[::1]:0", "advertised.listeners=PLAINTEXT://example.org:80"],
+            ["PLAINTEXT://[::1]:0", "CONTROLLER://127.0.0.1:0"],
+            ["PLAINTEXT://example.org:80"],
+        ),
+        (
+            [
+                "listeners=IN://:1,OUT://:2,Q://:3",
+                "controller.listener.names=Q",
+                "inter.broker.listener.name=IN",
+                "listener.security.protocol.map=IN:PLAINTEXT, OUT:PLAINTEXT",
+            ],
+            ["IN://:1", "OUT://:2", "Q://:3"],
+            ["IN://:1", "OUT://:2"],
+        ),
+        (["process.roles=broker"], ["PLAINTEXT://127.0.0.1:9092"], ["PLAINTEXT://127.0.0.1:9092"]),
+        (["process.roles=controller"], ["CONTROLLER://127.0.0.1:0"], []),
+    ],
+)
+def test_listeners_are_completed(overrides, listeners, advertised):
+    settings = load_broker_settings(None, overrides)
+    assert [str(listener) for listener in settings.listeners] == listeners
+    assert [str(listener) for listener in settings.advertised_listeners] == advertised
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["listeners=127.0.0.1:9092"], "NAME://host:port"),
+        (["listeners=PLAINTEXT://host:70000"], "NAME://host:port"),
+        (["listeners=PLAINTEXT://a:1,PLAINTEXT://b:2"], "different name"),
+        (["listeners=PLAINTEXT://a:1,CONTROLLER://a:1"], "share port 1"),
+        (["listeners=SSL://a:1"], "speaks PLAINTEXT only"),
+        (["listeners=OUT://a:1"], "no security protocol"),
+        (["listeners=OUT://a:1", "listener.security.protocol.map=OUT:SASL_SSL"], "speaks PLAINTEXT only"),
+        (["listeners=OUT://a:1", "listener.security.protocol.map=OUT"], "NAME:PROTOCOL"),
+        (["listeners=CONTROLLER://a:1"], "listener for clients"),
+        (["listeners=PLAINTEXT://a:1", "controller.listener.names=Q"], "needs the listener Q"),
+        (["process.roles=broker", "listeners=PLAINTEXT://a:1,CONTROLLER://a:2"], "no controller"),
+        (["advertised.listeners=OUT://a:1"], "none of the listeners"),
+        (["advertised.listeners=PLAINTEXT://0.0.0.0:1"], "every address"),
+        (["advertised.listeners=CONTROLLER://a:1"], "no listener for clients"),
+        (["inter.broker.listener.name=OUT"], "none of the advertised listeners"),
+        (["process.roles=broker,zookeeper"], "broker, controller"),
+        (["controller.quorum.voters=localhost:9093"], "id@host:port"),
+        (["controller.quorum.voters=1@localhost"], "host:port"),
+        (["metrics.listener=9308"], "host:port"),
+        (["log.dirs=/a,/a"], "named once"),
+        (["log.dirs=/a,,/b"], "each data directory"),
+        (["log.retention.ms=0"], "-1 for no limit"),
+        (["log.cleanup.policy=compact"], "does not compact"),
+        (["log.segment.bytes=1000"], "at least 1048576"),
+        (["auto.create.topics.enable=maybe"], "true or false"),
+        (["message.max.bytes=1e6"], "type INT"),
+        (["node.id=-1"], "at least 0"),
+        (["authorizer.class.name=org.Example"], "does not authorise"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_setting_its_value_and_the_reason(overrides, reason):
+    error = refused(*overrides)
+    assert reason in error.problem
+    assert any(f"--set: {override}: " in error.problem for override in overrides)
+    assert error.remedy
+
+
+def test_a_refusal_names_file_and_line():
+    with pytest.raises(OperatorError) as caught:
+        load_broker_settings("node.id=1\n\nnum.partitions=zero", file_name="/etc/esp.properties")
+    assert caught.value.problem == "/etc/esp.properties, line 3: num.partitions=zero: Not a number of type INT"
+    assert "Partitions of a topic" in caught.value.remedy
+
+
+def test_a_broken_file_names_file_and_line():
+    assert "server.properties, line 2" in refused(file_text="a=1\nb=\\u1").problem
+
+
+@pytest.mark.parametrize("override", ["num.partitions", "=3", ""])
+def test_an_override_without_a_name_or_value_is_refused(override):
+    assert "--set name=value" in refused(override).problem or "name=value" in refused(override).problem
+
+
+# A topic's settings
+
+
+def test_overrides_count_more_than_the_node():
+    broker = load_broker_settings(None, ["log.segment.bytes=2000000", "message.max.bytes=5", "min.insync.replicas=2"])
+    settings = resolve_topic_settings(
+        {
+            "segment.bytes": "3000000",
+            "retention.ms": " -1 ",
+            "preallocate": "TRUE",
+            "message.timestamp.type": "LogAppendTime",
+        },
+        broker,
+    )
+    assert settings == TopicSettings(
+        segment_bytes=3_000_000,
+        retention_ms=-1,
+        preallocate=True,
+        message_timestamp_type="LogAppendTime",
+        max_message_bytes=5,
+        min_insync_replicas=2,
+    )
+
+
+def test_overrides_without_an_effect_and_unknown_ones_change_nothing():
+    overrides = {"delete.retention.ms": "5", "of.a.later.release": "x"}
+    assert resolve_topic_settings(overrides, BrokerSettings()) == TopicSettings()
+
+
+def test_a_log_without_a_policy_is_kept_for_ever():
+    assert resolve_topic_settings({"cleanup.policy": ""}, BrokerSettings()).cleanup_policy == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [  # each text as Kafka 4.3.1 answered CreateTopics, save that of compaction
+        ("nope", "1", "Unknown topic config name: nope"),
+        (" retention.ms", "1", "Unknown topic config name:  retention.ms"),
+        ("message.format.version", "3.0", "Unknown topic config name: message.format.version"),
+        ("retention.ms", None, "Null value not supported for topic configs: retention.ms"),
+        ("retention.ms", "abc", "Invalid value abc for configuration retention.ms: Not a number of type LONG"),
+        ("retention.ms", "", "Invalid value  for configuration retention.ms: Not a number of type LONG"),
+        ("retention.ms", "-2", "Invalid value -2 for configuration retention.ms: Value must be at least -1"),
+        ("segment.bytes", "13", "Invalid value 13 for configuration segment.bytes: Value must be at least 1048576"),
+        (
+            "segment.bytes",
+            "2147483648",
+            "Invalid value 2147483648 for configuration segment.bytes: Not a number of type INT",
+        ),
+        ("segment.bytes", "1.5", "Invalid value 1.5 for configuration segment.bytes: Not a number of type INT"),
+        (
+            "cleanup.policy",
+            "foo",
+            "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            "cleanup.policy",
+            "delete,compact",
+            (
+                "Invalid value compact for configuration cleanup.policy: "
+                "This release does not compact logs; give delete, which removes old segments"
+            ),
+        ),
+        (
+            "compression.type",
+            "foo",
+            (
+                "Invalid value foo for configuration compression.type: "
+                "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"
+            ),
+        ),
+        (
+            "preallocate",
+            "yes",
+            "Invalid value yes for configuration preallocate: Expected value to be either true or false",
+        ),
+        ("min.insync.replicas", "0", "Invalid value 0 for configuration min.insync.replicas: Value must be at least 1"),
+        (
+            "min.cleanable.dirty.ratio",
+            "1.5",
+            "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+        ),
+        ("max.message.bytes", "-1", "Invalid value -1 for configuration max.message.bytes: Value must be at least 0"),
+        (
+            "message.timestamp.type",
+            "x",
+            "Invalid value x for configuration message.timestamp.type: String must be one of: CreateTime, LogAppendTime",
+        ),
+        (
+            "index.interval.bytes",
+            "-1",
+            "Invalid value -1 for configuration index.interval.bytes: Value must be at least 0",
+        ),
+        ("segment.ms", "0", "Invalid value 0 for configuration segment.ms: Value must be at least 1"),
+        ("segment.jitter.ms", "-1", "Invalid value -1 for configuration segment.jitter.ms: Value must be at least 0"),
+        ("segment.index.bytes", "3", "Invalid value 3 for configuration segment.index.bytes: Value must be at least 4"),
+        (
+            "file.delete.delay.ms",
+            "-1",
+            "Invalid value -1 for configuration file.delete.delay.ms: Value must be at least 0",
+        ),
+        ("flush.messages", "0", "Invalid value 0 for configuration flush.messages: Value must be at least 1"),
+        ("flush.ms", "-1", "Invalid value -1 for configuration flush.ms: Value must be at least 0"),
+        (
+            "compression.gzip.level",
+            "10",
+            "Invalid value 10 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+        ),
+        (
+            "compression.lz4.level",
+            "0",
+            "Invalid value 0 for configuration compression.lz4.level: Value must be at least 1",
+        ),
+        (
+            "compression.zstd.level",
+            "23",
+            "Invalid value 23 for configuration compression.zstd.level: Value must be no more than 22",
+        ),
+        (
+            "leader.replication.throttled.replicas",
+            "x",
+            (
+                "Invalid value [x] for configuration leader.replication.throttled.replicas: "
+                "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following format: "
+                "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            ),
+        ),
+        (
+            "remote.storage.enable",
+            "true",
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
+        ),
+        (
+            "max.compaction.lag.ms",
+            "0",
+            "Invalid value 0 for configuration max.compaction.lag.ms: Value must be at least 1",
+        ),
+    ],
+)
+def test_a_bad_override_is_refused_in_kafka_s_words(name, text, message):
+    with pytest.raises(ApiError) as caught:
+        validate_topic_overrides({name: text})
+    assert caught.value.code == ErrorCode.invalid_config
+    assert caught.value.message == message
+
+
+def test_compaction_lags_that_exclude_each_other_are_refused_in_kafka_s_words():
+    with pytest.raises(ApiError, match=r"min\.compaction\.lag\.ms \(100\) > max\.compaction\.lag\.ms \(10\)"):
+        validate_topic_overrides({"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "10"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retention.bytes", "-5"),
+        ("retention.ms", " 1000 "),
+        ("preallocate", "TRUE"),
+        ("cleanup.policy", ""),
+        ("min.insync.replicas", "99"),
+        ("segment.bytes", "1048576"),
+        ("leader.replication.throttled.replicas", "0:1,1:2"),
+        ("follower.replication.throttled.replicas", "*"),
+        ("compression.gzip.level", "-1"),
+        ("min.cleanable.dirty.ratio", "0"),
+        ("flush.ms", str(LONG_MAX)),
+        ("remote.storage.enable", "false"),
+    ],
+)
+def test_what_kafka_takes_is_taken(name, text):
+    validate_topic_overrides({name: text})
+    resolve_topic_settings({name: text}, BrokerSettings())

@@ -1,0 +1,102 @@
+"""Write ``esp/model/kafka_settings.json``: the settings that a real Kafka node knows, with Kafka's own defaults.
+
+    python tools/read_settings.py HOST:PORT [BROKER_ID] > esp/model/kafka_settings.json
+
+It asks a running Kafka node (DescribeConfigs version 4) for every setting of a topic, a broker and a group: name, type, default, whether
+sensitive or read-only. Only defaults are taken, so what the node's ``server.properties`` sets counts for nothing, with one exception:
+it must set no ``log.retention.*`` or ``log.roll.*``, because topics inherit those without a trace.
+"""
+
+import datetime as dt
+import io
+import json
+import socket
+import struct
+import sys
+from typing import Any, Final
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreateTopicsResponse
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.schema.describe_configs.v4.response import DescribeConfigsResourceResult, DescribeConfigsResponse
+from kio.schema.errors import ErrorCode
+from kio.schema.request_header.v2.header import RequestHeader
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import i8, i16, i32, i32Timedelta
+
+TOPIC: Final = 2
+BROKER: Final = 4
+GROUP: Final = 32
+DEFAULT_CONFIG: Final = 5
+TYPES: Final = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+PROBE_TOPIC: Final = "read-settings-probe"
+
+
+def ask(address: tuple[str, int], request: Any, response_class: Any) -> Any:
+    """Send one request over a connection of its own and return the answer."""
+    body = io.BytesIO()
+    header = RequestHeader(
+        request_api_key=request.__api_key__,
+        request_api_version=request.__version__,
+        correlation_id=i32(1),
+        client_id="read-settings",
+    )
+    entity_writer(RequestHeader)(body, header)
+    entity_writer(type(request))(body, request)
+    with socket.create_connection(address, timeout=30) as connection, connection.makefile("rb") as stream:
+        connection.sendall(struct.pack(">i", len(body.getvalue())) + body.getvalue())
+        (length,) = struct.unpack(">i", stream.read(4))
+        answer = stream.read(length)
+    _, size = entity_reader(response_class.__header_schema__)(answer, 0)
+    return entity_reader(response_class)(answer, size)[0]
+
+
+def describe(setting: DescribeConfigsResourceResult) -> dict[str, Any]:
+    """Return what is kept of one setting."""
+    defaults = [synonym.value for synonym in setting.synonyms if synonym.source == DEFAULT_CONFIG]
+    if not defaults and setting.config_source == DEFAULT_CONFIG:
+        defaults = [setting.value]
+    entry: dict[str, Any] = {
+        "name": setting.name,
+        "type": TYPES[setting.config_type],
+        "default": defaults[0] if defaults else None,
+    }
+    if setting.read_only:
+        entry["read_only"] = True
+    if setting.is_sensitive:
+        entry["sensitive"] = True
+    return entry
+
+
+def main() -> None:
+    """Ask the node named on the command line and print the file."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    host, _, port = sys.argv[1].rpartition(":")
+    broker = sys.argv[2] if len(sys.argv) == 3 else "1"
+    address = (host, int(port))
+    topic = CreatableTopic(
+        name=PROBE_TOPIC, num_partitions=i32(1), replication_factor=i16(1), assignments=(), configs=()
+    )
+    timeout = i32Timedelta.parse(dt.timedelta(seconds=30))
+    ask(address, CreateTopicsRequest(topics=(topic,), timeout=timeout), CreateTopicsResponse)
+    wanted = {"topic": (TOPIC, PROBE_TOPIC), "broker": (BROKER, broker), "group": (GROUP, "any")}
+    resources = tuple(
+        DescribeConfigsResource(resource_type=i8(kind), resource_name=name, configuration_keys=None)
+        for kind, name in wanted.values()
+    )
+    answer = ask(address, DescribeConfigsRequest(resources=resources, include_synonyms=True), DescribeConfigsResponse)
+    kinds = {kind: title for title, (kind, _) in wanted.items()}
+    sections = []
+    for result in answer.results:
+        if result.error_code != ErrorCode.none:
+            sys.exit(f"{kinds[result.resource_type]}: {result.error_code.name} {result.error_message}")
+        entries = sorted((describe(setting) for setting in result.configs), key=lambda entry: entry["name"])
+        lines = ",\n".join(f"  {json.dumps(entry)}" for entry in entries)
+        sections.append(f" {json.dumps(kinds[result.resource_type])}: [\n{lines}\n ]")
+        print(f"{kinds[result.resource_type]}: {len(entries)} settings", file=sys.stderr)
+    print("{\n" + ",\n".join(sections) + "\n}")
+
+
+if __name__ == "__main__":
+    main()
