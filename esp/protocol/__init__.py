@@ -1,1 +1,1 @@
-"""Kafka's wire protocol without a socket: frames, the registry of APIs, the reader of peers' bytes, codecs."""
+"""Kafka's wire protocol without a socket: the registry of APIs, headers, the reader of peers' bytes, codecs."""

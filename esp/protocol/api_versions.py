@@ -1,0 +1,16 @@
+"""What an ApiVersions answer lists, derived from the registry."""
+
+from kio.schema.api_versions.v4.response import ApiVersion
+from kio.static.primitive import i16
+
+from esp.protocol.registry import SERVED, ServedApi
+
+
+def api_version_row(api: ServedApi) -> ApiVersion:
+    """One API's row: its key and the versions that clients are told of."""
+    return ApiVersion(api_key=i16(api.key), min_version=i16(api.advertised_min), max_version=i16(api.max_version))
+
+
+def api_version_rows() -> tuple[ApiVersion, ...]:
+    """The rows of all served APIs, by ascending key."""
+    return tuple(api_version_row(api) for api in SERVED.values())

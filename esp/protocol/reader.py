@@ -1,0 +1,338 @@
+"""The one decoder of bytes that a peer sent, compiled from the fields of kio's message classes.
+
+Every count and length is checked against the bytes left before anything is allocated for it: a count must leave room for as many
+elements of the least size, so a message costs memory in proportion to the bytes that were received for it. Unknown tagged
+fields are skipped (KIP-482) and bytes after the last field ignored, both as Kafka does.
+
+Kafka's leniency is kept where clients may rest on it (any byte but 0 is true; a struct is null by any negative marker), and not
+where it only hides damage: text must be UTF-8, a null length is -1, a tagged field has the size that was said.
+
+A reader knows two classes: the *wire* class says what the bytes are, the *model* class what is built; fields that the wire
+version lacks get their defaults, fields that the model lacks are dropped. The values are those of kio's own reader, which is the
+oracle in tests, and which itself never sees a peer's bytes: a count of 2^32 makes it abort the process.
+"""
+
+import datetime as dt
+import struct
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import ZERO_UUID
+from esp.ports.network import Buffer
+from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
+from esp.protocol.errors import DecodeError
+from esp.protocol.varint import read_uvarint
+
+__all__ = ["DecodeError", "compile_reader", "least_size"]
+
+_Read = Callable[[Buffer, int], tuple[Any, int]]
+"""Reads one value at a position; returns it and the position after it. IndexError or struct.error: the bytes end too early."""
+
+_Step = Callable[[Buffer, int, dict[str, Any]], int]
+"""Reads one or several fields into the dictionary; returns the position after them."""
+
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+_LEAST_TAGGED_FIELD_SIZE: Final = 2
+"""A tag and a size."""
+
+
+@cache
+def compile_reader(wire: type[Entity], model: type[Entity]) -> Callable[[Buffer], Any]:
+    """Return the function that reads a message of class ``wire`` and builds an instance of class ``model``.
+
+    That function raises DecodeError, and nothing else, for bytes that are no such message.
+    """
+    read_message = _entity_reader(wire, model)
+
+    def read(body: Buffer) -> Any:
+        try:
+            return read_message(body, 0)[0]
+        except (IndexError, struct.error) as error:
+            raise DecodeError(f"{wire.__name__}: the message is truncated") from error
+
+    return read
+
+
+def least_size(wire: type[Entity]) -> int:
+    """The number of bytes of the shortest possible encoding of a message or struct."""
+    flexible = wire.__flexible__
+    return sum(_least_field_size(field, flexible) for field in entity_fields(wire) if field.tag is None) + flexible
+
+
+def _least_field_size(field: EntityField, flexible: bool) -> int:
+    if field.is_array:
+        return 1 if flexible else 4
+    if field.entity is not None:
+        return 1 if field.is_nullable else least_size(field.entity)
+    assert field.kafka_type is not None
+    if field.kafka_type in FIXED_FORMATS:
+        return struct.calcsize(">" + FIXED_FORMATS[field.kafka_type])
+    if flexible:
+        return 1
+    return 2 if field.kafka_type == "string" else 4
+
+
+@cache
+def _entity_reader(wire: type[Entity], model: type[Entity]) -> _Read:
+    """The reader of one struct; the whole message is one as well."""
+    wire_fields = entity_fields(wire)
+    model_fields = {field.name: field for field in entity_fields(model)}
+    flexible = wire.__flexible__
+    untagged = {field.name for field in wire_fields if field.tag is None}
+    defaults = {name: field.implied_default() for name, field in model_fields.items() if name not in untagged}
+    dropped = tuple(field.name for field in wire_fields if field.name not in model_fields)
+    steps = _steps([field for field in wire_fields if field.tag is None], model_fields, flexible)
+    tagged = {
+        field.tag: (field.name, _field_reader(field, model_fields.get(field.name), flexible))
+        for field in wire_fields
+        if field.tag is not None
+    }
+
+    def read_entity(buffer: Buffer, position: int) -> tuple[Any, int]:
+        values: dict[str, Any] = defaults.copy()
+        for step in steps:
+            position = step(buffer, position, values)
+        if flexible:
+            if buffer[position]:
+                position = _read_tagged_fields(buffer, position, values, tagged)
+            else:
+                position += 1
+        for name in dropped:
+            values.pop(name, None)
+        return model(**values), position
+
+    return read_entity
+
+
+def _read_tagged_fields(
+    buffer: Buffer, position: int, values: dict[str, Any], tagged: Mapping[int, tuple[str, _Read]]
+) -> int:
+    """Read the known ones of a struct's tagged fields and skip the others; return the position after all."""
+    count, position = read_uvarint(buffer, position)
+    if count * _LEAST_TAGGED_FIELD_SIZE > len(buffer) - position:
+        raise DecodeError(f"a count of {count} tagged fields with {len(buffer) - position} bytes left")
+    for _ in range(count):
+        tag, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        end = position + size
+        if end > len(buffer):
+            raise DecodeError(f"tagged field {tag} of {size} bytes with {len(buffer) - position} bytes left")
+        known = tagged.get(tag)
+        if known is not None:
+            name, read = known
+            values[name], position = read(buffer, position)
+            if position != end:
+                raise DecodeError(f"{name}: the tagged field does not have the {size} bytes that it says")
+        position = end
+    return position
+
+
+def _steps(fields: Sequence[EntityField], model_fields: dict[str, EntityField], flexible: bool) -> tuple[_Step, ...]:
+    """One step for each run of fields of fixed size, and one for each other field."""
+    steps: list[_Step] = []
+    run: list[EntityField] = []
+    for field in fields:
+        if field.kafka_type in FIXED_FORMATS and not field.is_array:
+            run.append(field)
+            continue
+        if run:
+            steps.append(_fixed_step(run))
+            run = []
+        steps.append(_single_step(field.name, _field_reader(field, model_fields.get(field.name), flexible)))
+    if run:
+        steps.append(_fixed_step(run))
+    return tuple(steps)
+
+
+def _single_step(name: str, read: _Read) -> _Step:
+    def step(buffer: Buffer, position: int, values: dict[str, Any]) -> int:
+        values[name], position = read(buffer, position)
+        return position
+
+    return step
+
+
+def _fixed_step(fields: Sequence[EntityField]) -> _Step:
+    """Read a run of fields of fixed size at once."""
+    layout = struct.Struct(">" + "".join(FIXED_FORMATS[field.kafka_type or ""] for field in fields))
+    unpack = layout.unpack_from
+    size = layout.size
+    names = tuple(field.name for field in fields)
+    converters = tuple((field.name, _converter(field)) for field in fields if _converter(field) is not None)
+
+    def step(buffer: Buffer, position: int, values: dict[str, Any]) -> int:
+        values.update(zip(names, unpack(buffer, position), strict=True))
+        for name, convert in converters:
+            assert convert is not None
+            values[name] = convert(values[name])
+        return position + size
+
+    return step
+
+
+def _field_reader(field: EntityField, model: EntityField | None, flexible: bool) -> _Read:
+    """The reader of one field's value; ``model`` is the model's field of that name, if it has one."""
+    if field.entity is not None:
+        model_entity = model.entity if model is not None and model.entity is not None else field.entity
+        read = _entity_reader(field.entity, model_entity)
+        if field.is_array:
+            return _array_reader(field, read, least_size(field.entity), flexible)
+        return _nullable_struct_reader(read) if field.is_nullable else read
+    assert field.kafka_type is not None
+    if field.is_array:
+        element = field._replace(is_array=False, is_nullable=False)
+        return _array_reader(
+            field, _field_reader(element, None, flexible), _least_field_size(element, flexible), flexible
+        )
+    if field.kafka_type in FIXED_FORMATS:
+        return _fixed_reader(field)
+    return _text_reader(field, flexible) if field.kafka_type == "string" else _bytes_reader(field, flexible)
+
+
+def _fixed_reader(field: EntityField) -> _Read:
+    layout = struct.Struct(">" + FIXED_FORMATS[field.kafka_type or ""])
+    unpack = layout.unpack_from
+    size = layout.size
+    convert = _converter(field)
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        value = unpack(buffer, position)[0]
+        return (value if convert is None else convert(value)), position + size
+
+    return read
+
+
+def _length_reader(
+    field: EntityField, flexible: bool, legacy: struct.Struct
+) -> Callable[[Buffer, int], tuple[int, int]]:
+    """The reader of a length or count: -1 for null if the field may be null, else at least 0."""
+    least = -1 if field.is_nullable else 0
+
+    def read_compact(buffer: Buffer, position: int) -> tuple[int, int]:
+        length, position = read_uvarint(buffer, position)
+        length -= 1
+        if length < least:
+            raise DecodeError(f"{field.name}: null where none may be")
+        return length, position
+
+    def read_legacy(buffer: Buffer, position: int) -> tuple[int, int]:
+        length: int = legacy.unpack_from(buffer, position)[0]
+        if length < least:
+            raise DecodeError(f"{field.name}: a length of {length}")
+        return length, position + legacy.size
+
+    return read_compact if flexible else read_legacy
+
+
+def _array_reader(field: EntityField, read_element: _Read, least_element_size: int, flexible: bool) -> _Read:
+    assert least_element_size > 0
+    read_count = _length_reader(field, flexible, _I32)
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        count, position = read_count(buffer, position)
+        if count <= 0:
+            return (None if count else ()), position
+        if count * least_element_size > len(buffer) - position:
+            raise DecodeError(f"{field.name}: a count of {count} with {len(buffer) - position} bytes left")
+        elements = []
+        for _ in range(count):
+            element, position = read_element(buffer, position)
+            elements.append(element)
+        return tuple(elements), position
+
+    return read
+
+
+def _text_reader(field: EntityField, flexible: bool) -> _Read:
+    read_length = _length_reader(field, flexible, _I16)
+
+    def read(buffer: Buffer, position: int) -> tuple[str | None, int]:
+        length, position = read_length(buffer, position)
+        if length < 0:
+            return None, position
+        end = position + length
+        if end > len(buffer):
+            raise DecodeError(f"{field.name}: a length of {length} with {len(buffer) - position} bytes left")
+        try:
+            return str(buffer[position:end], "utf-8"), end
+        except UnicodeDecodeError as error:
+            raise DecodeError(f"{field.name}: the text is not UTF-8") from error
+
+    return read
+
+
+def _bytes_reader(field: EntityField, flexible: bool) -> _Read:
+    read_length = _length_reader(field, flexible, _I32)
+
+    def read(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
+        length, position = read_length(buffer, position)
+        if length < 0:
+            return None, position
+        end = position + length
+        if end > len(buffer):
+            raise DecodeError(f"{field.name}: a length of {length} with {len(buffer) - position} bytes left")
+        return bytes(buffer[position:end]), end
+
+    return read
+
+
+def _nullable_struct_reader(read_struct: _Read) -> _Read:
+    """A struct behind a marker byte, negative for null (KIP-893)."""
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        if buffer[position] >= 0x80:
+            return None, position + 1
+        return read_struct(buffer, position + 1)
+
+    return read
+
+
+def _converter(field: EntityField) -> Callable[[Any], Any] | None:
+    """What turns the number or bytes of struct into the field's value; None where they are the value."""
+    match field.kafka_type:
+        case "bool":
+            return bool
+        case "uuid":
+            return _to_uuid
+        case "error_code":
+            return _to_error_code
+        case "timedelta_i32" | "timedelta_i64":
+            return _to_timedelta
+        case "datetime_i64":
+            return _to_nullable_datetime if field.is_nullable else _to_datetime
+        case _:
+            return None
+
+
+def _to_uuid(value: bytes) -> uuid.UUID | None:
+    found = uuid.UUID(bytes=value)
+    return None if found == ZERO_UUID else found
+
+
+def _to_error_code(value: int) -> ErrorCode:
+    try:
+        return ErrorCode(value)
+    except ValueError as error:
+        raise DecodeError(f"{value} is no error code") from error
+
+
+def _to_timedelta(value: int) -> dt.timedelta:
+    try:
+        return dt.timedelta(milliseconds=value)
+    except OverflowError as error:
+        raise DecodeError(f"a duration of {value} ms") from error
+
+
+def _to_datetime(value: int) -> dt.datetime:
+    try:
+        return EPOCH + dt.timedelta(milliseconds=value)
+    except OverflowError as error:
+        raise DecodeError(f"a timestamp of {value} ms") from error
+
+
+def _to_nullable_datetime(value: int) -> dt.datetime | None:
+    return None if value == -1 else _to_datetime(value)

@@ -1,0 +1,119 @@
+"""The APIs and versions that a node serves, and what the rest of the protocol layer must know of each.
+
+ApiVersions answers, the check of a request's version, the choice of message classes and the table in ``docs/PROTOCOL.md`` all derive
+from :data:`SERVED`. Every advertised version is served, with one exception: Produce 0-2 is advertised and not served, as in Kafka
+4 (KIP-896): old librdkafka compresses only when it sees those versions. Nothing is advertised above Kafka 4.3.1's maxima.
+
+A *model version* is the version whose message class handlers are written against. Requests and answers of older versions are read
+into, and written from, that class by the names of its fields. Where a field disappeared on the way, an API has several model versions, each
+for the versions up to it.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class ApiKey(IntEnum):
+    """Kafka's numbers of the APIs that are served."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    FIND_COORDINATOR = 10
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_CONFIGS = 32
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+class ServedApi(NamedTuple):
+    """One API: the versions served, the versions advertised (``advertised_min`` to ``max_version``), and how its messages are made."""
+
+    key: ApiKey
+    name: str
+    """Kafka's name of the API, which is also the stem of kio's class names."""
+
+    min_version: int
+    max_version: int
+    advertised_min: int
+
+    flexible_from: int
+    """The first version with compact lengths and tagged fields (KIP-482), body and headers."""
+
+    request_models: tuple[int, ...]
+    """Model versions of the request, ascending; the last one is ``max_version``."""
+
+    response_models: tuple[int, ...]
+    """Model versions of the response, ascending; the last one is ``max_version``."""
+
+    def serves(self, version: int) -> bool:
+        """Whether requests of this version are answered."""
+        return self.min_version <= version <= self.max_version
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether this version's messages have compact lengths and tagged fields."""
+        return version >= self.flexible_from
+
+    def request_model(self, version: int) -> int:
+        """The model version into which requests of a served ``version`` are read."""
+        return next(model for model in self.request_models if model >= version)
+
+    def response_model(self, version: int) -> int:
+        """The model version from which responses of a served ``version`` are written."""
+        return next(model for model in self.response_models if model >= version)
+
+
+def _served(
+    key: ApiKey,
+    name: str,
+    versions: tuple[int, int],
+    flexible_from: int,
+    *,
+    advertised_min: int | None = None,
+    request_models: tuple[int, ...] = (),
+    response_models: tuple[int, ...] = (),
+) -> ServedApi:
+    """Fill in what most APIs have: they advertise what they serve, and the newest version's classes fit all versions."""
+    low, high = versions
+    return ServedApi(
+        key,
+        name,
+        low,
+        high,
+        low if advertised_min is None else advertised_min,
+        flexible_from,
+        (*request_models, high),
+        (*response_models, high),
+    )
+
+
+_APIS: Final = (
+    # Version 13 names topics by id (KIP-516).
+    _served(ApiKey.PRODUCE, "Produce", (3, 13), 9, advertised_min=0, request_models=(12,), response_models=(12,)),
+    # Version 13 names topics by id; version 15 moves replica_id into the tagged replica_state (KIP-903).
+    _served(ApiKey.FETCH, "Fetch", (4, 18), 12, request_models=(12, 14), response_models=(12,)),
+    _served(ApiKey.LIST_OFFSETS, "ListOffsets", (1, 11), 6),
+    # Versions 8 to 10 also ask for, and answer, the cluster's authorized operations (KIP-430, KIP-700).
+    _served(ApiKey.METADATA, "Metadata", (0, 13), 9, request_models=(10,), response_models=(10,)),
+    # Version 4 takes and answers many keys (KIP-699).
+    _served(ApiKey.FIND_COORDINATOR, "FindCoordinator", (0, 6), 3, request_models=(3,), response_models=(3,)),
+    _served(ApiKey.API_VERSIONS, "ApiVersions", (0, 4), 3),
+    _served(ApiKey.CREATE_TOPICS, "CreateTopics", (2, 7), 5),
+    # Version 6 takes names or ids (KIP-516).
+    _served(ApiKey.DELETE_TOPICS, "DeleteTopics", (1, 6), 4, request_models=(5,)),
+    _served(ApiKey.INIT_PRODUCER_ID, "InitProducerId", (0, 5), 2),
+    _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", (2, 4), 4),
+    _served(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", (1, 4), 4),
+    _served(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", (1, 2), 0),
+    _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", (0, 0), 0),
+)
+
+SERVED: Final[Mapping[int, ServedApi]] = MappingProxyType({int(api.key): api for api in _APIS})
+"""The served APIs by key, ascending."""

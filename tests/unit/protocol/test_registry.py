@@ -1,0 +1,87 @@
+import dataclasses
+import importlib
+import pkgutil
+
+import kio.schema
+import pytest
+from kio.schema.index import api_key_map
+
+from esp.protocol.entity_fields import entity_fields
+from esp.protocol.messages import load_class
+from esp.protocol.registry import SERVED, ApiKey
+from tests.unit.protocol.strategies import MESSAGES, message_id, model_class, wire_class
+
+KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as its ApiVersions answer gives them
+    "Produce": (0, 13),
+    "Fetch": (4, 18),
+    "ListOffsets": (1, 11),
+    "Metadata": (0, 13),
+    "FindCoordinator": (0, 6),
+    "ApiVersions": (0, 4),
+    "CreateTopics": (2, 7),
+    "DeleteTopics": (1, 6),
+    "InitProducerId": (0, 5),
+    "OffsetForLeaderEpoch": (2, 4),
+    "DescribeConfigs": (1, 4),
+    "DescribeCluster": (0, 2),
+    "DescribeTopicPartitions": (0, 0),
+}
+
+
+def test_every_api_key_is_served():
+    assert set(SERVED) == set(ApiKey)
+    assert all(api.key == key for key, api in SERVED.items())
+
+
+@pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
+def test_nothing_is_advertised_beyond_kafka(api):
+    low, high = KAFKA_VERSIONS[api.name]
+    assert low <= api.advertised_min <= api.min_version <= api.max_version <= high
+
+
+def test_only_produce_advertises_what_it_does_not_serve():
+    assert [api.name for api in SERVED.values() if api.advertised_min != api.min_version] == ["Produce"]
+
+
+@pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
+def test_kio_has_the_served_versions_under_that_key(api):
+    stem = load_class(api, api.max_version, "request").__module__.split(".")[2]
+    assert api_key_map[api.key] == stem
+    package = importlib.import_module(f"kio.schema.{stem}")
+    versions = {int(module.name[1:]) for module in pkgutil.iter_modules(package.__path__)}
+    assert set(range(api.min_version, api.max_version + 1)) <= versions
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=message_id)
+def test_flexibility_is_what_kio_says(message):
+    key, version, _kind = message
+    entity = wire_class(message)
+    assert entity.__api_key__ == key
+    assert entity.__version__ == version
+    assert entity.__flexible__ == SERVED[key].is_flexible(version)
+
+
+@pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
+def test_model_versions_ascend_to_the_newest_version(api):
+    for models in (api.request_models, api.response_models):
+        assert list(models) == sorted(set(models))
+        assert models[-1] == api.max_version
+        assert models[0] >= api.min_version
+
+
+def paths(entity, prefix=""):
+    for field in entity_fields(entity):
+        yield prefix + field.name
+        if field.entity is not None:
+            yield from paths(field.entity, f"{prefix}{field.name}.")
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=message_id)
+def test_a_model_class_has_every_field_of_its_versions(message):
+    wire, model = wire_class(message), model_class(message)
+    assert set(paths(wire)) <= set(paths(model))
+
+
+def test_kio_has_its_schema_where_it_is_looked_for():
+    assert dataclasses.is_dataclass(load_class(SERVED[ApiKey.METADATA], 0, "request"))
+    assert kio.schema.__name__ == "kio.schema"
