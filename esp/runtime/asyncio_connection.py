@@ -1,0 +1,152 @@
+"""One connection of the asyncio network: a protocol that receives into its own buffer and calls its owner with what has arrived."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import NoReturn, cast
+
+from esp.ports.host import Host
+from esp.ports.network import Address, Buffer, Connection, ConnectionOwner
+from esp.runtime.buffer_sweeper import BufferSweeper
+from esp.runtime.receive_buffer import ReceiveBuffer
+
+log = logging.getLogger(__name__)
+
+_WRITE_HIGH_BYTES = 256 * 1024
+_WRITE_LOW_BYTES = 64 * 1024
+# Above the first the owner is told to write no more, below the second to go on; a few fetch answers, so that a quick client never waits.
+
+
+class AsyncioConnection(asyncio.BufferedProtocol):
+    """See :class:`esp.ports.network.Connection`.
+
+    Args:
+        make_owner: called with this connection once it is made. ConnectionAbortedError refuses the connection.
+        host: is stopped by any other error of an owner: such an error is ours, and what state it leaves nobody knows.
+        sweeper: shrinks the receive buffer.
+    """
+
+    peer: Address
+    _transport: asyncio.Transport
+    _owner: ConnectionOwner | None
+
+    def __init__(self, make_owner: Callable[[Connection], ConnectionOwner], host: Host, sweeper: BufferSweeper) -> None:
+        self._make_owner = make_owner
+        self._host = host
+        self._sweeper = sweeper
+        self._buffer = ReceiveBuffer(sweeper.watch)
+        self._owner = None
+        self._paused = False
+
+    # --- esp.ports.network.Connection --------------------------------------------------------------------------------------------
+
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        transport = self._transport
+        if transport.is_closing():
+            return
+        if len(buffers) == 1:
+            transport.write(buffers[0])
+        else:
+            transport.writelines(buffers)
+
+    def expect(self, length: int) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        self._buffer.expect(length)
+
+    def pause_reading(self) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        if not self._paused:
+            self._paused = True
+            if not self._transport.is_closing():
+                self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        if self._paused:
+            self._paused = False
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+                asyncio.get_running_loop().call_soon(self._offer)
+
+    def close(self) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        self._transport.close()
+
+    def abort(self) -> None:
+        """See :class:`esp.ports.network.Connection`."""
+        self._transport.abort()
+
+    # --- asyncio.BufferedProtocol ------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Learn the transport and make the owner."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(_WRITE_HIGH_BYTES, _WRITE_LOW_BYTES)
+        name = transport.get_extra_info("peername")  # None if the peer has gone again
+        self.peer = Address(name[0], name[1]) if name else Address("", 0)
+        try:
+            self._owner = self._make_owner(self)
+        except ConnectionAbortedError as error:
+            self._refuse(error)
+        except Exception:
+            self._stop_host()
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Say where to receive."""
+        try:
+            return self._buffer.room()
+        except AssertionError:
+            self._stop_host()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Show the owner what has arrived."""
+        self._buffer.received(nbytes)
+        self._offer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the owner, whatever the reason."""
+        if exc is not None:
+            log.debug("connection with %s ended: %s", self.peer, exc)
+        self._sweeper.forget(self._buffer)
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            try:
+                owner.on_closed()
+            except Exception:
+                self._stop_host()
+
+    def pause_writing(self) -> None:
+        """Tell the owner that the peer is behind."""
+        self._set_writable(False)
+
+    def resume_writing(self) -> None:
+        """Tell the owner that the peer has caught up."""
+        self._set_writable(True)
+
+    # -----------------------------------------------------------------------------------------------------------------------------
+
+    def _offer(self) -> None:
+        buffer, owner = self._buffer, self._owner
+        if owner is None or self._paused or not buffer or self._transport.is_closing():
+            return
+        try:
+            buffer.take(owner.on_bytes(buffer.offer()))
+        except ConnectionAbortedError as error:
+            self._refuse(error)
+        except Exception:
+            self._stop_host()
+
+    def _set_writable(self, writable: bool) -> None:
+        if self._owner is not None:
+            try:
+                self._owner.on_writable(writable)
+            except Exception:
+                self._stop_host()
+
+    def _refuse(self, error: ConnectionAbortedError) -> None:
+        log.debug("connection with %s refused: %s", self.peer, error)
+        self._transport.abort()
+
+    def _stop_host(self) -> NoReturn:
+        self._host.fatal(f"unexpected error while serving the connection with {self.peer}")

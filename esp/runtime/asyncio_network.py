@@ -1,0 +1,57 @@
+"""TCP on the running asyncio loop; made for uvloop, which sends views of mapped files without copying them first."""
+
+import asyncio
+from collections.abc import Callable
+
+from esp.ports.host import Host
+from esp.ports.network import Address, Connection, ConnectionOwner, Listener
+from esp.runtime.asyncio_connection import AsyncioConnection
+from esp.runtime.buffer_sweeper import BufferSweeper
+
+_BACKLOG = 1024  # connections that the kernel holds until the loop comes round: all clients of a failed node may arrive at once
+
+
+class AsyncioListener:
+    """See :class:`esp.ports.network.Listener`."""
+
+    def __init__(self, server: asyncio.Server, address: Address) -> None:
+        self.address = address
+        self._server = server
+
+    async def close(self) -> None:
+        """See :class:`esp.ports.network.Listener`."""
+        self._server.close()
+
+
+class AsyncioNetwork:
+    """See :class:`esp.ports.network.Network`. Connections have TCP_NODELAY, which asyncio and uvloop set by themselves.
+
+    Args:
+        host: is stopped by an unexpected error of a connection's owner.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._sweeper = BufferSweeper()
+
+    async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
+        """See :class:`esp.ports.network.Network`. An empty host means all interfaces."""
+        server = await asyncio.get_running_loop().create_server(
+            lambda: AsyncioConnection(accept, self._host, self._sweeper),
+            address.host or None,
+            address.port,
+            reuse_address=True,
+            backlog=_BACKLOG,
+        )
+        port: int = server.sockets[0].getsockname()[1]
+        return AsyncioListener(server, Address(address.host, port))
+
+    async def connect(
+        self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
+    ) -> Connection:
+        """See :class:`esp.ports.network.Network`."""
+        async with asyncio.timeout(timeout_us / 1_000_000):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                lambda: AsyncioConnection(open_, self._host, self._sweeper), address.host, address.port
+            )
+        return connection

@@ -1,0 +1,158 @@
+"""Views of a file's bytes without a copy, and who still holds one.
+
+Files are mapped in windows that later reads share: mapping each region on its own costs more than copying it. Measured over loopback, CPU
+per MiB sent in reads of 1 MiB: copied 203 us, viewed through a window for the first time 167, and again (by the next consumer) 67.
+Python's own ``mmap`` cannot map beyond the end of a file, where a log grows, hence ctypes. A window is unmapped when the cache has dropped
+it and its last view is gone.
+
+Cutting a file below bytes that somebody still views would make touching them a SIGBUS and sending them an EFAULT; therefore the file asks
+:meth:`MappedViews.holds_beyond` before it cuts.
+"""
+
+import ctypes
+import mmap
+import os
+import sys
+import weakref
+from collections import OrderedDict
+from typing import Final
+
+STRIDE_BYTES: Final = 4 * 1024 * 1024
+"""Windows start at multiples of this and are two strides long, so that every read of up to a stride lies within one."""
+
+_KNOWS_RESIDENCY: Final = sys.platform == "linux"  # elsewhere mincore tells of other things; all counts as cached there
+
+WINDOWS_MAX: Final = 32
+"""Windows kept for later reads, of all files together. What is mapped counts as the process's resident memory, 256 MiB at most."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_mmap = _libc.mmap
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
+_munmap = _libc.munmap
+_munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_mincore = _libc.mincore
+_mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+_FAILED: Final = ctypes.c_void_p(-1).value
+
+
+class _Mapping(ctypes.Array[ctypes.c_char]):
+    """Mapped memory; its views keep it. The length is a bound for any mapping: views are cut to what is mapped and in the file."""
+
+    _type_ = ctypes.c_char
+    _length_ = 2**40
+
+    exposed_end: int
+    """The file position up to which there have been views."""
+
+
+class _Window:
+    __slots__ = ("address", "mapping", "view")
+
+    def __init__(self, fd: int, start: int, length: int) -> None:
+        address = _mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
+        if address == _FAILED:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        self.address = address
+        self.mapping = _Mapping.from_address(address)
+        self.mapping.exposed_end = 0
+        weakref.finalize(self.mapping, _munmap, address, length).atexit = False
+        self.view = memoryview(self.mapping).cast("B").toreadonly()
+
+    def is_resident(self, start: int, end: int) -> bool:
+        """Whether ``[start, end)`` of the window is in the page cache. 3 us a MiB that was touched through the window, 16 us otherwise."""
+        if not _KNOWS_RESIDENCY:
+            return True
+        start -= start % mmap.PAGESIZE
+        pages = ctypes.create_string_buffer(-(-(end - start) // mmap.PAGESIZE))
+        if _mincore(self.address + start, end - start, pages) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return b"\0" not in pages.raw
+
+
+class WindowCache:
+    """The windows used last, of all files of a disk."""
+
+    def __init__(self, windows_max: int = WINDOWS_MAX) -> None:
+        self._windows_max = windows_max
+        self._owners = 0
+        self._windows: OrderedDict[tuple[int, int], _Window] = OrderedDict()
+
+    def new_owner(self) -> int:
+        """Return a number that no owner had before: a file that was never closed may leave its windows here."""
+        self._owners += 1
+        return self._owners
+
+    def get(self, owner: int, index: int) -> _Window | None:
+        """Return the owner's window of that index, if it is still here."""
+        window = self._windows.get((owner, index))
+        if window is not None:
+            self._windows.move_to_end((owner, index))
+        return window
+
+    def put(self, owner: int, index: int, window: _Window) -> None:
+        """Keep a window, in place of the one that was not used for longest."""
+        self._windows[owner, index] = window
+        if len(self._windows) > self._windows_max:
+            self._windows.popitem(last=False)
+
+    def drop(self, owner: int) -> None:
+        """Forget all windows of an owner."""
+        for key in [key for key in self._windows if key[0] == owner]:
+            del self._windows[key]
+
+
+class MappedViews:
+    """The views of one file."""
+
+    __slots__ = ("_alive", "_cache", "_owner")
+
+    def __init__(self, cache: WindowCache) -> None:
+        self._cache = cache
+        self._owner = cache.new_owner()
+        self._alive: list[weakref.ref[_Mapping]] = []
+
+    def view(self, fd: int, offset: int, length: int, *, unsure: int) -> memoryview | None:
+        """Return a read-only view of ``[offset, offset + length)``, which the file must have.
+
+        The first ``unsure`` bytes are looked for in the page cache; None if they are not all there.
+
+        Raises:
+            OSError: no more memory or mappings.
+        """
+        index = offset // STRIDE_BYTES
+        start = offset - index * STRIDE_BYTES
+        end = start + length
+        if end > 2 * STRIDE_BYTES:  # a mapping of its own, for this view only
+            window = self._map(fd, index * STRIDE_BYTES, end)
+        else:
+            found = self._cache.get(self._owner, index)
+            if found is None:
+                window = self._map(fd, index * STRIDE_BYTES, 2 * STRIDE_BYTES)
+                self._cache.put(self._owner, index, window)
+            else:
+                window = found
+        if unsure > 0 and not window.is_resident(start, min(start + unsure, end)):
+            return None
+        mapping = window.mapping
+        if offset + length > mapping.exposed_end:
+            mapping.exposed_end = offset + length
+        return window.view[start:end]
+
+    def holds_beyond(self, length: int) -> bool:
+        """Whether somebody holds a view of a window that has shown bytes at or beyond ``length``; forgets the windows that nobody uses."""
+        self.close()
+        alive = [mapping for reference in self._alive if (mapping := reference()) is not None]
+        return any(mapping.exposed_end > length for mapping in alive)
+
+    def close(self) -> None:
+        """Keep no window; views stay valid."""
+        self._cache.drop(self._owner)
+
+    def _map(self, fd: int, start: int, length: int) -> _Window:
+        window = _Window(fd, start, length)
+        self._alive = [reference for reference in self._alive if reference() is not None]
+        self._alive.append(weakref.ref(window.mapping))
+        return window

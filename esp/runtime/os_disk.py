@@ -1,0 +1,100 @@
+"""The operating system's files and directories."""
+
+import asyncio
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from stat import S_ISDIR
+
+from esp.ports.disk import File, Lock, Stat
+from esp.runtime.device_sync import sync_data, sync_directory
+from esp.runtime.mapped_views import WindowCache
+from esp.runtime.os_file import OsFile
+from esp.runtime.os_lock import take_lock
+
+
+class OsDisk:
+    """See :class:`esp.ports.disk.Disk`.
+
+    Args:
+        read_threads: how many cold reads wait for devices at a time; they are what a disk array can take in parallel.
+        sync_threads: how many syncs do.
+    """
+
+    def __init__(self, *, read_threads: int = 8, sync_threads: int = 4) -> None:
+        self._readers = ThreadPoolExecutor(read_threads, thread_name_prefix="disk-read")
+        self._windows = WindowCache()
+        self._syncers = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """See :class:`esp.ports.disk.Disk`."""
+        return OsFile(
+            path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR, self._readers, self._syncers, self._windows
+        )
+
+    def exists(self, path: str) -> bool:
+        """See :class:`esp.ports.disk.Disk`."""
+        return os.path.lexists(path)
+
+    def stat(self, path: str) -> Stat:
+        """See :class:`esp.ports.disk.Disk`."""
+        found = os.stat(path)
+        is_directory = S_ISDIR(found.st_mode)
+        return Stat(0 if is_directory else found.st_size, found.st_mtime_ns // 1_000_000, is_directory)
+
+    def listdir(self, path: str) -> list[str]:
+        """See :class:`esp.ports.disk.Disk`."""
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        os.replace(old, new)
+
+    def remove(self, path: str) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        shutil.rmtree(path)
+
+    def read_file(self, path: str) -> bytes:
+        """See :class:`esp.ports.disk.Disk`."""
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        with open(path, "wb") as file:
+            file.write(data)
+
+    def replace_file_blocking(self, path: str, data: bytes) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        temporary = f"{path}.tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            sync_data(file.fileno())
+        os.replace(temporary, path)
+        sync_directory(os.path.dirname(path))
+
+    async def sync_directory(self, path: str) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        await asyncio.get_running_loop().run_in_executor(self._syncers, sync_directory, path)
+
+    def sync_directory_blocking(self, path: str) -> None:
+        """See :class:`esp.ports.disk.Disk`."""
+        sync_directory(path)
+
+    def lock(self, path: str) -> Lock | None:
+        """See :class:`esp.ports.disk.Disk`."""
+        return take_lock(path)
+
+    def free_bytes(self, path: str) -> int:
+        """See :class:`esp.ports.disk.Disk`."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize

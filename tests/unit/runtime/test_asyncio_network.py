@@ -1,0 +1,454 @@
+"""The network on real sockets, on uvloop and on plain asyncio."""
+
+import asyncio
+import errno
+import resource
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import NoReturn
+
+import pytest
+import uvloop
+
+from esp.ports.network import Address, Connection, ConnectionOwner
+from esp.runtime.asyncio_network import AsyncioNetwork
+from esp.runtime.os_disk import OsDisk
+from esp.runtime.receive_buffer import INITIAL_BYTES
+from esp.runtime.unhandled import stop_on_unhandled_errors
+
+LOOPBACK = Address("127.0.0.1", 0)
+SECOND_US = 1_000_000
+_LENGTH = struct.Struct(">i")
+
+
+class RecordingHost:
+    """A host whose end is remembered instead of taken."""
+
+    boot_id = "test"
+    name = "test"
+
+    def __init__(self) -> None:
+        self.fatal_reasons: list[str] = []
+
+    def fatal(self, reason: str) -> NoReturn:
+        self.fatal_reasons.append(reason)
+        raise SystemError(reason)
+
+
+class Frames:
+    """Takes whole length-prefixed frames and answers each with ``answer``'s buffers."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.frames: list[bytes] = []
+        self.offers = 0
+        self.writable: list[bool] = []
+        self.arrived = asyncio.Event()
+        self.closed = asyncio.Event()
+        self.pause_after: int | None = None
+        self.error: Exception | None = None
+
+    def on_bytes(self, received: memoryview) -> int:
+        self.offers += 1
+        if self.error is not None:
+            raise self.error
+        position = 0
+        while len(received) - position >= 4:
+            end = position + 4 + _LENGTH.unpack_from(received, position)[0]
+            if end > len(received):
+                self.connection.expect(end - position)
+                break
+            self.frames.append(bytes(received[position + 4 : end]))
+            self.arrived.set()
+            position = end
+            if len(self.frames) == self.pause_after:
+                self.connection.pause_reading()
+                break
+        return position
+
+    def on_closed(self) -> None:
+        assert not self.closed.is_set(), "closed twice"
+        self.closed.set()
+
+    def on_writable(self, writable: bool) -> None:
+        self.writable.append(writable)
+        self.arrived.set()
+
+
+class Pair:
+    """A listener whose connections have ``Frames`` as owners, and what it takes to reach it."""
+
+    def __init__(self) -> None:
+        self.host = RecordingHost()
+        self.network = AsyncioNetwork(self.host)
+        self.accepted: list[Frames] = []
+        self.accept_error: Exception | None = None
+        self.sockets: list[socket.socket] = []
+
+    def accept(self, connection: Connection) -> ConnectionOwner:
+        if self.accept_error is not None:
+            raise self.accept_error
+        owner = Frames(connection)
+        self.accepted.append(owner)
+        return owner
+
+    async def start(self) -> None:
+        self.listener = await self.network.listen(LOOPBACK, self.accept)
+
+    def raw(self) -> socket.socket:
+        client = socket.create_connection(self.listener.address, timeout=5)
+        client.setblocking(False)
+        self.sockets.append(client)
+        return client
+
+    async def owner(self) -> Frames:
+        return (await self.owners(1))[0]
+
+    async def owners(self, count: int) -> list[Frames]:
+        await until(lambda: len(self.accepted) >= count)
+        return self.accepted
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until the condition holds; the test's own timeout ends a vain wait."""
+    while not condition():  # noqa: ASYNC110 - the events of many owners, and of the host, in all combinations
+        await asyncio.sleep(0.001)
+
+
+def frame(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data
+
+
+Body = Callable[[Pair], Awaitable[None]]
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def run(request: pytest.FixtureRequest) -> Callable[[Body], RecordingHost]:
+    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def run_body(body: Body) -> RecordingHost:
+        async def with_pair() -> RecordingHost:
+            pair = Pair()
+            stop_on_unhandled_errors(asyncio.get_running_loop(), pair.host)
+            await pair.start()
+            try:
+                async with asyncio.timeout(20):
+                    await body(pair)
+            finally:
+                await pair.listener.close()
+                for client in pair.sockets:
+                    client.close()
+            for owner in pair.accepted:
+                owner.connection.abort()
+                await owner.closed.wait()
+            return pair.host
+
+        with asyncio.Runner(loop_factory=factory) as runner:
+            return runner.run(with_pair())
+
+    return run_body
+
+
+Run = Callable[[Body], RecordingHost]
+
+
+def test_frames_arrive_whole_however_they_were_cut(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        sent = [bytes([i]) * size for i, size in enumerate((0, 1, 100, 70_000, 3, 1_000_000, 5, INITIAL_BYTES))]
+        stream = b"".join(map(frame, sent))
+        client = pair.raw()
+        loop = asyncio.get_running_loop()
+        for piece in (stream[:1], stream[1:6], stream[6:90_000], stream[90_000:]):
+            await loop.sock_sendall(client, piece)
+            await asyncio.sleep(0.001)
+        owner = await pair.owner()
+        await until(lambda: len(owner.frames) == len(sent))
+        assert owner.frames == sent
+        client.close()
+        await owner.closed.wait()
+
+    assert run(body).fatal_reasons == []
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_buffers_of_every_kind_arrive_in_order(run: Run, kind: Callable[[bytes], bytes]) -> None:
+    async def body(pair: Pair) -> None:
+        client = await pair.network.connect(pair.listener.address, Frames, SECOND_US)
+        client.write([kind(frame(b"one")), kind(_LENGTH.pack(3)), kind(b"two")])
+        client.write([kind(frame(b"x" * 2_000_000))])
+        client.write([])
+        client.write([kind(b""), kind(frame(b"end"))])
+        owner = await pair.owner()
+        await until(lambda: len(owner.frames) == 4)
+        assert owner.frames == [b"one", b"two", b"x" * 2_000_000, b"end"]
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_connections_know_their_peers_and_do_not_delay_small_writes(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        assert pair.listener.address.port > 0
+        client = await pair.network.connect(pair.listener.address, Frames, SECOND_US)
+        assert client.peer == pair.listener.address
+        owner = await pair.owner()
+        assert owner.connection.peer.host == "127.0.0.1"
+        for connection in (client, owner.connection):
+            sock = connection._transport.get_extra_info("socket")
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_paused_owner_gets_nothing_until_it_resumes_and_then_all(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        loop = asyncio.get_running_loop()
+        owner = await pair.owner()
+        owner.pause_after = 1
+        await loop.sock_sendall(client, frame(b"1") + frame(b"2") + frame(b"3")[:5])
+        await owner.arrived.wait()
+        offers = owner.offers
+        await loop.sock_sendall(client, frame(b"3")[5:] + frame(b"4"))
+        await asyncio.sleep(0.02)
+        assert owner.frames == [b"1"]
+        assert owner.offers == offers
+        owner.connection.resume_reading()
+        owner.connection.resume_reading()
+        await until(lambda: len(owner.frames) == 4)
+        assert owner.frames == [b"1", b"2", b"3", b"4"]
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_slow_reader_is_told_to_the_owner_and_its_catching_up_too(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        loop = asyncio.get_running_loop()
+        owner = await pair.owner()
+        written = 0
+        while not owner.writable:
+            owner.connection.write([b"x" * 500_000])
+            written += 500_000
+            await asyncio.sleep(0)
+        assert owner.writable == [False]
+        received = 0
+        while received < written:
+            received += len(await loop.sock_recv(client, 1_000_000))
+        await until(lambda: len(owner.writable) == 2)
+        assert owner.writable == [False, True]
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_close_sends_what_was_written_before(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        owner = await pair.owner()
+        owner.connection.write([b"x" * 3_000_000])
+        owner.connection.close()
+        owner.connection.write([b"too late"])
+        received = bytearray()
+        while chunk := await asyncio.get_running_loop().sock_recv(client, 1_000_000):
+            received += chunk
+        assert received == b"x" * 3_000_000
+        await owner.closed.wait()
+        for call in (owner.connection.close, owner.connection.abort, owner.connection.pause_reading):
+            call()
+        owner.connection.resume_reading()
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_view_of_a_file_arrives_as_it_was_though_the_file_is_cut_meanwhile(run: Run, tmp_path: Path) -> None:
+    data = Random(1).randbytes(7_000_000)
+
+    async def body(pair: Pair) -> None:
+        file = OsDisk().open(str(tmp_path / "a"), create=True)
+        file.append([data])
+        client = pair.raw()
+        owner = await pair.owner()
+        view = file.read_cached(0, len(data))
+        assert isinstance(view, memoryview)
+        owner.connection.write([view[:10], view[10:]])
+        del view
+        file.truncate(0)
+        file.append([b"other bytes"])
+        received = bytearray()
+        while len(received) < len(data):
+            received += await asyncio.get_running_loop().sock_recv(client, 1_000_000)
+        assert received == data
+
+    assert run(body).fatal_reasons == []
+
+
+def test_half_closed_connection_is_closed(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        owner = await pair.owner()
+        await asyncio.get_running_loop().sock_sendall(client, frame(b"last") + b"\0\0")
+        client.shutdown(socket.SHUT_WR)
+        await owner.closed.wait()
+        assert owner.frames == [b"last"]
+        assert await asyncio.get_running_loop().sock_recv(client, 10) == b""
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_reset_connection_is_closed_and_nothing_else(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client, other = pair.raw(), pair.raw()
+        owners = await pair.owners(2)
+        owners[0].connection.write([b"x" * 3_000_000])
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        await owners[0].closed.wait()
+        await asyncio.get_running_loop().sock_sendall(other, frame(b"fine"))
+        await owners[1].arrived.wait()
+        assert owners[1].frames == [b"fine"]
+        other.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_connection_aborted_error_ends_that_connection_only(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client, other = pair.raw(), pair.raw()
+        owners = await pair.owners(2)
+        owners[0].error = ConnectionAbortedError("these are not frames")
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(client, b"rubbish")
+        await loop.sock_sendall(other, frame(b"fine"))
+        await owners[0].closed.wait()
+        await owners[1].arrived.wait()
+        client.close()
+        other.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_any_other_error_of_an_owner_stops_the_node(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        owner = await pair.owner()
+        owner.error = KeyError("our bug")
+        await asyncio.get_running_loop().sock_sendall(client, b"anything")
+        await until(lambda: bool(pair.host.fatal_reasons))
+        client.close()
+
+    assert "unexpected error" in run(body).fatal_reasons[0]
+
+
+def test_accept_can_refuse_a_connection(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        pair.accept_error = ConnectionAbortedError("too many")
+        refused = pair.raw()
+        assert await asyncio.get_running_loop().sock_recv(refused, 10) == b""
+        pair.accept_error = None
+        client = pair.raw()
+        await pair.owner()
+        refused.close()
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_closed_listener_refuses_while_its_connections_go_on(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        owner = await pair.owner()
+        await pair.listener.close()
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await pair.network.connect(pair.listener.address, Frames, SECOND_US)
+        await asyncio.get_running_loop().sock_sendall(client, frame(b"still here"))
+        await owner.arrived.wait()
+        client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_bound_address_cannot_be_bound_again(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        with pytest.raises(OSError) as caught:  # noqa: PT011 - the errno is looked at
+            await pair.network.listen(pair.listener.address, pair.accept)
+        assert caught.value.errno == errno.EADDRINUSE
+
+    assert run(body).fatal_reasons == []
+
+
+def test_connect_gives_up_in_time(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        with socket.socket() as full:
+            full.bind(LOOPBACK)
+            full.listen(0)
+            address = Address(*full.getsockname())
+            waiting = [socket.create_connection(address), socket.socket()]
+            waiting[1].setblocking(False)
+            waiting[1].connect_ex(address)
+            with pytest.raises(TimeoutError):
+                await pair.network.connect(address, Frames, 50_000)
+            for client in waiting:
+                client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_flood_of_connections_is_served(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        clients = [await pair.network.connect(pair.listener.address, Frames, SECOND_US) for _ in range(200)]
+        for client in clients:
+            client.write([frame(b"hello")])
+        owners = await pair.owners(200)
+        await until(lambda: all(owner.frames == [b"hello"] for owner in owners))
+        for client in clients:
+            client.abort()
+        await until(lambda: all(owner.closed.is_set() for owner in owners))
+
+    assert run(body).fatal_reasons == []
+
+
+@contextmanager
+def few_descriptors(spare: int) -> Iterator[None]:
+    with socket.socket() as probe:
+        used = probe.fileno()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    "run", ["uvloop"], indirect=True
+)  # asyncio of CPython 3.11 goes on with a closed listener's timers
+def test_node_survives_running_out_of_descriptors(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        clients = [socket.socket() for _ in range(8)]
+        pair.sockets += clients
+        with few_descriptors(4):
+            for client in clients:
+                client.connect(pair.listener.address)
+            await pair.owners(4)
+            await asyncio.sleep(0.02)
+            assert len(pair.accepted) <= 5
+            for client in clients:
+                client.close()
+            await until(lambda: all(owner.closed.is_set() for owner in pair.accepted))
+        served = len(pair.accepted)
+        client = pair.raw()
+        await until(lambda: len(pair.accepted) > served and not pair.accepted[-1].closed.is_set())
+        await asyncio.get_running_loop().sock_sendall(client, frame(b"alive"))
+        await pair.accepted[-1].arrived.wait()
+        client.close()
+
+    assert run(body).fatal_reasons == []

@@ -1,0 +1,133 @@
+"""The receive buffer against the naive model: one growing byte string."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esp.runtime.receive_buffer import INITIAL_BYTES, ReceiveBuffer
+
+
+def new_buffer() -> ReceiveBuffer:
+    return ReceiveBuffer(lambda _buffer: None)
+
+
+def receive(buffer: ReceiveBuffer, data: bytes) -> None:
+    """Let all of ``data`` arrive while nothing is taken."""
+    while data:
+        room = buffer.room()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        buffer.received(count)
+        data = data[count:]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 20_000), st.integers(0, 100), st.sampled_from([0, 1, 20_000, 60_000]))),
+    st.booleans(),
+)
+def test_offers_exactly_what_arrived_and_was_not_taken(reads: list[tuple[int, int, int]], sweeping: bool) -> None:
+    buffer = new_buffer()
+    untaken = b""
+    sent = 0
+    for size, taken_percent, expected in reads:
+        room = buffer.room()
+        size = min(size, len(room))
+        data = bytes((sent + i) % 251 for i in range(size))
+        room[:size] = data
+        buffer.received(size)
+        sent += size
+        untaken += data
+        assert buffer.offer() == untaken
+        taken = len(untaken) * taken_percent // 100
+        if expected > len(untaken) - taken or len(untaken) - taken == buffer.capacity:
+            buffer.expect(max(expected, len(untaken) - taken + 1))
+        buffer.take(taken)
+        untaken = untaken[taken:]
+        if sweeping:
+            buffer.shrink()
+        assert len(buffer) == len(untaken)
+        assert buffer.offer() == untaken
+        if len(untaken) == buffer.capacity:
+            buffer.expect(len(untaken) + 1)
+
+
+def test_a_frame_that_only_claims_to_be_large_gets_little_memory() -> None:
+    buffer = new_buffer()
+    buffer.expect(100_000_000)
+    receive(buffer, bytes(10))
+    buffer.room()
+    assert buffer.capacity == INITIAL_BYTES
+    receive(buffer, bytes(INITIAL_BYTES))
+    buffer.room()
+    assert buffer.capacity <= 4 * INITIAL_BYTES + 40
+
+
+def test_a_frame_that_arrives_gets_its_own_size() -> None:
+    buffer = new_buffer()
+    buffer.expect(1_000_000)
+    receive(buffer, bytes(1_000_000))
+    assert buffer.capacity == 1_000_000
+    assert len(buffer.offer()) == 1_000_000
+
+
+def test_an_expected_frame_has_room_behind_what_was_taken_before_it() -> None:
+    buffer = new_buffer()
+    receive(buffer, b"x" * (INITIAL_BYTES - 10))
+    buffer.take(INITIAL_BYTES - 20)
+    buffer.expect(5000)
+    receive(buffer, bytes(4990))
+    assert buffer.capacity == INITIAL_BYTES
+    assert buffer.offer() == b"x" * 10 + bytes(4990)
+
+
+def test_full_buffer_that_nobody_wants_to_grow_is_a_bug() -> None:
+    buffer = new_buffer()
+    receive(buffer, bytes(INITIAL_BYTES))
+    buffer.offer()
+    buffer.take(0)
+    with pytest.raises(AssertionError, match="took nothing"):
+        buffer.room()
+
+
+def test_owner_cannot_take_more_than_there_is() -> None:
+    buffer = new_buffer()
+    receive(buffer, b"123")
+    with pytest.raises(AssertionError):
+        buffer.take(4)
+    with pytest.raises(AssertionError):
+        buffer.take(-1)
+
+
+def test_grown_buffer_shrinks_after_a_sweep_without_need_and_keeps_its_bytes() -> None:
+    buffer = new_buffer()
+    buffer.expect(100_000)
+    receive(buffer, bytes(100_000))
+    buffer.offer()
+    buffer.take(100_000)
+    assert not buffer.shrink(), "needed since the last sweep"
+    receive(buffer, b"left")
+    buffer.offer()
+    assert buffer.shrink()
+    assert buffer.capacity == INITIAL_BYTES
+    assert buffer.offer() == b"left"
+
+
+def test_buffer_with_a_large_frame_under_way_does_not_shrink() -> None:
+    buffer = new_buffer()
+    buffer.expect(100_000)
+    receive(buffer, bytes(70_000))
+    for _ in range(3):
+        assert not buffer.shrink()
+    receive(buffer, bytes(30_000))
+    assert len(buffer.offer()) == 100_000
+
+
+def test_growing_is_told_once_per_growth() -> None:
+    grown: list[int] = []
+    buffer = ReceiveBuffer(lambda buffer: grown.append(buffer.capacity))
+    receive(buffer, struct.pack(">i", 200_000))
+    buffer.expect(200_000)
+    receive(buffer, bytes(199_996))
+    assert grown == [4 * INITIAL_BYTES, 200_000]
