@@ -1,0 +1,350 @@
+"""One entry of ``log.dirs``: its lock and identity, the logs in it, their checkpoints, and the marker of an orderly stop.
+
+What stands where: FORMATS 1.1. A directory is clean if it was left by :meth:`LogDirectory.close_blocking`; the marker says under which
+broker epoch, and is gone, durably, before anything is read or written (REC-1).
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Iterable
+from typing import Final
+
+from esp.model.errors import CorruptionError, OperatorError
+from esp.model.ids import (
+    NO_BROKER_EPOCH,
+    ZERO_UUID,
+    BrokerEpoch,
+    TopicId,
+    TopicPartition,
+    uuid_from_base64,
+    uuid_to_base64,
+)
+from esp.model.topic_settings import TopicSettings
+from esp.ports.disk import Disk, Lock
+from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
+from esp.storage.layout import (
+    CLEAN_SHUTDOWN_FILE,
+    HIGH_WATERMARK_FILE,
+    LOCK_FILE,
+    LOG_START_FILE,
+    META_PROPERTIES_FILE,
+    PARTITION_METADATA_FILE,
+    RECOVERY_POINT_FILE,
+    TEMPORARY_SUFFIX,
+    DirectoryKind,
+    marked_directory_name,
+    parse_directory_name,
+    replica_directory_name,
+)
+from esp.storage.log import Log
+from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
+from esp.storage.recovery import KnownOffsets, load_log_blocking
+from esp.storage.trash import Trash
+
+_logger = logging.getLogger(__name__)
+
+PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+"""Kafka's default of ``producer.id.expiration.ms``."""
+
+
+class LogDirectory:
+    """One data directory, locked by this process; made by :meth:`open_blocking`."""
+
+    def __init__(self, disk: Disk, path: str, lock: Lock, producer_id_expiration_ms: int) -> None:
+        self.path = path
+        self.meta: MetaProperties | None = None
+        """Whose directory it is; None before it was formatted."""
+        self.was_clean = False
+        """Whether it was left in an orderly stop."""
+        self.clean_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
+        """The broker epoch of that stop, -1 if there was none."""
+        self.replicas: dict[TopicPartition, TopicId | None] = {}
+        """The replica directories that are there, loaded or not, with the topic id that each says it has."""
+        self.logs: dict[TopicPartition, Log] = {}
+        """The loaded ones."""
+        self._disk = disk
+        self._lock = lock
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._trash = Trash(disk)
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        """As the files say; entries of replicas that are not loaded are kept."""
+
+    # --- open and close ----------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def open_blocking(
+        cls, disk: Disk, path: str, *, producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    ) -> "LogDirectory":
+        """Lock a directory (made when missing) and read what it says of itself; no log is loaded yet.
+
+        Raises:
+            OperatorError: it cannot be made or read, another process uses it, or its ``meta.properties`` is damaged.
+        """
+        try:
+            disk.make_directory(path)
+            lock = disk.lock(f"{path}/{LOCK_FILE}")
+        except OSError as error:
+            raise OperatorError(
+                f"The data directory {path} cannot be used: {error}.",
+                "Make it a directory that this user may write to, or set log.dirs to one.",
+            ) from error
+        if lock is None:
+            raise OperatorError(
+                f"The data directory {path} is in use by another process.",
+                "Stop the node that runs there, or set log.dirs to a directory of this node's own.",
+            )
+        directory = cls(disk, path, lock, producer_id_expiration_ms)
+        try:
+            directory._read_blocking()
+        except OSError as error:
+            lock.release()
+            raise OperatorError(
+                f"The data directory {path} cannot be read: {error}.", "Mend the disk, or take it out of log.dirs."
+            ) from error
+        except OperatorError:
+            lock.release()
+            raise
+        return directory
+
+    def _read_blocking(self) -> None:
+        disk, path = self._disk, self.path
+        self.meta = read_meta_properties(disk, f"{path}/{META_PROPERTIES_FILE}")
+        self._take_marker_blocking()
+        self._recovery_points = read_checkpoint(disk, f"{path}/{RECOVERY_POINT_FILE}")
+        self._log_starts = read_checkpoint(disk, f"{path}/{LOG_START_FILE}")
+        self._high_watermarks = read_checkpoint(disk, f"{path}/{HIGH_WATERMARK_FILE}")
+        for name in disk.listdir(path):
+            below = f"{path}/{name}"
+            if name.endswith(TEMPORARY_SUFFIX):
+                disk.remove(below)
+                continue
+            parsed = parse_directory_name(name)
+            if parsed is None or not disk.stat(below).is_directory:
+                continue
+            if parsed.kind is DirectoryKind.REPLICA:
+                self.replicas[parsed.partition] = self._read_topic_id(below)
+            elif parsed.kind is DirectoryKind.DELETE:
+                self._trash.add(below, 0)
+
+    def _take_marker_blocking(self) -> None:
+        """Read and remove the marker of an orderly stop."""
+        marker = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+        if not self._disk.exists(marker):
+            return
+        try:
+            content = json.loads(self._disk.read_file(marker))
+            self.clean_broker_epoch = BrokerEpoch(int(content["brokerEpoch"]))
+            self.was_clean = True
+        except (ValueError, KeyError, TypeError) as error:
+            _logger.warning("%s cannot be read; the last stop counts as unclean: %s", marker, error)
+        self._disk.remove(marker)
+        self._disk.sync_directory_blocking(self.path)
+
+    def format_blocking(self, meta: MetaProperties) -> None:
+        """Give the directory its identity.
+
+        Raises:
+            OSError: the device failed or is full.
+        """
+        write_meta_properties_blocking(self._disk, f"{self.path}/{META_PROPERTIES_FILE}", meta)
+        self.meta = meta
+
+    def close_blocking(self, broker_epoch: BrokerEpoch) -> None:
+        """Close all logs; if all went well, leave the marker of an orderly stop under ``broker_epoch``. Releases the lock in any case.
+
+        Raises:
+            OSError: the device failed or is full: the next start finds an unclean stop.
+        """
+        try:
+            for log in self.logs.values():
+                log.close_blocking()
+            self.write_checkpoints_blocking()
+            if any(log.is_offline for log in self.logs.values()):
+                _logger.error("%s: a log is offline, so the stop counts as unclean", self.path)
+            else:
+                marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+                self._disk.replace_file_blocking(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker.encode())
+        finally:
+            self._lock.release()
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether an error of the device left one of the logs in doubt."""
+        return any(log.is_offline for log in self.logs.values())
+
+    # --- logs --------------------------------------------------------------------------------------------------------------------
+
+    def load_log_blocking(self, partition: TopicPartition, settings: TopicSettings, now_ms: int) -> Log:
+        """Open the log of a replica directory that is there.
+
+        Raises:
+            CorruptionError: flushed batches are broken or missing, or nobody knows whose they are.
+            OSError: the device failed.
+        """
+        topic_id = self.replicas[partition]
+        if topic_id is None:
+            raise CorruptionError(f"{self._replica_path(partition)} has no readable {PARTITION_METADATA_FILE}")
+        return self._open_log_blocking(partition, topic_id, settings, now_ms, was_clean=self.was_clean)
+
+    def create_log_blocking(self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log:
+        """Begin an empty log; one whose creation was cut off by a crash is taken over.
+
+        Raises:
+            OSError: the device failed or is full.
+        """
+        assert partition not in self.logs
+        assert self.replicas.get(partition) in (None, topic_id), "a replica of another topic must be put aside first"
+        path = self._replica_path(partition)
+        self._forget_offsets_blocking(partition)
+        self._disk.make_directory(path)
+        self._disk.replace_file_blocking(
+            f"{path}/{PARTITION_METADATA_FILE}", f"version: 0\ntopic_id: {uuid_to_base64(topic_id)}".encode()
+        )
+        self._disk.sync_directory_blocking(self.path)
+        self.replicas[partition] = topic_id
+        return self._open_log_blocking(partition, topic_id, settings, 0, was_clean=False)
+
+    def schedule_delete(self, log: Log, now_ms: int) -> None:
+        """Put a log aside under the name of a removed one; :meth:`purge` removes it after ``file.delete.delay.ms``.
+
+        Raises:
+            OSError: the device failed.
+        """
+        del self.logs[log.partition]
+        del self.replicas[log.partition]
+        path = self._put_aside(log.partition, log.topic_id, DirectoryKind.DELETE)
+        self._trash.add(path, now_ms + log.settings.file_delete_delay_ms, log.release)
+
+    def mark_stray(self, partition: TopicPartition) -> None:
+        """Put aside a replica directory, not loaded, that the metadata does not know; it is kept for the operator.
+
+        Raises:
+            OSError: the device failed.
+        """
+        assert partition not in self.logs
+        topic_id = self.replicas.pop(partition)
+        path = self._put_aside(partition, topic_id or TopicId(ZERO_UUID), DirectoryKind.STRAY)
+        _logger.warning(
+            "%s is not a replica that this node should have; it was renamed to %s", self._replica_path(partition), path
+        )
+
+    def purge(self, now_ms: int) -> int:
+        """Remove what was put aside long enough ago; return how many files and directories. May take long where they are large.
+
+        Raises:
+            OSError: the device failed; the rest stays due.
+        """
+        return self._trash.purge(now_ms)
+
+    # --- checkpoints -------------------------------------------------------------------------------------------------------------
+
+    def write_checkpoints_blocking(self) -> None:
+        """Write the checkpoints of recovery points, log starts and high watermarks.
+
+        No log of this directory may be truncated meanwhile: a recovery point that went down must not be overwritten by an older one.
+
+        Raises:
+            OSError: the device failed or is full; the old files stay.
+        """
+        self._write_offsets_blocking()
+        self.write_high_watermarks_blocking()
+
+    def write_high_watermarks_blocking(self) -> None:
+        """Write the checkpoint of high watermarks, which Kafka does more often than the others. Raises OSError."""
+        high_watermarks = self._still_there(self._high_watermarks)
+        high_watermarks.update({partition: log.high_watermark for partition, log in self.logs.items()})
+        self._write(HIGH_WATERMARK_FILE, high_watermarks)
+        self._high_watermarks = high_watermarks
+
+    def _write_offsets_blocking(self) -> None:
+        """Write recovery points and log starts. A log that starts with its first segment has no line in the latter."""
+        recovery_points = self._still_there(self._recovery_points)
+        log_starts = self._still_there(self._log_starts)
+        for partition, log in self.logs.items():
+            recovery_points[partition] = log.recovery_point
+            if log.log_start_offset > log.first_segment_offset or not log.names_are_durable:
+                log_starts[partition] = log.log_start_offset
+            else:
+                log_starts.pop(partition, None)
+        self._write(RECOVERY_POINT_FILE, recovery_points)
+        self._recovery_points = recovery_points
+        self._write(LOG_START_FILE, log_starts)
+        self._log_starts = log_starts
+
+    def _still_there(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """A copy without the replicas that were put aside."""
+        return {partition: offset for partition, offset in offsets.items() if partition in self.replicas}
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        write_checkpoint_blocking(self._disk, f"{self.path}/{name}", offsets)
+
+    def _forget_offsets_blocking(self, partition: TopicPartition) -> None:
+        """No earlier log of that name may lend its offsets to a new one."""
+        for name, offsets in (
+            (RECOVERY_POINT_FILE, self._recovery_points),
+            (LOG_START_FILE, self._log_starts),
+            (HIGH_WATERMARK_FILE, self._high_watermarks),
+        ):
+            if partition in offsets:
+                self._write(name, {known: offset for known, offset in offsets.items() if known != partition})
+                del offsets[partition]
+
+    # --- names -------------------------------------------------------------------------------------------------------------------
+
+    def _open_log_blocking(
+        self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, now_ms: int, *, was_clean: bool
+    ) -> Log:
+        log = load_log_blocking(
+            self._disk,
+            self._replica_path(partition),
+            partition,
+            topic_id,
+            settings,
+            KnownOffsets(
+                self._recovery_points.get(partition, 0),
+                self._log_starts.get(partition, 0),
+                self._high_watermarks.get(partition, 0),
+            ),
+            was_clean=was_clean,
+            now_ms=now_ms,
+            producer_id_expiration_ms=self._producer_id_expiration_ms,
+            trash=self._trash,
+            checkpoint_offsets=self._write_offsets_blocking,
+        )
+        self.logs[partition] = log
+        return log
+
+    def _replica_path(self, partition: TopicPartition) -> str:
+        return f"{self.path}/{replica_directory_name(partition)}"
+
+    def _put_aside(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
+        """Rename a replica's directory durably; the same topic may have been put aside before."""
+        number = unique.int
+        while self._disk.exists(
+            path := f"{self.path}/{marked_directory_name(partition, TopicId(uuid.UUID(int=number)), kind)}"
+        ):
+            number = (number + 1) % 2**128
+        self._disk.rename(self._replica_path(partition), path)
+        self._disk.sync_directory_blocking(self.path)
+        return path
+
+    def _read_topic_id(self, replica_path: str) -> TopicId | None:
+        """The id in ``partition.metadata``; None if the file is missing or damaged."""
+        path = f"{replica_path}/{PARTITION_METADATA_FILE}"
+        try:
+            entries = dict(line.split(": ", 1) for line in self._disk.read_file(path).decode().splitlines())
+            return TopicId(uuid_from_base64(entries["topic_id"]))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError) as error:
+            _logger.warning("%s cannot be read: %s", path, error)
+            return None
+
+
+def previous_broker_epoch(directories: Iterable[LogDirectory]) -> BrokerEpoch:
+    """The broker epoch of the last orderly stop: only if all directories agree about it (REC-2), else -1."""
+    epochs = {directory.clean_broker_epoch for directory in directories}
+    return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH

@@ -1,0 +1,110 @@
+"""The producer snapshots beside a log's segments: written at rolls and orderly stops, loaded at start and after truncations (PROD-7..9)."""
+
+import logging
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from esp.model.errors import CorruptionError
+from esp.ports.disk import Disk
+from esp.records.batch_header import BatchHeader
+from esp.storage.layout import SNAPSHOT_SUFFIX, offset_file_name, parse_offset_file_name
+from esp.storage.producer_state import ProducerStates
+from esp.storage.segment_recovery import iterate_headers_blocking
+from esp.storage.segments import Segments
+from esp.storage.steps import read_blocking
+
+_logger = logging.getLogger(__name__)
+
+OLDER_BATCHES_WINDOW_BYTES: Final = 64 * 1024 * 1024
+"""How much of the log's end is searched for batches that a snapshot left out: far more than a producer's five requests in flight."""
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    """The path of the snapshot of the state up to ``offset``."""
+    return f"{directory}/{offset_file_name(offset, SNAPSHOT_SUFFIX)}"
+
+
+def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
+    """The offsets of the snapshots that are there, rising."""
+    parsed = map(parse_offset_file_name, disk.listdir(directory))
+    return [entry[0] for entry in parsed if entry is not None and entry[1] == SNAPSHOT_SUFFIX]
+
+
+def remove_snapshots(disk: Disk, directory: str, *, above: int, up_to: int) -> None:
+    """Remove snapshots that say nothing of the log ``[up_to, above]``: of offsets larger than ``above``, or at most ``up_to``."""
+    for offset in snapshot_offsets(disk, directory):
+        if offset > above or offset <= up_to:
+            disk.remove(snapshot_path(directory, offset))
+
+
+def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -> None:
+    """Remove all snapshots but those at the base of a segment and the newest."""
+    for offset in snapshot_offsets(disk, directory)[:-1]:
+        if offset not in bases:
+            disk.remove(snapshot_path(directory, offset))
+
+
+def load_producers_blocking(
+    disk: Disk, directory: str, segments: Segments, log_end_offset: int, now_ms: int | None, expiration_ms: int
+) -> ProducerStates:
+    """The state at ``log_end_offset``: the newest snapshot that is whole, and the batches since (PROD-9).
+
+    Args:
+        disk: where the log lives.
+        directory: the replica's.
+        segments: all of the log.
+        log_end_offset: its end; snapshots beyond it were removed.
+        now_ms: producers that are expired by then are left out; None: none are.
+        expiration_ms: see :meth:`ProducerStates.expire`.
+    """
+    start, states = _load_newest(disk, directory)
+    if now_ms is not None:
+        states.expire(now_ms, expiration_ms)
+    for header in _headers_from_blocking(segments, start):
+        if header.producer_id >= 0 and header.base_offset >= start:
+            states.update(header)
+    if len(states):
+        for header in _headers_from_blocking(segments, _window_start(segments), end_offset=min(start, log_end_offset)):
+            if header.producer_id >= 0:
+                states.add_older(header)
+    return states
+
+
+def _load_newest(disk: Disk, directory: str) -> tuple[int, ProducerStates]:
+    for offset in reversed(snapshot_offsets(disk, directory)):
+        path = snapshot_path(directory, offset)
+        try:
+            return offset, ProducerStates.decode(disk.read_file(path))
+        except CorruptionError as error:
+            _logger.warning("%s is removed and an older snapshot used: %s", path, error)
+            disk.remove(path)
+    return 0, ProducerStates()
+
+
+def _window_start(segments: Segments) -> int:
+    """An offset from which on the log holds about the window's bytes, or the segment's base before it."""
+    left = OLDER_BATCHES_WINDOW_BYTES
+    for number in range(len(segments) - 1, -1, -1):
+        segment = segments[number]
+        if segment.size > left:
+            indexes = read_blocking(segments.load_indexes(segment))
+            place = indexes.offsets.count_within(segment.last_offset_max, segment.size - left)
+            return indexes.offsets.entry(place - 1)[0] if place else segment.base_offset
+        left -= segment.size
+    return segments[0].base_offset
+
+
+def _headers_from_blocking(segments: Segments, start: int, end_offset: int | None = None) -> Iterator[BatchHeader]:
+    """The headers of all batches that end at or after ``start`` and begin below ``end_offset``."""
+    for number in range(segments.floor(start), len(segments)):
+        segment = segments[number]
+        if end_offset is not None and segment.base_offset >= end_offset:
+            return
+        position = 0
+        if start > segment.base_offset and segment.size:
+            position = read_blocking(segments.load_indexes(segment)).offsets.floor(start)
+        for _position, header in iterate_headers_blocking(segment.file, position, segment.size):
+            if end_offset is not None and header.base_offset >= end_offset:
+                return
+            if header.last_offset >= start:
+                yield header

@@ -1,0 +1,206 @@
+"""The idempotent producers that a log knows (PROD-1..9; Kafka's ``ProducerStateManager``).
+
+The state at an offset is a pure fold of the batches below it; expiry by time is the only other input (PROD-7). It is changed only after
+a batch was written, by the same function for leader, follower and recovery (PROD-6); only a leader asks :meth:`ProducerStates.check`.
+
+Snapshots hold a producer's last batch, memory its last five. Coordinator epochs and open transactions are carried as a snapshot gave
+them; a transactional batch opens one, a marker ends it.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+
+BATCHES_KEPT: Final = 5
+"""What Kafka keeps per producer: a client has at most five requests in flight."""
+_SEQUENCE_MASK: Final = 0x7FFFFFFF
+_NO_SEQUENCE: Final = -1
+
+_PREFIX: Final = struct.Struct(">hI")
+_COUNT: Final = struct.Struct(">i")
+_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_VERSION: Final = 1
+
+
+class ProducedBatch(NamedTuple):
+    """What is kept of a batch: its sequences and offsets, first and last of each."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+
+
+class ProducerState:
+    """One producer: its epoch and its last batches under that epoch, oldest first. Times in milliseconds since the Unix epoch."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_first_offset")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: list[ProducedBatch] = []
+        self.last_timestamp = -1
+        self.coordinator_epoch = -1
+        self.transaction_first_offset = -1
+        """-1: no transaction is open."""
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence, -1 if there is no batch under this epoch."""
+        return self.batches[-1].last_sequence if self.batches else _NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        """The last record's offset, -1 if there is no batch under this epoch."""
+        return self.batches[-1].last_offset if self.batches else -1
+
+
+class ProducerStates:
+    """All producers of one log by their id."""
+
+    __slots__ = ("_states",)
+
+    def __init__(self) -> None:
+        self._states: dict[int, ProducerState] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def items(self) -> Iterator[tuple[int, ProducerState]]:
+        """Each producer's id and state."""
+        return iter(self._states.items())
+
+    def get(self, producer_id: int) -> ProducerState | None:
+        """The state of one producer."""
+        return self._states.get(producer_id)
+
+    def check(self, header: BatchHeader) -> int | None:
+        """Whether a client's batch may be appended: None if so, the base offset it already has if it is a duplicate (PROD-5).
+
+        Raises:
+            ApiError: INVALID_PRODUCER_EPOCH (PROD-1) or OUT_OF_ORDER_SEQUENCE_NUMBER (PROD-2, PROD-3, PROD-5).
+        """
+        _, _, _, _, _, _, delta, _, _, producer_id, epoch, first, _ = header
+        state = self._states.get(producer_id)
+        if state is None:
+            return None
+        if epoch == state.epoch:
+            expected = 0
+            if batches := state.batches:
+                expected = (batches[-1][1] + 1) & _SEQUENCE_MASK
+                if first != expected:
+                    last = (first + delta) & _SEQUENCE_MASK
+                    for batch in batches:
+                        if batch.first_sequence == first and batch.last_sequence == last:
+                            return batch.base_offset
+        elif epoch < state.epoch:
+            raise ApiError(
+                ErrorCode.invalid_producer_epoch,
+                f"Producer {producer_id} came with epoch {epoch}, the last seen is {state.epoch}",
+            )
+        else:
+            expected = 0
+        if first != expected:
+            raise ApiError(
+                ErrorCode.out_of_order_sequence_number,
+                f"Producer {producer_id} came with sequence {first} under epoch {epoch}, expected is {expected}",
+            )
+        return None
+
+    def update(self, header: BatchHeader) -> None:
+        """Take in a batch of a producer that was appended, whoever wrote it."""
+        base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, first, _ = header
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(epoch)
+        elif state.epoch != epoch:
+            state.epoch = epoch
+            state.batches = []
+        state.last_timestamp = max_timestamp
+        if attributes & CONTROL_BIT:
+            state.transaction_first_offset = -1
+            return
+        batches = state.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        batches.append(ProducedBatch(first, (first + delta) & _SEQUENCE_MASK, base_offset, base_offset + delta))
+        if attributes & TRANSACTIONAL_BIT and state.transaction_first_offset < 0:
+            state.transaction_first_offset = base_offset
+
+    def add_older(self, header: BatchHeader) -> None:
+        """Take in a batch that a snapshot left out, below its producer's oldest known one; called in rising order of offsets.
+
+        Batches of producers that are not known, or of another epoch, are passed over.
+        """
+        state = self._states.get(header.producer_id)
+        if state is None or state.epoch != header.producer_epoch or header.is_control or not state.batches:
+            return
+        newest = state.batches[-1]
+        if header.base_offset >= newest.base_offset:
+            return
+        older = ProducedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
+        batches = [*state.batches[:-1], older][-(BATCHES_KEPT - 1) :]
+        state.batches = [*batches, newest]
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that wrote nothing for ``expiration_ms`` and have no open transaction; return how many."""
+        expired = [
+            producer_id
+            for producer_id, state in self._states.items()
+            if state.transaction_first_offset < 0 and now_ms - state.last_timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._states[producer_id]
+        return len(expired)
+
+    def encode(self) -> bytes:
+        """The snapshot file's bytes."""
+        body = bytearray(_COUNT.pack(len(self._states)))
+        for producer_id, state in self._states.items():
+            last = state.batches[-1] if state.batches else None
+            body += _ENTRY.pack(
+                producer_id,
+                state.epoch,
+                state.last_sequence,
+                state.last_offset,
+                last.last_offset - last.base_offset if last else 0,
+                state.last_timestamp,
+                state.coordinator_epoch,
+                state.transaction_first_offset,
+            )
+        return _PREFIX.pack(_VERSION, crc32c(body)) + bytes(body)
+
+    @classmethod
+    def decode(cls, data: bytes) -> "ProducerStates":
+        """Read a snapshot file.
+
+        Raises:
+            CorruptionError: its version, length or checksum is wrong.
+        """
+        prefix_size = _PREFIX.size + _COUNT.size
+        if len(data) < prefix_size:
+            raise CorruptionError(f"a producer snapshot of {len(data)} bytes")
+        version, checksum = _PREFIX.unpack_from(data)
+        if version != _VERSION:
+            raise CorruptionError(f"a producer snapshot of version {version}")
+        if crc32c(memoryview(data)[_PREFIX.size :]) != checksum:
+            raise CorruptionError("a producer snapshot does not match its checksum")
+        (count,) = _COUNT.unpack_from(data, _PREFIX.size)
+        if len(data) != prefix_size + count * _ENTRY.size:
+            raise CorruptionError(f"a producer snapshot of {len(data)} bytes with {count} entries")
+        states = cls()
+        for entry in _ENTRY.iter_unpack(memoryview(data)[prefix_size:]):
+            producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction_first_offset = entry
+            state = states._states[producer_id] = ProducerState(epoch)
+            if offset >= 0:
+                first_sequence = (sequence - delta) & _SEQUENCE_MASK
+                state.batches.append(ProducedBatch(first_sequence, sequence, offset - delta, offset))
+            state.last_timestamp = timestamp
+            state.coordinator_epoch = coordinator_epoch
+            state.transaction_first_offset = transaction_first_offset
+        return states

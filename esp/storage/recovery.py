@@ -1,0 +1,286 @@
+"""Opens a log from its files: what is trusted after an orderly stop, what is read again after any other (REPLICATION section 13).
+
+After an orderly stop everything was synced and the index files are complete. After a crash what lies below the recovery point was
+synced; from there on every batch is read and checked, and the log ends before the first bad byte (REC-3).
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from esp.model.errors import CorruptionError
+from esp.model.ids import TopicId, TopicPartition
+from esp.model.topic_settings import LONG_MAX, TopicSettings
+from esp.ports.disk import Disk
+from esp.storage.layout import LEADER_EPOCH_FILE, LOG_SUFFIX, parse_offset_file_name
+from esp.storage.leader_epochs import LeaderEpochs
+from esp.storage.leftovers import remove_leftovers_blocking
+from esp.storage.log import Log
+from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, remove_stray_snapshots
+from esp.storage.segment import Segment
+from esp.storage.segment_recovery import (
+    IndexTrust,
+    SegmentEnd,
+    iterate_headers_blocking,
+    open_sealed_blocking,
+    restore_segment_blocking,
+)
+from esp.storage.segments import Segments
+from esp.storage.trash import Trash
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOffsets:
+    """What the checkpoint files of the data directory say of one log; hints, but for the recovery point after a crash."""
+
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+
+
+def load_log_blocking(
+    disk: Disk,
+    path: str,
+    partition: TopicPartition,
+    topic_id: TopicId,
+    settings: TopicSettings,
+    known: KnownOffsets,
+    *,
+    was_clean: bool,
+    now_ms: int,
+    producer_id_expiration_ms: int,
+    trash: Trash,
+    checkpoint_offsets: Callable[[], None],
+) -> Log:
+    """Open a replica's directory, or begin an empty log in it.
+
+    Args:
+        disk: where it lives.
+        path: the directory.
+        partition: its name.
+        topic_id: its topic's id.
+        settings: the topic's.
+        known: the checkpointed offsets.
+        was_clean: whether the data directory was left in an orderly stop.
+        now_ms: wall time.
+        producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
+        trash: see :class:`~esp.storage.log.Log`.
+        checkpoint_offsets: see :class:`~esp.storage.log.Log`.
+
+    Raises:
+        CorruptionError: batches that were flushed are broken or missing.
+        OSError: the device failed.
+    """
+    if remove_leftovers_blocking(disk, path):
+        disk.sync_directory_blocking(path)
+    loader = _Loader(disk, path, settings, known, now_ms)
+    loader.open_segments(was_clean=was_clean)
+    log = Log(
+        disk,
+        path,
+        partition,
+        topic_id,
+        settings,
+        loader.segments,
+        leader_epochs=loader.epochs,
+        log_start_offset=loader.log_start_offset,
+        log_end_offset=loader.end_offset,
+        recovery_point=loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset),
+        trash=trash,
+        unsynced_segments=loader.unsynced,
+        checkpoint_offsets=checkpoint_offsets,
+    )
+    log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
+    remove_snapshots(disk, path, above=log.log_end_offset, up_to=log.log_start_offset)
+    remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+    log.producers = load_producers_blocking(
+        disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms
+    )
+    return log
+
+
+class _Loader:
+    """The steps of opening one log; what they find out stands in the attributes."""
+
+    def __init__(self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int) -> None:
+        self._disk = disk
+        self._path = path
+        self._settings = settings
+        self._known = known
+        self._now_ms = now_ms
+        self._removed = False
+        self.segments = Segments()
+        self.epochs = LeaderEpochs()
+        self.unsynced: list[Segment] = []
+        """Segments that were read from the recovery point on, the active one excepted."""
+        self.log_start_offset = 0
+        self.end_offset = 0
+
+    def open_segments(self, *, was_clean: bool) -> None:
+        epochs_hold = self._read_epochs()
+        found = self._list_segments()
+        if not found:
+            self._require_nothing_flushed_beyond(self._known.log_start_offset)
+            self._start_empty(self._known.log_start_offset)
+            return
+        self.log_start_offset = max(self._known.log_start_offset, found[0].base_offset)
+        if was_clean:
+            self._open_clean(found)
+        else:
+            self._recover(found)
+        if self.log_start_offset > self.end_offset:
+            self._start_over()
+            return
+        if not epochs_hold:
+            self._rebuild_epochs()
+        self.epochs.truncate_from_end(self.end_offset)
+        self.epochs.truncate_from_start(self.log_start_offset)
+        if self._removed:
+            self._disk.sync_directory_blocking(self._path)
+
+    def _list_segments(self) -> list[Segment]:
+        """The segments that are there, but for those wholly below the log start: they were removed, or are about to be."""
+        parsed = map(parse_offset_file_name, self._disk.listdir(self._path))
+        bases = [entry[0] for entry in parsed if entry is not None and entry[1] == LOG_SUFFIX]
+        found = [Segment(self._disk, self._path, base, self._settings, self._now_ms) for base in bases]
+        for segment, following in pairwise(found):
+            segment.next_base_offset = following.base_offset
+        outdated = [segment for segment in found if segment.next_base_offset <= self._known.log_start_offset]
+        self._remove(outdated)
+        return found[len(outdated) :]
+
+    def _open_clean(self, found: list[Segment]) -> None:
+        *sealed, active = found
+        for segment in sealed:
+            open_sealed_blocking(segment, self._disk)
+            self.segments.add(segment)
+        end = self._restore(active, LONG_MAX, IndexTrust.EVERYTHING)
+        if end.reason is not None:
+            end = self._restore(active, LONG_MAX, IndexTrust.NOTHING)
+        if end.reason is not None:
+            raise CorruptionError(
+                f"{active.path(LOG_SUFFIX)} is broken at {active.size}, although it was closed in order: {end.reason}"
+            )
+        self.segments.add(active)
+        self.end_offset = end.next_offset
+
+    def _recover(self, found: list[Segment]) -> None:
+        recovery_point = self._known.recovery_point
+        next_offset = -1
+        for number, segment in enumerate(found):
+            if segment.next_base_offset <= recovery_point:
+                open_sealed_blocking(segment, self._disk)
+                self.segments.add(segment)
+                continue
+            if next_offset not in (-1, segment.base_offset):
+                self._drop(found[number:], f"offset {next_offset} comes next")
+                break
+            end = self._restore(segment, recovery_point, IndexTrust.FLUSHED)
+            self.segments.add(segment)
+            next_offset = end.next_offset
+            if end.reason is not None:
+                self._cut(segment, end.reason)
+                self._drop(found[number + 1 :], f"offset {next_offset} comes next")
+                break
+            if segment is not found[-1]:
+                segment.seal()
+                segment.save_indexes()
+                self.unsynced.append(segment)
+        self.segments.active.next_base_offset = LONG_MAX
+        self.unsynced = [segment for segment in self.unsynced if segment is not self.segments.active]
+        self.end_offset = next_offset
+        self._require_nothing_flushed_beyond(next_offset)
+
+    def _restore(self, segment: Segment, trusted_end: int, trust: IndexTrust) -> SegmentEnd:
+        return restore_segment_blocking(
+            segment,
+            self._disk,
+            trusted_end=trusted_end,
+            trust=trust,
+            next_offset=segment.base_offset,
+            epochs=self.epochs,
+        )
+
+    def _cut(self, segment: Segment, reason: str) -> None:
+        """Cut what follows the last whole batch after a crash (REC-3)."""
+        excess = segment.file.size() - segment.size
+        _logger.warning(
+            "%s: %d bytes at %d are cut off after an unclean stop: %s",
+            segment.path(LOG_SUFFIX),
+            excess,
+            segment.size,
+            reason,
+        )
+        segment.file.truncate(segment.size)
+        segment.file.sync_blocking()
+
+    def _drop(self, segments: list[Segment], reason: str) -> None:
+        """Remove segments behind the end of the log after a crash (REC-3)."""
+        for segment in segments:
+            size = self._disk.stat(segment.path(LOG_SUFFIX)).size
+            _logger.warning(
+                "%s: the segment of %d bytes is dropped after an unclean stop: %s",
+                segment.path(LOG_SUFFIX),
+                size,
+                reason,
+            )
+        self._remove(segments)
+
+    def _remove(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            segment.close()
+            for path in segment.files():
+                self._disk.remove(path)
+            self._removed = True
+
+    def _require_nothing_flushed_beyond(self, end_offset: int) -> None:
+        if end_offset < self._known.recovery_point:
+            raise CorruptionError(
+                f"{self._path} ends at offset {end_offset}, although it was flushed up to {self._known.recovery_point}"
+            )
+
+    def _start_over(self) -> None:
+        """The log lost what lay below its start: it goes on, empty, at the start (REC-7)."""
+        _logger.warning(
+            "%s ends at offset %d below its start %d: it starts over, empty",
+            self._path,
+            self.end_offset,
+            self.log_start_offset,
+        )
+        start_offset = self.log_start_offset
+        self._remove(list(self.segments))
+        self.segments = Segments()
+        self.unsynced = []
+        self.epochs.clear()
+        self._start_empty(start_offset)
+
+    def _start_empty(self, start_offset: int) -> None:
+        segment = Segment(self._disk, self._path, start_offset, self._settings, self._now_ms)
+        segment.create()
+        self.segments.add(segment)
+        self.epochs.clear()
+        self._disk.write_file(f"{self._path}/{LEADER_EPOCH_FILE}", self.epochs.encode())
+        self.log_start_offset = self.end_offset = start_offset
+
+    def _read_epochs(self) -> bool:
+        """Take over the leader epoch file; whether it was usable."""
+        path = f"{self._path}/{LEADER_EPOCH_FILE}"
+        try:
+            self.epochs = LeaderEpochs.decode(self._disk.read_file(path))
+        except FileNotFoundError:
+            return False
+        except CorruptionError as error:
+            _logger.warning("%s is rebuilt from the log: %s", path, error)
+            return False
+        return True
+
+    def _rebuild_epochs(self) -> None:
+        """Read the epochs off the headers of all batches (LOG-10)."""
+        self.epochs.clear()
+        for segment in self.segments:
+            for _position, header in iterate_headers_blocking(segment.file, 0, segment.size):
+                if self.epochs.latest is None or header.leader_epoch > self.epochs.latest:
+                    self.epochs.assign(header.leader_epoch, header.base_offset)

@@ -1,0 +1,269 @@
+"""One segment of a log: a file of batches, and the two sparse indexes over it.
+
+A segment keeps its indexes in memory while it is active. Those of a sealed one are read when a search first needs them and may be let go
+again once they stand in their files. What a batch adds to the indexes is the same whether it is appended, recovered or searched
+through: :meth:`Segment.note`.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from esp.model.errors import CorruptionError
+from esp.model.topic_settings import LONG_MAX, TopicSettings
+from esp.ports.disk import Disk, File
+from esp.ports.network import Buffer
+from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from esp.storage.index_file import save_index
+from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, offset_file_name
+from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from esp.storage.offset_index import OffsetIndex
+from esp.storage.steps import Reading
+from esp.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from esp.storage.time_index import TimeIndex
+
+_logger = logging.getLogger(__name__)
+
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+"""The index files hold offsets and positions as int32."""
+_WALK_BYTES: Final = 8192
+"""What a search reads at a time: the headers between two index entries, as long as batches are smaller than that."""
+
+
+class SegmentIndexes:
+    """Both indexes of one segment."""
+
+    __slots__ = ("offsets", "times")
+
+    def __init__(self, base_offset: int) -> None:
+        self.offsets = OffsetIndex(base_offset)
+        self.times = TimeIndex(base_offset)
+
+    @property
+    def unsaved(self) -> int:
+        """Entries that do not stand in the files yet."""
+        return len(self.offsets) - self.offsets.saved + len(self.times) - self.times.saved
+
+
+class Segment:
+    """A segment's file, size and indexes. Sizes and positions in bytes, timestamps in milliseconds since the Unix epoch.
+
+    Args:
+        disk: where it lives.
+        directory: the replica's directory.
+        base_offset: names the files; no record in it has a smaller offset.
+        settings: the topic's when the segment is opened; the index settings hold for its life.
+        created_ms: when it became active, for rolls of segments without timestamps.
+    """
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_directory",
+        "_disk",
+        "_file",
+        "_index_interval_bytes",
+        "_offset_entries_max",
+        "_settings",
+        "_time_entries_max",
+        "base_offset",
+        "created_ms",
+        "first_timestamp",
+        "index_is_full",
+        "indexes",
+        "last_offset_max",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_base_offset",
+        "size",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, settings: TopicSettings, created_ms: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._file: File | None = None
+        self.base_offset = base_offset
+        self.last_offset_max = base_offset + RELATIVE_OFFSET_MAX
+        """The largest offset that the indexes can name."""
+        self.next_base_offset = LONG_MAX
+        """The following segment's base offset; larger than any offset while there is none."""
+        self.created_ms = created_ms
+        self._settings = settings
+        self._index_interval_bytes = settings.index_interval_bytes
+        self._offset_entries_max = settings.segment_index_bytes // OFFSET_ENTRY_SIZE
+        self._time_entries_max = settings.segment_index_bytes // TIME_ENTRY_SIZE - 1  # one is kept for the roll
+        self.indexes: SegmentIndexes | None = None
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Take the segment for empty, with empty indexes; the file is left alone."""
+        self.indexes = SegmentIndexes(self.base_offset)
+        self.size = 0
+        self.first_timestamp = -1
+        """The first batch's largest timestamp, from which the time of a roll counts; -1 if there is none."""
+        self.max_timestamp = -1
+        self.max_timestamp_offset = self.base_offset
+        """The last offset of the batch that holds it."""
+        self._bytes_since_entry = 0
+        self.index_is_full = False
+
+    def path(self, suffix: str) -> str:
+        """The path of one of the segment's files."""
+        return f"{self._directory}/{offset_file_name(self.base_offset, suffix)}"
+
+    @property
+    def file(self) -> File:
+        """The open log file; opened on first use."""
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path(LOG_SUFFIX))
+        return file
+
+    def create(self) -> None:
+        """Make the files, empty; ones that are there are emptied.
+
+        Raises:
+            OSError: the device failed or is full.
+        """
+        self._file = self._disk.open(self.path(LOG_SUFFIX), create=True)
+        if self._file.size():
+            self._file.truncate(0)
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            self._disk.write_file(self.path(suffix), b"")
+
+    def append(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """Write a batch at the end, into the page cache.
+
+        Raises:
+            OSError: :attr:`size` is what it was; bytes may stand behind it.
+        """
+        (self._file or self.file).append((batch,))
+        position = self.size
+        if not position:
+            self.first_timestamp = max_timestamp
+        self.note(position, len(batch), last_offset, max_timestamp)
+
+    def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Take in a batch that stands at ``position``, the present end."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self._bytes_since_entry > self._index_interval_bytes:
+            self._add_entry(last_offset, position)
+            self._bytes_since_entry = size
+        else:
+            self._bytes_since_entry += size
+        self.size = position + size
+
+    def _add_entry(self, last_offset: int, position: int) -> None:
+        indexes = self.indexes
+        assert indexes is not None, "a segment that grows has its indexes in memory"
+        indexes.offsets.append(last_offset, position)
+        indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.index_is_full = (
+            len(indexes.offsets) >= self._offset_entries_max or len(indexes.times) >= self._time_entries_max
+        )
+
+    def resume(self, position: int) -> None:
+        """Go on taking in batches from an index entry's batch on: what the indexes say up to there holds."""
+        assert self.indexes is not None
+        self.max_timestamp, self.max_timestamp_offset = self.indexes.times.last()
+        self._bytes_since_entry = 0
+        self.size = position
+
+    def seal(self) -> None:
+        """Complete the time index: the segment gets no more batches, or the log is closed."""
+        assert self.indexes is not None
+        self.indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+
+    def save_indexes(self) -> None:
+        """Write the entries that are not in the index files yet, into the page cache.
+
+        Raises:
+            OSError: the device failed or is full; the next call tries again.
+        """
+        if self.indexes is not None:
+            save_index(self._disk, self.path(INDEX_SUFFIX), self.indexes.offsets)
+            save_index(self._disk, self.path(TIME_INDEX_SUFFIX), self.indexes.times)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def files(self) -> list[str]:
+        """The paths of the segment's files that are there, the producer snapshot of its base offset among them."""
+        return [path for path in map(self.path, SEGMENT_SUFFIXES) if self._disk.exists(path)]
+
+    def load_indexes(self) -> Reading[SegmentIndexes]:
+        """Get the indexes of a sealed segment into memory; rebuilt from its batches if the files are no use (REC-4).
+
+        Raises:
+            CorruptionError: the batches themselves are broken.
+        """
+        if self.indexes is not None:
+            return self.indexes
+        indexes = SegmentIndexes(self.base_offset)
+        try:
+            indexes.offsets = OffsetIndex.decode(self.base_offset, (yield from self._read_whole(INDEX_SUFFIX)))
+            indexes.times = TimeIndex.decode(self.base_offset, (yield from self._read_whole(TIME_INDEX_SUFFIX)))
+            complete = self._matches(indexes)
+        except (CorruptionError, FileNotFoundError):
+            complete = False
+        if not complete:
+            _logger.warning("%s: the indexes do not match the segment and are rebuilt", self.path(LOG_SUFFIX))
+            rebuilt = Segment(self._disk, self._directory, self.base_offset, self._settings, self.created_ms)
+            yield from find_batch(self.file, 0, self.size, rebuilt.visit)
+            rebuilt.seal()
+            assert rebuilt.indexes is not None
+            indexes = rebuilt.indexes
+        self.indexes = indexes
+        return indexes
+
+    def visit(self, position: int, header: BatchHeader) -> bool:
+        """As :meth:`note`, for :func:`find_batch`, which it lets go on."""
+        self.note(position, header.size, header.last_offset, header.max_timestamp)
+        return False
+
+    def _matches(self, indexes: SegmentIndexes) -> bool:
+        """Whether loaded indexes name nothing beyond the segment, and its largest timestamp."""
+        if len(indexes.offsets) and indexes.offsets.entry(-1)[1] >= self.size:
+            return False
+        return indexes.times.last()[0] == self.max_timestamp
+
+    def _read_whole(self, suffix: str) -> Reading[Buffer]:
+        file = self._disk.open(self.path(suffix))
+        try:
+            size = file.size()
+            if not size:
+                return b""
+            return (yield file, 0, size)
+        finally:
+            file.close()
+
+
+def find_batch(
+    file: File, position: int, end: int, accept: Callable[[int, BatchHeader], bool]
+) -> Reading[tuple[int, BatchHeader] | None]:
+    """Walk the headers from the batch at ``position`` to ``end`` (where a batch ends) and return the first accepted one, with its place.
+
+    Raises:
+        CorruptionError: what stands there is no batch.
+    """
+    chunk: Buffer = b""
+    start = position
+    while position < end:
+        index = position - start
+        if index + HEADER_SIZE > len(chunk):
+            chunk = yield file, position, min(_WALK_BYTES, end - position)
+            start, index = position, 0
+            if len(chunk) < HEADER_SIZE:
+                raise CorruptionError(f"{file.path} ends in the middle of the batch at {position}")
+        header = read_header(chunk, index)
+        size = header.size
+        if size < HEADER_SIZE or header.magic != MAGIC or position + size > end or header.last_offset_delta < 0:
+            raise CorruptionError(f"{file.path} holds no batch at {position}")
+        if accept(position, header):
+            return position, header
+        position += size
+    return None

@@ -1,0 +1,237 @@
+"""Reads through segments at start and after truncations: finds where a segment ends, and makes its indexes complete (REC-3, REC-4)."""
+
+import logging
+import struct
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from esp.model.errors import CorruptionError
+from esp.model.topic_settings import LONG_MAX
+from esp.ports.disk import Disk, File
+from esp.records.batch_header import (
+    ATTRIBUTES_OFFSET,
+    HEADER_SIZE,
+    MAGIC,
+    SIZE_BEFORE_LENGTH_ENDS,
+    BatchHeader,
+    read_header,
+)
+from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.leader_epochs import LeaderEpochs
+from esp.storage.offset_index import OffsetIndex
+from esp.storage.segment import Segment
+from esp.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from esp.storage.time_index import TimeIndex, decode_entry
+
+_logger = logging.getLogger(__name__)
+
+_CHUNK_BYTES: Final = 8 * 1024 * 1024
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+
+
+class IndexTrust(Enum):
+    """What is taken from a segment's index files."""
+
+    NOTHING = "nothing"
+    FLUSHED = "flushed"
+    """What they say of flushed batches; their ends may be missing."""
+    EVERYTHING = "everything"
+    """They were completed in an orderly stop: nothing before the last entry needs a look."""
+
+
+class SegmentEnd(NamedTuple):
+    """Where a segment's whole batches end: the offset after the last, the last leader epoch that was read (-1: none), and why what follows,
+    if anything does, is no batch.
+    """
+
+    next_offset: int
+    leader_epoch: int
+    reason: str | None
+
+
+def iterate_headers_blocking(
+    file: File, position: int, end: int, verify_from: int = LONG_MAX
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield position and header of each batch in ``[position, end)``; from offset ``verify_from`` on checksums are held against the bytes.
+
+    Raises:
+        CorruptionError: the next bytes are no whole batch that follows those before.
+    """
+    next_offset = 0
+    chunk = memoryview(b"")
+    start = position
+    unpack = _HEADER.unpack_from
+    while position < end:
+        index = position - start
+        if index + HEADER_SIZE > len(chunk):
+            chunk = memoryview(file.read_blocking(position, min(_CHUNK_BYTES, end - position)))
+            start, index = position, 0
+            if len(chunk) < HEADER_SIZE:
+                raise CorruptionError(f"{len(chunk)} bytes are less than a batch header")
+        header = BatchHeader._make(unpack(chunk, index))
+        base_offset = header[0]
+        size = header[1] + SIZE_BEFORE_LENGTH_ENDS
+        if size < HEADER_SIZE or position + size > end:
+            raise CorruptionError(f"a batch of {size} bytes where {end - position} are left")
+        if header[3] != MAGIC:
+            raise CorruptionError(f"a batch of format {header[3]}")
+        if base_offset < next_offset or header[6] < 0:
+            raise CorruptionError(
+                f"a batch of offsets {base_offset} to {base_offset + header[6]} where {next_offset} comes next"
+            )
+        if base_offset >= verify_from:
+            if index + size > len(chunk):
+                chunk = memoryview(file.read_blocking(position, max(_CHUNK_BYTES, size)))
+                start, index = position, 0
+            if crc32c(chunk[index + ATTRIBUTES_OFFSET : index + size]) != header[4]:
+                raise CorruptionError("a batch that does not match its checksum")
+        next_offset = base_offset + header[6] + 1
+        yield position, header
+        position += size
+
+
+def restore_segment_blocking(
+    segment: Segment,
+    disk: Disk,
+    *,
+    trusted_end: int,
+    trust: IndexTrust,
+    next_offset: int,
+    epochs: LeaderEpochs | None = None,
+) -> SegmentEnd:
+    """Bring a segment's size, timestamps and indexes into memory, as they were when its last whole batch was appended.
+
+    Afterwards ``segment.size`` is where that batch ends; the file may be longer, which the caller cuts.
+
+    Args:
+        segment: as it was made from its name; its file is there.
+        disk: where it lives.
+        trusted_end: batches below this offset were flushed: their checksums are not looked at.
+        trust: what the index files are good for.
+        next_offset: no batch has a smaller offset.
+        epochs: is told of batches with an epoch that it does not know yet (LOG-10).
+
+    Raises:
+        CorruptionError: a batch below ``trusted_end`` is broken or missing.
+    """
+    segment.start_over()
+    leader_epoch = -1
+    file = segment.file
+    file_size = file.size()
+    start = 0 if trust is IndexTrust.NOTHING else _resume(segment, disk, file_size, trusted_end, trust)
+    reason = None
+    note = segment.note
+    try:
+        for position, header in iterate_headers_blocking(file, start, file_size, trusted_end):
+            epoch = header[2]
+            if header[0] < next_offset:
+                raise CorruptionError(f"offset {header[0]} where {next_offset} comes next")
+            if epoch != leader_epoch:
+                if epoch < leader_epoch:
+                    raise CorruptionError(f"leader epoch {epoch} after {leader_epoch}")
+                if epochs is not None and (epochs.latest is None or epoch > epochs.latest):
+                    epochs.assign(epoch, header[0])
+            last_offset = header[0] + header[6]
+            note(position, header[1] + SIZE_BEFORE_LENGTH_ENDS, last_offset, header[8])
+            next_offset = last_offset + 1
+            leader_epoch = epoch
+    except CorruptionError as error:
+        reason = str(error)
+    if reason is not None and next_offset < trusted_end:
+        raise CorruptionError(
+            f"{file.path} is broken at {segment.size}, although it was flushed up to offset {trusted_end}: {reason}"
+        )
+    if segment.size:
+        segment.first_timestamp = read_header(file.read_blocking(0, HEADER_SIZE)).max_timestamp
+    return SegmentEnd(next_offset, leader_epoch, reason)
+
+
+def open_sealed_blocking(segment: Segment, disk: Disk) -> None:
+    """Take in a flushed segment that is not the last; its indexes are rebuilt if their files cannot be right (REC-4).
+
+    Raises:
+        CorruptionError: the batches themselves are broken.
+    """
+    size = disk.stat(segment.path(LOG_SUFFIX)).size
+    try:
+        timestamp, offset = _last_times_blocking(segment, disk, size)
+    except (CorruptionError, FileNotFoundError) as error:
+        _logger.warning("%s: the indexes are rebuilt: %s", segment.path(LOG_SUFFIX), error)
+        end = restore_segment_blocking(
+            segment, disk, trusted_end=LONG_MAX, trust=IndexTrust.NOTHING, next_offset=segment.base_offset
+        )
+        assert end.reason is None
+        segment.seal()
+        segment.save_indexes()
+        return
+    segment.indexes = None
+    segment.size = size
+    segment.max_timestamp = timestamp
+    segment.max_timestamp_offset = offset
+
+
+def _resume(segment: Segment, disk: Disk, file_size: int, trusted_end: int, trust: IndexTrust) -> int:
+    """Load what the index files say, as far as they are trusted, and return the position from which on headers must be read.
+
+    A power loss may have taken the end of either file. Time index entries are written together with offset index entries, as the largest
+    timestamp rises; so both are complete up to the last offset entry that does not exceed the last time entry.
+    """
+    indexes = segment.indexes
+    assert indexes is not None
+    try:
+        offsets = OffsetIndex.decode(segment.base_offset, disk.read_file(segment.path(INDEX_SUFFIX)))
+        times = TimeIndex.decode(segment.base_offset, disk.read_file(segment.path(TIME_INDEX_SUFFIX)))
+    except (CorruptionError, FileNotFoundError):
+        return 0
+    count = offsets.count_within(LONG_MAX if trust is IndexTrust.EVERYTHING else trusted_end, file_size)
+    if trust is IndexTrust.FLUSHED:
+        times.truncate(times.count_within(trusted_end))
+        count = min(count, offsets.count_within(times.last()[1] + 1, file_size)) if len(times) else 0
+    if not count:
+        return 0
+    last_offset, position = offsets.entry(count - 1)
+    header = segment.file.read_blocking(position, HEADER_SIZE)
+    if len(header) < HEADER_SIZE or read_header(header).last_offset != last_offset:
+        return 0
+    offsets.truncate(count)
+    if trust is IndexTrust.FLUSHED:
+        times.truncate(times.count_within(last_offset + 1))
+    indexes.offsets = offsets
+    indexes.times = times
+    segment.resume(position)
+    return position
+
+
+def _last_times_blocking(segment: Segment, disk: Disk, size: int) -> tuple[int, int]:
+    """The largest timestamp and its batch's last offset, from the time index file; a look at the offset index file, too.
+
+    Raises:
+        CorruptionError: one of the files cannot belong to the segment.
+        FileNotFoundError: one is missing.
+    """
+    index_size = disk.stat(segment.path(INDEX_SUFFIX)).size
+    if index_size:
+        file = disk.open(segment.path(INDEX_SUFFIX))
+        try:
+            tail = OffsetIndex.decode(segment.base_offset, file.read_blocking(max(0, index_size - 8), 8))
+        finally:
+            file.close()
+        if index_size % 8 or not len(tail) or tail.entry(0)[1] >= size:
+            raise CorruptionError("the offset index does not match the segment")
+    file = disk.open(segment.path(TIME_INDEX_SUFFIX))
+    try:
+        times_size = file.size()
+        if times_size % TIME_ENTRY_SIZE:
+            raise CorruptionError(f"a time index of {times_size} bytes")
+        if not times_size:
+            return -1, segment.base_offset
+        last = file.read_blocking(times_size - TIME_ENTRY_SIZE, TIME_ENTRY_SIZE)
+    finally:
+        file.close()
+    timestamp, offset = decode_entry(segment.base_offset, last)
+    if timestamp < 0 or offset < segment.base_offset or offset >= segment.next_base_offset:
+        raise CorruptionError("the time index does not match the segment")
+    return timestamp, offset

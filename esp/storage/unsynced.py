@@ -1,0 +1,171 @@
+"""What of one log is not on the device yet, and the order in which it gets there (REPLICATION section 12).
+
+A new segment costs the loop no sync: its names, the sealed segment before it and the producer snapshot are synced by the next flush,
+before the recovery point passes them.
+"""
+
+import logging
+from typing import Final
+
+from esp.ports.disk import Disk
+from esp.storage.layout import INDEX_SUFFIX, LEADER_EPOCH_FILE, TEMPORARY_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.leader_epochs import LeaderEpochs
+from esp.storage.segment import Segment
+from esp.storage.steps import Syncing
+
+_logger = logging.getLogger(__name__)
+
+_UNSAVED_ENTRIES_MAX: Final = 256
+"""Index entries of the active segment that a flush leaves to the next one; after a crash their batches' headers are read again."""
+
+
+class Unsynced:
+    """Counts of what was written, lists of what must be synced.
+
+    Args:
+        disk: where the log lives.
+        path: the replica's directory.
+        epochs: the log's leader epochs.
+        segments: sealed ones that may not be synced.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_epochs",
+        "_epochs_saved",
+        "_names_changed",
+        "_names_synced",
+        "_path",
+        "_segments",
+        "_snapshots",
+        "appended_batches",
+        "appended_bytes",
+        "cuts",
+        "flushed_batches",
+        "flushed_bytes",
+    )
+
+    def __init__(self, disk: Disk, path: str, epochs: LeaderEpochs, segments: list[Segment]) -> None:
+        self.appended_batches = self.flushed_batches = 0
+        self.appended_bytes = self.flushed_bytes = 0
+        self.cuts = 0
+        """Rises whenever segments were cut or taken out, so that what was awaited meanwhile is not believed."""
+        self._disk = disk
+        self._path = path
+        self._epochs = epochs
+        self._epochs_saved = 0
+        self._segments = segments
+        self._snapshots: list[str] = []
+        self._names_changed = 1  # a log that was just made or recovered may have new names
+        self._names_synced = 0
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether a sealed segment waits."""
+        return bool(self._segments)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether a creation, rename or removal in the directory waits."""
+        return self._names_changed != self._names_synced
+
+    def on_roll(self, sealed: Segment, snapshot_path: str) -> None:
+        """A segment was sealed, a producer snapshot written, and a new segment begun."""
+        self._segments.append(sealed)
+        self._snapshots.append(snapshot_path)
+        self._names_changed += 1
+
+    def on_cut(self, removed: list[Segment], removed_paths: list[str]) -> None:
+        """Segments were taken out, or the active one cut."""
+        self.cuts += 1
+        self._names_changed += 1
+        self._segments = [segment for segment in self._segments if segment not in removed]
+        self._snapshots = [path for path in self._snapshots if path not in removed_paths]
+
+    def save_indexes(self, segment: Segment) -> bool:
+        """Write index entries; whether all stand in the files. Indexes can be rebuilt, so a failure is no more than a warning."""
+        try:
+            segment.save_indexes()
+        except OSError as error:
+            _logger.warning(
+                "%s: the indexes of segment %d cannot be written: %s", self._path, segment.base_offset, error
+            )
+            return False
+        return True
+
+    def save_epochs_blocking(self) -> None:
+        """Replace the leader epoch file durably if it is not up to date. Raises OSError."""
+        version = self._epochs.version
+        if version != self._epochs_saved:
+            self._disk.replace_file_blocking(f"{self._path}/{LEADER_EPOCH_FILE}", self._epochs.encode())
+            self._epochs_saved = version
+
+    def sync_names_blocking(self) -> None:
+        """Make the names in the directory durable. Raises OSError."""
+        changed = self._names_changed
+        self._disk.sync_directory_blocking(self._path)
+        self._names_synced = changed
+
+    def syncing(self, active: Segment, *, active_too: bool) -> Syncing[bool]:
+        """Sync all that was written before; True if nothing was cut meanwhile and nothing is missing for want of space.
+
+        ``active_too``: the active segment holds bytes that were not synced.
+        """
+        cuts = self.cuts
+        batches, size = self.appended_batches, self.appended_bytes
+        sealed = list(self._segments)
+        snapshots = list(self._snapshots)
+        assert active.indexes is not None
+        if active.indexes.unsaved > _UNSAVED_ENTRIES_MAX:
+            self.save_indexes(active)
+        for segment in sealed:
+            if cuts != self.cuts or not self.save_indexes(segment):
+                return False
+            yield segment.file
+            yield from self._syncing_closed(segment.path(INDEX_SUFFIX))
+            yield from self._syncing_closed(segment.path(TIME_INDEX_SUFFIX))
+        if active_too:
+            yield active.file
+        for path in snapshots:
+            if cuts != self.cuts:
+                return False
+            yield from self._syncing_closed(path)
+        if not (yield from self._syncing_epochs()):
+            return False
+        changed = self._names_changed
+        if changed != self._names_synced:
+            yield self._path
+            self._names_synced = changed
+        if cuts != self.cuts:
+            return False
+        self._segments = [segment for segment in self._segments if segment not in sealed]
+        self._snapshots = [path for path in self._snapshots if path not in snapshots]
+        self.flushed_batches = max(self.flushed_batches, batches)
+        self.flushed_bytes = max(self.flushed_bytes, size)
+        return True
+
+    def _syncing_closed(self, path: str) -> Syncing[None]:
+        """Sync a file that nobody holds open."""
+        file = self._disk.open(path)
+        try:
+            yield file
+        finally:
+            file.close()
+
+    def _syncing_epochs(self) -> Syncing[bool]:
+        """Write the leader epochs if they changed; the directory is synced afterwards. False if there is no room for them."""
+        version = self._epochs.version
+        if version == self._epochs_saved:
+            return True
+        temporary = f"{self._path}/{LEADER_EPOCH_FILE}{TEMPORARY_SUFFIX}"
+        try:
+            self._disk.write_file(temporary, self._epochs.encode())
+        except OSError as error:
+            _logger.warning("%s: the leader epochs cannot be written: %s", self._path, error)
+            return False
+        yield from self._syncing_closed(temporary)
+        if version == self._epochs.version and version != self._epochs_saved:
+            self._disk.rename(temporary, f"{self._path}/{LEADER_EPOCH_FILE}")
+            self._epochs_saved = version
+            self._names_changed += 1
+        return True
