@@ -1,0 +1,102 @@
+"""Gives new data directories their identity, as ``kafka-storage format --standalone`` does: a new cluster of this node alone.
+
+What a directory is stands in ``meta.properties``, which is written last, so that a crash leaves a directory new or whole. The directory of
+the metadata log comes first: without it the others would belong to a cluster of which nobody knows anything.
+"""
+
+from collections.abc import Sequence
+
+from esp.controller.bootstrap import FEATURE_RECORDS
+from esp.model.errors import OperatorError
+from esp.model.ids import METADATA_PARTITION, DirectoryId, NodeId, uuid_to_base64
+from esp.ports.env import Env
+from esp.raft.snapshot import BOOTSTRAP_FILE, FIRST, build_first_snapshot, build_snapshot
+from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
+from esp.schemas.metadata_frames import encode_record
+from esp.storage.layout import LOG_SUFFIX, replica_directory_name
+from esp.storage.log_directory import LogDirectory
+from esp.storage.meta_properties import MetaProperties
+
+
+def format_new_directories_blocking(
+    env: Env,
+    directories: Sequence[LogDirectory],
+    metadata_directory: LogDirectory,
+    *,
+    node_id: NodeId,
+    endpoints: tuple[VoterEndpoint, ...],
+    cluster_id: str | None = None,
+) -> str:
+    """Format those directories that are new, and check the others; return the id of the cluster that all belong to.
+
+    Args:
+        env: the outside.
+        directories: all entries of ``log.dirs``, open.
+        metadata_directory: the one of them that holds the metadata log.
+        node_id: this node, the only voter.
+        endpoints: where it listens for other controllers.
+        cluster_id: of a new cluster; None: a random one.
+
+    Raises:
+        OperatorError: a directory belongs to another node or cluster, has lost its identity, or cannot be written.
+    """
+    for directory in directories:
+        if directory.meta is not None:
+            cluster_id = cluster_id or directory.meta.cluster_id
+            directory.meta.require(directory.path, cluster_id=cluster_id, node_id=node_id)
+        elif _holds_data(env, directory):
+            raise OperatorError(
+                f"The data directory {directory.path} holds partitions but no meta.properties.",
+                "Restore that file from a copy, or set log.dirs to an empty directory.",
+            )
+    if metadata_directory.meta is None:
+        known = [directory.path for directory in directories if directory.meta is not None]
+        if known:
+            raise OperatorError(
+                f"The directory of the metadata log, {metadata_directory.path}, is empty, but {', '.join(known)} belongs to cluster "
+                f"{cluster_id}.",
+                "Restore it from a copy, or set metadata.log.dir to the directory that holds __cluster_metadata-0.",
+            )
+    cluster_id = cluster_id or uuid_to_base64(env.random.uuid())
+    new = [directory for directory in directories if directory.meta is None]
+    try:
+        for directory in sorted(new, key=lambda directory: directory is not metadata_directory):
+            directory_id = DirectoryId(env.random.uuid())
+            if directory is metadata_directory:
+                voter = Voter(VoterKey(node_id, directory_id), endpoints)
+                _begin_metadata_log_blocking(env, directory.path, VoterSet((voter,)))
+            _write_bootstrap_blocking(env, directory.path)
+            directory.format_blocking(MetaProperties(cluster_id, node_id, directory_id))
+    except OSError as error:
+        raise OperatorError(
+            f"A data directory cannot be formatted: {error}.", "Make room on its disk, or mend the disk."
+        ) from error
+    return cluster_id
+
+
+def _holds_data(env: Env, directory: LogDirectory) -> bool:
+    """Whether there are replicas. What a format that was cut off has written of the metadata log is none."""
+    if directory.replicas.keys() - {METADATA_PARTITION}:
+        return True
+    path = f"{directory.path}/{replica_directory_name(METADATA_PARTITION)}"
+    return env.disk.exists(path) and any(name.endswith(LOG_SUFFIX) for name in env.disk.listdir(path))
+
+
+def _begin_metadata_log_blocking(env: Env, path: str, voters: VoterSet) -> None:
+    """Write the snapshot that names the voters; the log itself is made when the node starts."""
+    log_path = f"{path}/{replica_directory_name(METADATA_PARTITION)}"
+    env.disk.make_directory(log_path)
+    env.disk.sync_directory_blocking(path)
+    env.disk.replace_file_blocking(f"{log_path}/{FIRST.file_name}", build_first_snapshot(voters, env.clock.wall_ms()))
+
+
+def _write_bootstrap_blocking(env: Env, path: str) -> None:
+    """Write the file in which Kafka looks for the features of a new cluster."""
+    snapshot = build_snapshot(
+        FIRST,
+        (),
+        [encode_record(record) for record in FEATURE_RECORDS],
+        last_contained_timestamp_ms=0,
+        now_ms=env.clock.wall_ms(),
+    )
+    env.disk.replace_file_blocking(f"{path}/{BOOTSTRAP_FILE}", snapshot)

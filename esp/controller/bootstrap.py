@@ -1,0 +1,39 @@
+"""The first records of a new cluster."""
+
+from typing import Final
+
+from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
+from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS
+from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+)
+
+FEATURE_RECORDS: Final = (
+    FeatureLevelRecord(name=METADATA_VERSION, feature_level=30),
+    FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=1),
+)
+"""Only what is served is switched on; UpdateFeatures raises levels later."""
+
+
+def bootstrap_records(min_insync_replicas: int) -> tuple[MetadataRecord, ...]:
+    """The records by which the first active controller of a cluster begins.
+
+    With eligible leader replicas on, controller and leaders must agree on ``min.insync.replicas``: so the controller's own value is written
+    down as everybody's default (ELR-3).
+    """
+    return (
+        BeginTransactionRecord(name="Bootstrap records"),
+        *FEATURE_RECORDS,
+        ConfigRecord(
+            resource_type=BROKER_RESOURCE,
+            resource_name=CLUSTER_DEFAULT,
+            name=MIN_INSYNC_REPLICAS,
+            value=str(min_insync_replicas),
+        ),
+        EndTransactionRecord(),
+    )

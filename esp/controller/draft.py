@@ -1,0 +1,154 @@
+"""A changing copy of an image. Only what is touched is copied; the image it began with stays as it is."""
+
+from dataclasses import dataclass
+
+from esp.controller.errors import InvalidMetadataError
+from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
+from esp.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId
+from esp.model.partition import PartitionState
+
+
+@dataclass(slots=True)
+class TopicDraft:
+    """A topic that changes."""
+
+    name: str
+    topic_id: TopicId
+    partitions: dict[int, PartitionState]
+    configs: dict[str, str]
+    changed_partitions: set[int]
+    configs_changed: bool = False
+
+    def freeze(self) -> TopicImage:
+        """The topic as it is now.
+
+        Raises:
+            InvalidMetadataError: its partitions are not numbered from 0 without a gap.
+        """
+        count = len(self.partitions)
+        if any(number not in self.partitions for number in range(count)):
+            raise InvalidMetadataError(f"partitions of topic {self.name} are not 0 to {count - 1}")
+        return TopicImage(
+            self.name, self.topic_id, tuple(self.partitions[number] for number in range(count)), dict(self.configs)
+        )
+
+
+class ClusterDraft:
+    """The cluster while records are replayed onto ``base``."""
+
+    def __init__(self, base: ClusterImage) -> None:
+        self._base = base
+        self._topics: dict[TopicId, TopicDraft] = {}
+        self._created_names: dict[str, TopicId] = {}
+        self._deleted: set[TopicId] = set()
+        self.brokers = dict(base.brokers)
+        self.controllers = dict(base.controllers)
+        self.broker_configs = {name: dict(configs) for name, configs in base.broker_configs.items()}
+        self.features = dict(base.features)
+        self.next_producer_id: ProducerId = base.next_producer_id
+        self.changed_brokers: set[NodeId] = set()
+        self.changed_broker_configs: set[str] = set()
+
+    def create_topic(self, name: str, topic_id: TopicId) -> None:
+        """Add a topic without partitions.
+
+        Raises:
+            InvalidMetadataError: its name or id is taken.
+        """
+        if self._find_topic_id(name) is not None or self._has(topic_id):
+            raise InvalidMetadataError(f"topic {name} of id {topic_id} is there already")
+        self._topics[topic_id] = TopicDraft(name, topic_id, {}, {}, set())
+        self._created_names[name] = topic_id
+
+    def topic(self, topic_id: TopicId) -> TopicDraft:
+        """A topic, to be changed.
+
+        Raises:
+            InvalidMetadataError: there is none of this id.
+        """
+        draft = self._topics.get(topic_id)
+        if draft is None:
+            if not self._has(topic_id):
+                raise InvalidMetadataError(f"no topic has the id {topic_id}")
+            image = self._base.topics_by_id[topic_id]
+            draft = TopicDraft(image.name, topic_id, dict(enumerate(image.partitions)), dict(image.configs), set())
+            self._topics[topic_id] = draft
+        return draft
+
+    def topic_by_name(self, name: str) -> TopicDraft:
+        """A topic, to be changed.
+
+        Raises:
+            InvalidMetadataError: there is none of this name.
+        """
+        topic_id = self._find_topic_id(name)
+        if topic_id is None:
+            raise InvalidMetadataError(f"no topic has the name {name}")
+        return self.topic(topic_id)
+
+    def all_topics(self) -> list[TopicDraft]:
+        """All topics, to be changed."""
+        present = [topic_id for topic_id in self._base.topics_by_id if self._has(topic_id)]
+        return [self.topic(topic_id) for topic_id in dict.fromkeys((*present, *self._topics))]
+
+    def delete_topic(self, topic_id: TopicId) -> None:
+        """Remove a topic with its partitions and settings.
+
+        Raises:
+            InvalidMetadataError: there is none of this id.
+        """
+        name = self.topic(topic_id).name
+        del self._topics[topic_id]
+        self._created_names.pop(name, None)
+        if topic_id in self._base.topics_by_id:
+            self._deleted.add(topic_id)
+
+    def freeze(self, offset: int, epoch: LeaderEpoch) -> tuple[ClusterImage, ClusterDelta]:
+        """The cluster as it is now, as the image of ``offset``, and what has changed since ``base``.
+
+        Raises:
+            InvalidMetadataError: the records left a topic half made.
+        """
+        base = self._base
+        by_id, by_name = base.topics_by_id, base.topics_by_name
+        if self._topics or self._deleted:
+            by_id, by_name = dict(by_id), dict(by_name)
+            for topic_id in self._deleted:
+                del by_name[by_id.pop(topic_id).name]
+            for topic_id, draft in self._topics.items():
+                by_id[topic_id] = by_name[draft.name] = draft.freeze()
+        image = ClusterImage(
+            offset=offset,
+            epoch=epoch,
+            topics_by_name=by_name,
+            topics_by_id=by_id,
+            brokers=self.brokers,
+            controllers=self.controllers,
+            broker_configs=self.broker_configs,
+            features=self.features,
+            next_producer_id=self.next_producer_id,
+        )
+        delta = ClusterDelta(
+            changed_partitions={
+                topic_id: frozenset(draft.changed_partitions)
+                for topic_id, draft in self._topics.items()
+                if draft.changed_partitions
+            },
+            deleted_topics={topic_id: base.topics_by_id[topic_id] for topic_id in self._deleted},
+            changed_topic_configs=frozenset(
+                topic_id for topic_id, draft in self._topics.items() if draft.configs_changed
+            ),
+            changed_broker_configs=frozenset(self.changed_broker_configs),
+            changed_brokers=frozenset(self.changed_brokers),
+        )
+        return image, delta
+
+    def _has(self, topic_id: TopicId) -> bool:
+        return topic_id in self._topics or (topic_id in self._base.topics_by_id and topic_id not in self._deleted)
+
+    def _find_topic_id(self, name: str) -> TopicId | None:
+        created = self._created_names.get(name)
+        if created is not None:
+            return created
+        image = self._base.topics_by_name.get(name)
+        return image.topic_id if image is not None and image.topic_id not in self._deleted else None

@@ -1,0 +1,18 @@
+"""The features of a cluster and the levels of them that this release can work at (FORMATS 3.2)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from esp.controller.image import FeatureRange
+
+METADATA_VERSION: Final = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+
+SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
+    {
+        METADATA_VERSION: FeatureRange(30, 30),
+        ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, 1),
+        "kraft.version": FeatureRange(0, 1),
+    }
+)

@@ -1,0 +1,128 @@
+"""The cluster as the metadata log describes it up to one offset, immutable, and what changed between two such images."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
+from esp.model.partition import PartitionState
+from esp.ports.network import Address
+
+CLUSTER_DEFAULT = ""
+"""The name under which the settings of all brokers stand among those of single ones."""
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+
+_NO_EPOCH = LeaderEpoch(0)
+_FIRST_PRODUCER_ID = ProducerId(0)
+
+
+class FeatureRange(NamedTuple):
+    """The levels of a feature that a node can work with, both included."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    """A registered broker.
+
+    ``epoch`` is new with every registration; ``registration_offset`` is the offset of its record, which may be larger (BRK-1). A fenced
+    broker serves nobody and leads nothing (BRK-8).
+    """
+
+    node_id: NodeId
+    incarnation_id: uuid.UUID
+    epoch: BrokerEpoch
+    registration_offset: int
+    endpoints: Mapping[str, Address]
+    """By the name of the listener."""
+    security_protocols: Mapping[str, int]
+    """Kafka's number of each listener's security protocol, by the name of the listener."""
+    features: Mapping[str, FeatureRange]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: tuple[DirectoryId, ...]
+    cordoned_log_dirs: tuple[DirectoryId, ...] | None = None
+    """Directories that get no new replicas; None while the broker has not said (KIP-1066)."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may lead and be in sync."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerImage:
+    """A controller, as it registered when it started."""
+
+    node_id: NodeId
+    incarnation_id: uuid.UUID
+    endpoints: Mapping[str, Address]
+    security_protocols: Mapping[str, int]
+    features: Mapping[str, FeatureRange]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """A topic: its partitions by number, and the settings that were given to it."""
+
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """Everything that the metadata log says up to ``offset`` (included; -1 for nothing), whose record has ``epoch``.
+
+    Images share what did not change between them. Nobody changes the mappings; their order follows from the log, alike on all nodes.
+    """
+
+    offset: int = -1
+    epoch: LeaderEpoch = _NO_EPOCH
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
+    brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
+    controllers: Mapping[NodeId, ControllerImage] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings of brokers by their id in decimal; those of all brokers under ``CLUSTER_DEFAULT``."""
+    features: Mapping[str, int] = field(default_factory=dict)
+    """The levels of features that the cluster works at; level 0 has no entry."""
+    next_producer_id: ProducerId = _FIRST_PRODUCER_ID
+
+    def partitions(self) -> Iterator[tuple[TopicImage, PartitionState]]:
+        """All partitions with their topic."""
+        for topic in self.topics_by_id.values():
+            for partition in topic.partitions:
+                yield topic, partition
+
+    def min_insync_replicas(self, topic: TopicImage, replica_count: int) -> int:
+        """How many replicas of a partition must be in sync for its high watermark to move (HW-1, ELR-3)."""
+        value = topic.configs.get(MIN_INSYNC_REPLICAS)
+        if value is None:
+            value = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(MIN_INSYNC_REPLICAS, "1")
+        return min(int(value), replica_count)
+
+
+EMPTY_IMAGE = ClusterImage()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDelta:
+    """What differs between an image and the one before it."""
+
+    changed_partitions: Mapping[TopicId, frozenset[int]] = field(default_factory=dict)
+    """New and changed partitions of topics that are there."""
+    deleted_topics: Mapping[TopicId, TopicImage] = field(default_factory=dict)
+    """Topics that are gone, as they were."""
+    changed_topic_configs: frozenset[TopicId] = frozenset()
+    """Topics that are there and have other settings than before."""
+    changed_broker_configs: frozenset[str] = frozenset()
+    """Keys of :attr:`ClusterImage.broker_configs` with other settings than before."""
+    changed_brokers: frozenset[NodeId] = frozenset()
+    """Brokers that are new, changed or gone."""

@@ -1,0 +1,23 @@
+"""Blocks of producer ids (PROD-10): each id is handed out once in the life of a cluster."""
+
+from typing import Final
+
+from esp.controller.brokers import require_broker_epoch
+from esp.controller.decision import Decision
+from esp.controller.image import ClusterImage
+from esp.model.ids import BrokerEpoch, NodeId
+from esp.schemas.metadata_records import ProducerIdsRecord
+
+BLOCK_SIZE: Final = 1000
+
+
+def decide_producer_id_block(image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch) -> Decision[range]:
+    """Give a broker the next block.
+
+    Raises:
+        ApiError: STALE_BROKER_EPOCH, if the broker has registered anew meanwhile.
+    """
+    require_broker_epoch(image, node_id, broker_epoch)
+    block = range(image.next_producer_id, image.next_producer_id + BLOCK_SIZE)
+    record = ProducerIdsRecord(broker_id=node_id, broker_epoch=broker_epoch, next_producer_id=block.stop)
+    return Decision((record,), block)

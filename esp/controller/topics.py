@@ -1,0 +1,316 @@
+"""Topics are created and deleted. Rules, error codes and texts are those of Kafka 4.3's controller."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from esp.controller.decision import BATCH_RECORDS_MAX, Decision
+from esp.controller.image import MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
+from esp.controller.topic_names import can_collide, find_name_problem, unify
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import METADATA_TOPIC, UNASSIGNED_DIRECTORY, DirectoryId, LeaderEpoch, NodeId, TopicId
+from esp.placement.striped import PlacementBroker, PlacementError, place_replicas
+from esp.ports.random import Random
+from esp.schemas.metadata_records import (
+    TOPIC_RESOURCE,
+    ClearElrRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+USE_DEFAULT: Final = -1
+"""Asks for the cluster's own number of partitions or replicas."""
+
+CONFIG_VALUE_LENGTH_MAX: Final = 32_767
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to be created: by numbers, or with ``assignments`` of replicas (partition and its brokers, leader first) and no numbers."""
+
+    name: str
+    num_partitions: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignments: Sequence[tuple[int, tuple[NodeId, ...]]] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """A topic as it was created, or would have been."""
+
+    name: str
+    topic_id: TopicId
+    num_partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """A topic that is gone."""
+
+    name: str
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDefaults:
+    """What a topic gets that asks for nothing: ``num.partitions`` and ``default.replication.factor``."""
+
+    num_partitions: int
+    replication_factor: int
+
+
+class TopicCreation:
+    """Decides one request to create topics.
+
+    Args:
+        image: the newest state, committed or not.
+        defaults: for topics that ask for none.
+        validate_configs: raises ApiError if a topic may not have these settings.
+        random: for topic ids and for where placement begins.
+    """
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        defaults: TopicDefaults,
+        validate_configs: Callable[[Mapping[str, str]], None],
+        random: Random,
+    ) -> None:
+        self._image = image
+        self._defaults = defaults
+        self._validate_configs = validate_configs
+        self._random = random
+        self._records: list[MetadataRecord] = []
+
+    def decide(self, topics: Sequence[NewTopic], *, validate_only: bool) -> Decision[list[CreatedTopic | ApiError]]:
+        """Create what can be created; the reply has one entry for each asked topic, in that order.
+
+        One request causes at most ``BATCH_RECORDS_MAX`` records: if it would cause more, nothing is created.
+        """
+        if self._count_partitions(topics) > BATCH_RECORDS_MAX:
+            return _refuse_all(topics, "Excessively large number of partitions per request.")
+        often = Counter(topic.name for topic in topics)
+        reply: list[CreatedTopic | ApiError] = []
+        for topic in topics:
+            try:
+                reply.append(self._create(topic, often[topic.name]))
+            except ApiError as error:
+                reply.append(error)
+        if len(self._records) > BATCH_RECORDS_MAX:
+            return _refuse_all(topics, "Unable to perform excessively large batch operation.")
+        return Decision(() if validate_only else tuple(self._records), reply)
+
+    def _count_partitions(self, topics: Iterable[NewTopic]) -> int:
+        count = 0
+        for topic in topics:
+            if topic.assignments:
+                count += len(topic.assignments)
+            elif topic.num_partitions == USE_DEFAULT:
+                count += self._defaults.num_partitions
+            else:
+                count += max(topic.num_partitions, 0)
+        return count
+
+    def _create(self, topic: NewTopic, often: int) -> CreatedTopic:
+        if often > 1:
+            raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
+        self._check_name(topic.name)
+        configs = _checked_configs(topic.configs)
+        if configs:
+            self._validate_configs(configs)
+        replicas = self._replicas_by_assignment(topic) if topic.assignments else self._replicas_by_numbers(topic)
+        topic_id = TopicId(self._random.uuid())
+        self._records.append(TopicRecord(name=topic.name, topic_id=topic_id))
+        self._records += (
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+            for name, value in configs.items()
+        )
+        if MIN_INSYNC_REPLICAS in configs:
+            self._records.append(ClearElrRecord(topic_name=topic.name))
+        self._records += (
+            self._partition_record(topic_id, partition, brokers) for partition, brokers in enumerate(replicas)
+        )
+        return CreatedTopic(topic.name, topic_id, len(replicas), len(replicas[0]), configs)
+
+    def _check_name(self, name: str) -> None:
+        if name == METADATA_TOPIC:
+            raise ApiError(ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
+        if name in self._image.topics_by_name:
+            raise ApiError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
+        problem = find_name_problem(name)
+        if problem is not None:
+            raise ApiError(ErrorCode.invalid_topic_exception, problem)
+        if can_collide(name):
+            unified = unify(name)
+            for existing in self._image.topics_by_name:
+                if unify(existing) == unified:
+                    raise ApiError(
+                        ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {existing}"
+                    )
+
+    def _replicas_by_assignment(self, topic: NewTopic) -> list[tuple[NodeId, ...]]:
+        if topic.replication_factor != USE_DEFAULT:
+            raise ApiError(
+                ErrorCode.invalid_request,
+                "A manual partition assignment was specified, but replication factor was not set to -1.",
+            )
+        if topic.num_partitions != USE_DEFAULT:
+            raise ApiError(
+                ErrorCode.invalid_request,
+                "A manual partition assignment was specified, but numPartitions was not set to -1.",
+            )
+        assigned: dict[int, tuple[NodeId, ...]] = {}
+        for partition, brokers in topic.assignments:
+            if partition in assigned:
+                raise _invalid_assignment(f"Found multiple manual partition assignments for partition {partition}")
+            self._check_assignment(brokers)
+            first = next(iter(assigned.values()), brokers)
+            if len(brokers) != len(first):
+                raise _invalid_assignment(
+                    f"The manual partition assignment includes a partition with {len(brokers)} replica(s), but this is not "
+                    f"consistent with previous partitions, which have {len(first)} replica(s)."
+                )
+            if not any(self._is_active(broker) for broker in brokers):
+                raise _invalid_assignment(
+                    f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
+                    "controlled shutdown."
+                )
+            assigned[partition] = brokers
+        if any(partition not in assigned for partition in range(len(assigned))):
+            raise _invalid_assignment("partitions should be a consecutive 0-based integer sequence")
+        return [assigned[partition] for partition in range(len(assigned))]
+
+    def _check_assignment(self, brokers: Sequence[NodeId]) -> None:
+        if not brokers:
+            raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
+        previous = None
+        for broker in sorted(brokers):
+            if broker not in self._image.brokers:
+                raise _invalid_assignment(
+                    f"The manual partition assignment includes broker {broker}, but no such broker is registered."
+                )
+            if broker == previous:
+                raise _invalid_assignment(
+                    f"The manual partition assignment includes the broker {broker} more than once."
+                )
+            previous = broker
+
+    def _replicas_by_numbers(self, topic: NewTopic) -> list[tuple[NodeId, ...]]:
+        if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
+            raise ApiError(
+                ErrorCode.invalid_replication_factor,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if topic.num_partitions < USE_DEFAULT or topic.num_partitions == 0:
+            raise ApiError(
+                ErrorCode.invalid_partitions, "Number of partitions was set to an invalid non-positive value."
+            )
+        partitions = self._defaults.num_partitions if topic.num_partitions == USE_DEFAULT else topic.num_partitions
+        factor = (
+            self._defaults.replication_factor if topic.replication_factor == USE_DEFAULT else topic.replication_factor
+        )
+        brokers = [
+            PlacementBroker(broker.node_id, broker.rack, broker.fenced) for broker in self._image.brokers.values()
+        ]
+        try:
+            replicas = place_replicas(brokers, partitions=partitions, replication_factor=factor, random=self._random)
+        except PlacementError as error:
+            problem = str(error)
+        else:
+            if all(any(map(self._is_active, placed)) for placed in replicas):
+                return replicas
+            problem = "All brokers are currently fenced or in controlled shutdown."
+        raise ApiError(
+            ErrorCode.invalid_replication_factor, f"Unable to replicate the partition {factor} time(s): {problem}"
+        )
+
+    def _partition_record(self, topic_id: TopicId, partition: int, replicas: tuple[NodeId, ...]) -> PartitionRecord:
+        isr = tuple(filter(self._is_active, replicas))
+        return PartitionRecord(
+            partition_id=partition,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=isr,
+            removing_replicas=(),
+            adding_replicas=(),
+            leader=isr[0],
+            leader_epoch=LeaderEpoch(0),
+            partition_epoch=0,
+            directories=tuple(map(self._directory, replicas)),
+        )
+
+    def _is_active(self, node_id: NodeId) -> bool:
+        return self._image.brokers[node_id].is_active
+
+    def _directory(self, node_id: NodeId) -> DirectoryId:
+        """A broker's only directory; one with several chooses for itself (KIP-858)."""
+        log_dirs = self._image.brokers[node_id].log_dirs
+        return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY
+
+
+def decide_delete_topics(
+    image: ClusterImage, topics: Sequence[str | TopicId]
+) -> Decision[list[DeletedTopic | ApiError]]:
+    """Delete topics, by name or by id; the reply has one entry for each, in that order. Settings go with their topic.
+
+    A topic that is named twice, in whatever way, is not deleted.
+    """
+    often = Counter(topics)
+    found = [
+        image.topics_by_name.get(asked) if isinstance(asked, str) else image.topics_by_id.get(asked) for asked in topics
+    ]
+    often_found = Counter(topic.topic_id for topic in found if topic is not None)
+    records: list[MetadataRecord] = []
+    reply: list[DeletedTopic | ApiError] = []
+    for asked, topic in zip(topics, found, strict=True):
+        error = _find_deletion_problem(asked, topic, often[asked], often_found)
+        if error is not None:
+            reply.append(error)
+        elif topic is not None:
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+            reply.append(DeletedTopic(topic.name, topic.topic_id))
+    return Decision(tuple(records), reply)
+
+
+def _find_deletion_problem(
+    asked: str | TopicId, topic: TopicImage | None, often: int, often_found: Mapping[TopicId, int]
+) -> ApiError | None:
+    is_name = isinstance(asked, str)
+    if often > 1:
+        return ApiError(ErrorCode.invalid_request, f"Duplicate topic {'name' if is_name else 'id'}.")
+    if topic is None:
+        if is_name:
+            return ApiError(ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition.")
+        return ApiError(ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
+    if often_found[topic.topic_id] > 1:
+        return ApiError(ErrorCode.invalid_request, "The provided topic name maps to an ID that was already supplied.")
+    return None
+
+
+def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    unset = [name for name, value in configs.items() if value is None]
+    if unset:
+        raise ApiError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(unset)}")
+    given = {name: value for name, value in configs.items() if value is not None}
+    if any(len(value) > CONFIG_VALUE_LENGTH_MAX for value in given.values()):
+        raise ApiError(
+            ErrorCode.invalid_config,
+            "The configuration value cannot be added because it exceeds the maximum value size of "
+            f"{CONFIG_VALUE_LENGTH_MAX} bytes.",
+        )
+    return given
+
+
+def _invalid_assignment(problem: str) -> ApiError:
+    return ApiError(ErrorCode.invalid_replica_assignment, problem)
+
+
+def _refuse_all(topics: Sequence[NewTopic], problem: str) -> Decision[list[CreatedTopic | ApiError]]:
+    return Decision((), [ApiError(ErrorCode.policy_violation, problem) for _ in topics])

@@ -1,0 +1,149 @@
+"""Leader and in-sync set; ids are those of the replication rules (ELECT-*, ELR-*, ISR-*)."""
+
+import uuid
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esp.controller.partition_change import apply_partition_change, plan_partition_change
+from esp.model.ids import DirectoryId, LeaderEpoch, NodeId, TopicId
+from esp.model.partition import PartitionState
+from esp.schemas.metadata_records import RECOVERED, RECOVERING, PartitionChangeRecord
+
+_TOPIC = TopicId(uuid.UUID(int=5))
+
+
+def _ids(numbers):
+    return tuple(map(NodeId, numbers))
+
+
+def _state(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, elr=(), last_known=(), recovering=False):
+    return PartitionState(
+        topic_id=_TOPIC,
+        partition=0,
+        replicas=_ids(replicas),
+        isr=_ids(isr),
+        leader=NodeId(leader),
+        leader_epoch=LeaderEpoch(4),
+        partition_epoch=9,
+        directories=(DirectoryId(uuid.UUID(int=1)),) * len(replicas),
+        elr=_ids(elr),
+        last_known_elr=_ids(last_known),
+        recovering=recovering,
+    )
+
+
+def _change(state, isr, online, *, minimum=1, unclean=None):
+    change = plan_partition_change(
+        state,
+        target_isr=_ids(isr),
+        is_acceptable=lambda node: node in online,
+        min_insync_replicas=minimum,
+        unclean_shutdown=unclean,
+    )
+    return state if change is None else apply_partition_change(state, change)
+
+
+def test_a_leader_that_may_stay_stays_and_its_epoch_with_it():
+    after = _change(_state(leader=2), (1, 2), {1, 2})
+    assert (after.leader, after.leader_epoch, after.partition_epoch, after.isr) == (2, 4, 10, (1, 2))
+
+
+def test_the_first_assigned_replica_in_sync_leads_next():
+    after = _change(_state(replicas=(3, 2, 1)), (2, 3), {2, 3})  # ELECT-1.2
+    assert (after.leader, after.leader_epoch) == (3, 5)
+
+
+def test_whoever_was_in_sync_when_the_isr_fell_below_the_minimum_stays_eligible():
+    after = _change(_state(), (1,), {1}, minimum=2)  # ELR-1
+    assert (after.isr, after.elr, after.leader) == ((1,), (2, 3), 1)
+    empty = _change(after, (), set(), minimum=2)
+    assert (empty.isr, empty.elr, empty.leader, empty.last_known_elr) == ((), (1, 2, 3), -1, (1,))  # ELECT-2
+    assert empty.leader_epoch == 5
+
+
+def test_an_eligible_replica_is_elected_cleanly_while_nobody_is_in_sync():
+    state = _state(isr=(), leader=-1, elr=(2, 3), last_known=(1,))
+    after = _change(state, (), {1, 3}, minimum=2)  # ELECT-1.3
+    assert (after.leader, after.isr, after.elr, after.last_known_elr) == (3, (3,), (2,), ())
+    assert not after.recovering
+
+
+def test_the_elr_is_empty_as_soon_as_enough_are_in_sync():
+    after = _change(_state(isr=(1,), elr=(2, 3)), (1, 2), {1, 2}, minimum=2)
+    assert after.elr == ()
+
+
+def test_a_replica_that_may_have_lost_its_tail_is_not_eligible():
+    after = _change(_state(isr=(1,), elr=(2, 3)), (1,), {1}, minimum=2, unclean=NodeId(2))  # BRK-2
+    assert after.elr == (3,)
+
+
+def test_the_last_known_leader_is_elected_when_nobody_else_is_left():
+    state = _state(isr=(), leader=-1, last_known=(2,))
+    after = _change(state, (), {1, 2, 3}, minimum=2)  # ELECT-1.4
+    assert (after.leader, after.isr, after.recovering, after.last_known_elr) == (2, (2,), True, ())
+
+
+def test_a_fenced_last_known_leader_is_not_elected():
+    state = _state(isr=(), leader=-1, last_known=(2,))
+    assert _change(state, (), {1, 3}, minimum=2) == state  # BRK-8
+
+
+def test_the_last_known_leader_waits_while_somebody_is_eligible():
+    state = _state(isr=(), leader=-1, elr=(3,), last_known=(2,))
+    assert _change(state, (), {1, 2}, minimum=2) == state
+
+
+def test_nothing_to_change_is_no_record():
+    state = _state()
+    assert plan_partition_change(
+        state, target_isr=state.isr, is_acceptable=lambda _node: True, min_insync_replicas=2
+    ) is None
+
+
+def test_a_leader_tag_that_repeats_the_leader_raises_the_epoch():
+    state = _state()
+    after = apply_partition_change(state, PartitionChangeRecord(partition_id=0, topic_id=_TOPIC, leader=1))
+    assert after == replace(state, leader_epoch=LeaderEpoch(5), partition_epoch=10)  # ISR-8
+
+
+def test_a_change_replaces_whole_fields():
+    change = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=_TOPIC,
+        replicas=(4, 5),
+        isr=(4,),
+        adding_replicas=(5,),
+        removing_replicas=(1,),
+        directories=(uuid.UUID(int=8), None),
+        leader_recovery_state=RECOVERING,
+    )
+    after = apply_partition_change(_state(), change)
+    assert (after.replicas, after.isr, after.adding_replicas, after.removing_replicas) == ((4, 5), (4,), (5,), (1,))
+    assert (after.directories, after.recovering) == ((uuid.UUID(int=8), uuid.UUID(int=0)), True)
+    recovered = PartitionChangeRecord(partition_id=0, topic_id=_TOPIC, leader_recovery_state=RECOVERED)
+    assert not apply_partition_change(after, recovered).recovering
+
+
+_NODES = st.sets(st.integers(1, 4), max_size=4)
+
+
+@given(st.lists(st.tuples(_NODES, _NODES, st.none() | st.integers(1, 4)), max_size=12), st.integers(1, 3))
+def test_any_history_keeps_the_sets_apart_and_the_leader_in_sync(history, minimum):
+    state = _state(replicas=(1, 2, 3), isr=(1, 2, 3))
+    for online, leaving, unclean in history:
+        before = state
+        isr = tuple(node for node in state.isr if node not in leaving)
+        state = _change(state, isr, online, minimum=minimum, unclean=None if unclean is None else NodeId(unclean))
+        assert not set(state.isr) & set(state.elr)
+        assert {*state.isr, *state.elr} <= set(state.replicas)
+        assert len(state.isr) < minimum or not state.elr
+        if state.leader != -1:
+            assert state.leader in state.isr
+            assert state.leader in online
+            assert not state.last_known_elr
+        assert state.partition_epoch == before.partition_epoch + (state != before)
+        assert state.leader_epoch == before.leader_epoch + (state.leader != before.leader)
+        assert unclean not in state.elr

@@ -1,0 +1,27 @@
+"""Blocks of producer ids (PROD-10)."""
+
+import pytest
+
+from esp.controller.producer_ids import decide_producer_id_block
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import BrokerEpoch, NodeId
+from tests.unit.controller.samples import Cluster
+
+
+def _allocate(cluster, number):
+    broker = cluster.image.brokers[NodeId(number)]
+    return cluster.decide(decide_producer_id_block(cluster.image, broker.node_id, broker.epoch))
+
+
+def test_no_id_is_in_two_blocks():
+    cluster = Cluster(2)
+    blocks = [_allocate(cluster, number) for number in (1, 2, 1)]
+    assert blocks == [range(0, 1000), range(1000, 2000), range(2000, 3000)]
+    assert cluster.image.next_producer_id == 3000
+
+
+def test_a_broker_of_an_earlier_epoch_gets_none():
+    cluster = Cluster(1)
+    with pytest.raises(ApiError) as refused:
+        decide_producer_id_block(cluster.image, NodeId(1), BrokerEpoch(1))
+    assert refused.value.code is ErrorCode.stale_broker_epoch
