@@ -1,0 +1,44 @@
+"""ApiVersions (18), versions 0-4: what this node serves, straight from the registry.
+
+A version above ours is answered in the form of version 0 with error 35 and the range of this API alone, from which clients choose again
+(KIP-511); the dispatcher does that. ``transaction.version`` is not advertised, so that clients do not count on transactions (CLIENTS 5.5).
+"""
+
+from datetime import timedelta
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.api_versions.v4.response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kio.static.primitive import i16, i32Timedelta, i64
+
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import SERVED
+
+
+def handle(services: Services, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer with every served API and the cluster's features."""
+    image = services.metadata.image
+    return ApiVersionsResponse(
+        error_code=ErrorCode.none,
+        api_keys=tuple(
+            ApiVersion(api_key=i16(api.key), min_version=i16(api.advertised_min), max_version=i16(api.max_version))
+            for api in SERVED.values()
+        ),
+        throttle_time=i32Timedelta.parse(timedelta()),
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=i16(low), max_version=i16(high))
+            for name, (low, high) in SUPPORTED_FEATURES.items()
+        ),
+        finalized_features_epoch=i64(image.offset),
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=i16(level), min_version_level=i16(level))
+            for name, level in image.features.items()
+        ),
+    )

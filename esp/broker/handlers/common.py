@@ -1,0 +1,32 @@
+"""Small values that many answers share."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from kio.schema.types import BrokerId
+from kio.static.primitive import i32Timedelta
+
+from esp.model.ids import NodeId
+
+NO_THROTTLE: Final = i32Timedelta.parse(timedelta())
+"""Nobody is slowed down yet; quotas will fill it."""
+
+OPERATIONS_NOT_ASKED: Final = -(2**31)
+"""Kafka's value for a set of operations that was not asked for."""
+
+# Kafka's AclOperation codes are bits; without an authorizer every operation that the resource has is allowed (KIP-430).
+_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = (1 << bit for bit in (3, 4, 5, 6, 7, 8))
+_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = (1 << bit for bit in (9, 10, 11, 12))
+
+ALL_TOPIC_OPERATIONS: Final = (
+    _READ | _WRITE | _CREATE | _DELETE | _ALTER | _DESCRIBE | _DESCRIBE_CONFIGS | _ALTER_CONFIGS
+)
+ALL_CLUSTER_OPERATIONS: Final = (
+    _CREATE | _ALTER | _DESCRIBE | _CLUSTER_ACTION | _DESCRIBE_CONFIGS | _ALTER_CONFIGS | _IDEMPOTENT_WRITE
+)
+
+
+def broker_ids(nodes: Iterable[NodeId]) -> tuple[BrokerId, ...]:
+    """Node ids as the message classes want them."""
+    return tuple(BrokerId(node) for node in nodes)

@@ -1,0 +1,49 @@
+"""DeleteTopics (20), versions 1-6, by name or (from version 6) by id."""
+
+from collections.abc import Sequence
+
+from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUpTo5
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.types import TopicName
+
+from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.controller.topics import DeletedTopic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicId
+
+
+async def handle(
+    services: Services, request: Request, message: DeleteTopicsRequest | RequestUpTo5
+) -> DeleteTopicsResponse:
+    """Delete what is there; each topic is answered for itself."""
+    wanted: list[str | TopicId] = []
+    if isinstance(message, RequestUpTo5):
+        wanted.extend(message.topic_names)
+    else:
+        for topic in message.topics:
+            if topic.name is not None:
+                wanted.append(topic.name)
+            elif topic.topic_id is not None:
+                wanted.append(TopicId(topic.topic_id))
+    results: Sequence[DeletedTopic | ApiError]
+    if not services.settings.delete_topic_enable:
+        error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
+        results = [ApiError(error, "Topic deletion is disabled.") for _ in wanted]
+    else:
+        results = await services.controller.delete_topics(wanted)
+        await services.replicas.wait_until_applied(services.controller.image.offset)
+    return DeleteTopicsResponse(
+        throttle_time=NO_THROTTLE,
+        responses=tuple(_result(asked, result) for asked, result in zip(wanted, results, strict=True)),
+    )
+
+
+def _result(asked: str | TopicId, result: DeletedTopic | ApiError) -> DeletableTopicResult:
+    name = TopicName(asked) if isinstance(asked, str) else None
+    topic_id = None if isinstance(asked, str) else asked
+    if isinstance(result, ApiError):
+        return DeletableTopicResult(name=name, topic_id=topic_id, error_code=result.code, error_message=result.message)
+    return DeletableTopicResult(name=TopicName(result.name), topic_id=result.topic_id, error_code=ErrorCode.none)

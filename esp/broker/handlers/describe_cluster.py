@@ -1,0 +1,52 @@
+"""DescribeCluster (60), versions 1-2: the brokers and the controller (KIP-700, KIP-919).
+
+Version 0 is not served: kafka-python fails on it, and every client falls back to Metadata (CLIENTS 5.6). Asked for controllers, a broker
+answers MISMATCHED_ENDPOINT_TYPE as Kafka's does.
+"""
+
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
+from kio.schema.types import BrokerId
+from kio.static.primitive import i8, i32
+
+from esp.broker.handlers.common import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.model.errors import ErrorCode
+
+_BROKERS = 1
+_CONTROLLERS = 2
+
+
+def handle(services: Services, request: Request, message: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Answer with the brokers of the listener that the request came in by."""
+    metadata = services.metadata
+    if message.endpoint_type != _BROKERS:
+        error, text = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {message.endpoint_type}"
+        if message.endpoint_type == _CONTROLLERS:
+            error = ErrorCode.mismatched_endpoint_type
+            text = "The request was sent to an endpoint of the wrong type: brokers answer here, not controllers"
+        return DescribeClusterResponse(
+            throttle_time=NO_THROTTLE, error_code=error, error_message=text, cluster_id="", brokers=()
+        )
+    fenced = metadata.fenced if message.include_fenced_brokers else frozenset()
+    return DescribeClusterResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        endpoint_type=i8(_BROKERS),
+        cluster_id=metadata.cluster_id,
+        controller_id=BrokerId(metadata.controller_id),
+        brokers=tuple(
+            DescribeClusterBroker(
+                broker_id=BrokerId(node_id),
+                host=address.host,
+                port=i32(address.port),
+                rack=metadata.rack(node_id),
+                is_fenced=node_id in fenced,
+            )
+            for node_id, address in metadata.endpoints(request.client.listener, with_fenced=bool(fenced))
+        ),
+        cluster_authorized_operations=i32(
+            ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
+        ),
+    )

@@ -1,0 +1,89 @@
+"""DescribeTopicPartitions (75), version 0: topics page by page, with their eligible leader replicas (KIP-966).
+
+Topics come in the order of their names; without names all topics are meant. A page holds at most ``response_partition_limit``
+partitions (and never more than ``max.request.partition.size.limit``); the cursor names where the next one begins.
+"""
+
+from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
+from kio.schema.describe_topic_partitions.v0.response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32
+
+from esp.broker.handlers.common import ALL_TOPIC_OPERATIONS, NO_THROTTLE, broker_ids
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.controller.image import TopicImage
+from esp.model.errors import ErrorCode
+from esp.model.partition import PartitionState
+
+_PAGE_PARTITIONS_MAX = 2000
+
+
+def handle(
+    services: Services, request: Request, message: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Answer one page."""
+    image = services.metadata.image
+    names = sorted({topic.name for topic in message.topics} or image.topics_by_name)
+    first_partition = 0
+    if message.cursor is not None:
+        names = [name for name in names if name >= message.cursor.topic_name]
+        if names and names[0] == message.cursor.topic_name:
+            first_partition = max(0, message.cursor.partition_index)
+    left = min(max(1, message.response_partition_limit), _PAGE_PARTITIONS_MAX)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    next_cursor = None
+    for name in names:
+        topic = image.topics_by_name.get(TopicName(name))
+        if topic is None:
+            topics.append(
+                DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.unknown_topic_or_partition, name=TopicName(name), topic_id=None, partitions=()
+                )
+            )
+            continue
+        if left == 0:
+            next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(0))
+            break
+        partitions = topic.partitions[first_partition : first_partition + left]
+        topics.append(_topic(services, topic, tuple(_partition(services, partition) for partition in partitions)))
+        if first_partition + len(partitions) < len(topic.partitions):
+            next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(first_partition + len(partitions)))
+            break
+        left -= len(partitions)
+        first_partition = 0
+    return DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor)
+
+
+def _topic(
+    services: Services, topic: TopicImage, partitions: tuple[DescribeTopicPartitionsResponsePartition, ...]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName(topic.name),
+        topic_id=topic.topic_id,
+        is_internal=services.metadata.is_internal(topic.name),
+        partitions=partitions,
+        topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS),
+    )
+
+
+def _partition(services: Services, partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+    alive = services.metadata.alive
+    leaderless = partition.leader not in alive
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.leader_not_available if leaderless else ErrorCode.none,
+        partition_index=i32(partition.partition),
+        leader_id=BrokerId(-1 if leaderless else partition.leader),
+        leader_epoch=i32(partition.leader_epoch),
+        replica_nodes=broker_ids(partition.replicas),
+        isr_nodes=broker_ids(partition.isr),
+        eligible_leader_replicas=broker_ids(partition.elr),
+        last_known_elr=broker_ids(partition.last_known_elr),
+        offline_replicas=broker_ids(node for node in partition.replicas if node not in alive),
+    )

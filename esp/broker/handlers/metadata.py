@@ -1,0 +1,148 @@
+"""Metadata (3), versions 0-13: brokers, topics, leaders; creates topics on demand.
+
+A topic that this request creates is answered with its leader at once: Kafka answers LEADER_NOT_AVAILABLE and lets the client ask again.
+Version 0 asks for all topics with an empty list, later versions with null. Versions up to 10 also carry the operations that the client may
+do on the cluster; without an authorizer that is all of them.
+"""
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from kio.schema.metadata.v10.request import MetadataRequest as RequestUpTo10
+from kio.schema.metadata.v10.response import MetadataResponse as ResponseUpTo10
+from kio.schema.metadata.v13.request import MetadataRequest
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32
+
+from esp.broker.handlers.common import (
+    ALL_CLUSTER_OPERATIONS,
+    ALL_TOPIC_OPERATIONS,
+    NO_THROTTLE,
+    OPERATIONS_NOT_ASKED,
+    broker_ids,
+)
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.controller.image import TopicImage
+from esp.controller.topics import NewTopic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicId
+from esp.model.partition import PartitionState
+
+AnyResponse = MetadataResponse | ResponseUpTo10
+
+
+def handle(
+    services: Services, request: Request, message: MetadataRequest | RequestUpTo10
+) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
+    """Answer from memory; only a request that creates topics has to wait."""
+    missing = _to_create(services, request, message)
+    if missing:
+        return _create_and_answer(services, request, message, missing)
+    return _answer(services, request, message, {})
+
+
+def _to_create(services: Services, request: Request, message: MetadataRequest | RequestUpTo10) -> list[str]:
+    if message.topics is None or not message.allow_auto_topic_creation:
+        return []
+    if not services.settings.auto_create_topics_enable:
+        return []
+    known = services.metadata.image.topics_by_name
+    return [topic.name for topic in message.topics if topic.name is not None and topic.name not in known]
+
+
+async def _create_and_answer(
+    services: Services, request: Request, message: MetadataRequest | RequestUpTo10, names: Sequence[str]
+) -> AnyResponse:
+    # -1 asks for num.partitions and default.replication.factor.
+    results = await services.controller.create_topics([NewTopic(name=name) for name in names], validate_only=False)
+    await services.replicas.wait_until_applied(services.controller.image.offset)
+    refused: dict[str, ErrorCode] = {
+        name: result.code
+        for name, result in zip(names, results, strict=True)
+        if isinstance(result, ApiError) and result.code is not ErrorCode.topic_already_exists
+    }
+    return _answer(services, request, message, refused)
+
+
+def _answer(
+    services: Services,
+    request: Request,
+    message: MetadataRequest | RequestUpTo10,
+    refused: dict[str, ErrorCode],
+) -> AnyResponse:
+    image = services.metadata.image
+    with_operations = message.include_topic_authorized_operations
+    topics: list[MetadataResponseTopic] = []
+    if message.topics is None or (request.api_version == 0 and not message.topics):
+        topics = [_topic(services, request, topic, with_operations) for topic in image.topics_by_name.values()]
+    else:
+        for wanted in message.topics:
+            if wanted.name is not None:
+                found = image.topics_by_name.get(wanted.name)
+                error = refused.get(wanted.name, ErrorCode.unknown_topic_or_partition)
+            else:
+                found = image.topics_by_id.get(TopicId(wanted.topic_id)) if wanted.topic_id is not None else None
+                error = ErrorCode.unknown_topic_id
+            if found is None:
+                topics.append(
+                    MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=wanted.topic_id, partitions=())
+                )
+            else:
+                topics.append(_topic(services, request, found, with_operations))
+    brokers = tuple(
+        MetadataResponseBroker(
+            node_id=BrokerId(node_id), host=address.host, port=i32(address.port), rack=services.metadata.rack(node_id)
+        )
+        for node_id, address in services.metadata.endpoints(request.client.listener)
+    )
+    if isinstance(message, RequestUpTo10):
+        return ResponseUpTo10(
+            throttle_time=NO_THROTTLE,
+            brokers=brokers,  # type: ignore[arg-type]  # the writer takes fields by name: equal in both versions
+            cluster_id=services.metadata.cluster_id,
+            controller_id=BrokerId(services.metadata.controller_id),
+            topics=tuple(topics),  # type: ignore[arg-type]  # as above
+            cluster_authorized_operations=i32(
+                ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
+            ),
+        )
+    return MetadataResponse(
+        throttle_time=NO_THROTTLE,
+        brokers=brokers,
+        cluster_id=services.metadata.cluster_id,
+        controller_id=BrokerId(services.metadata.controller_id),
+        topics=tuple(topics),
+        error_code=ErrorCode.none,
+    )
+
+
+def _topic(services: Services, request: Request, topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName(topic.name),
+        topic_id=topic.topic_id,
+        is_internal=services.metadata.is_internal(topic.name),
+        partitions=tuple(_partition(services, request, partition) for partition in topic.partitions),
+        topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED),
+    )
+
+
+def _partition(services: Services, request: Request, partition: PartitionState) -> MetadataResponsePartition:
+    alive = services.metadata.alive
+    leaderless = partition.leader not in alive
+    return MetadataResponsePartition(
+        error_code=ErrorCode.leader_not_available if leaderless else ErrorCode.none,
+        partition_index=i32(partition.partition),
+        leader_id=BrokerId(-1 if leaderless else partition.leader),
+        leader_epoch=i32(partition.leader_epoch),
+        replica_nodes=broker_ids(partition.replicas),
+        isr_nodes=broker_ids(partition.isr),
+        offline_replicas=broker_ids(node for node in partition.replicas if node not in alive),
+    )

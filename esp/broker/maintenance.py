@@ -1,0 +1,111 @@
+"""What a node does by the clock: retention, checkpoints, flushes, forgetting idle producers.
+
+Each job is a loop of its own, so that a slow one does not hold up the others.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from esp.broker.replica_host import ReplicaHost
+from esp.broker.tasks import Tasks
+from esp.model.broker_settings import BrokerSettings
+from esp.ports.env import Env
+from esp.storage.log_directory import LogDirectory
+
+UNFLUSHED_BATCHES_MAX: Final = 100_000
+"""Batches of a log that recovery after kill -9 may have to read: about 0.3 s of work.
+
+Kafka leaves flushing to the operating system until a segment rolls, and reads a whole segment again after a crash; small batches make that
+slow, large ones do not, so the number of batches decides.
+"""
+
+BACKGROUND_FLUSH_INTERVAL_MS: Final = 1_000
+PURGE_INTERVAL_MS: Final = 5_000
+
+Job = Callable[[], Awaitable[None]]
+
+
+class Maintenance:
+    """Runs the jobs until their tasks are stopped.
+
+    Args:
+        env: the outside.
+        settings: the node's own.
+        replicas: whose logs are looked after.
+        directories: where they are.
+    """
+
+    def __init__(
+        self, env: Env, settings: BrokerSettings, replicas: ReplicaHost, directories: Sequence[LogDirectory]
+    ) -> None:
+        self._env = env
+        self._settings = settings
+        self._replicas = replicas
+        self._directories = directories
+
+    def start(self, tasks: Tasks) -> None:
+        """Start all jobs: each first after a delay, then again after each interval."""
+        settings = self._settings
+        delay_ms = settings.log_initial_task_delay_ms
+        jobs: Sequence[tuple[str, int, int, Job]] = (
+            ("retention", delay_ms, settings.log_retention_check_interval_ms, self.delete_old_segments),
+            ("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge),
+            ("flush", BACKGROUND_FLUSH_INTERVAL_MS, BACKGROUND_FLUSH_INTERVAL_MS, self.flush_what_is_due),
+            (
+                "checkpoint",
+                settings.replica_high_watermark_checkpoint_interval_ms,
+                settings.replica_high_watermark_checkpoint_interval_ms,
+                self.write_checkpoints,
+            ),
+            (
+                "producer expiration",
+                settings.producer_id_expiration_check_interval_ms,
+                settings.producer_id_expiration_check_interval_ms,
+                self.expire_producers,
+            ),
+        )
+        for name, first_ms, interval_ms, job in jobs:
+            tasks.start(self._repeat(first_ms, interval_ms, job), name=name)
+
+    async def _repeat(self, first_ms: int, interval_ms: int, job: Job) -> None:
+        await self._env.clock.sleep_us(first_ms * 1000)
+        while True:
+            await job()
+            await self._env.clock.sleep_us(interval_ms * 1000)
+
+    async def delete_old_segments(self) -> None:
+        """Apply retention by time and size to every log."""
+        async with self._replicas.directories_lock:
+            for hosted in self._replicas:
+                hosted.log.delete_old_segments(self._env.clock.wall_ms())
+
+    async def purge(self) -> None:
+        """Remove the files whose ``file.delete.delay.ms`` has passed."""
+        now_ms = self._env.clock.wall_ms()
+        for directory in self._directories:
+            await self._env.cpu.run(directory.purge, now_ms)
+
+    async def flush_what_is_due(self) -> None:
+        """Flush logs that rolled a segment, or whose ``flush.ms`` has passed, or that recovery would have to read for too long."""
+        now_us = self._env.clock.monotonic_us()
+        for hosted in self._replicas:
+            replica_log = hosted.log
+            if (
+                replica_log.has_unflushed_segment
+                or replica_log.unflushed_batches > UNFLUSHED_BATCHES_MAX
+                or hosted.flush_is_due(now_us)
+            ):
+                await replica_log.flush()
+                hosted.flushed()
+
+    async def write_checkpoints(self) -> None:
+        """Write down high watermarks, recovery points and log starts."""
+        async with self._replicas.directories_lock:
+            for directory in self._directories:
+                await self._env.cpu.run(directory.write_checkpoints_blocking)
+
+    async def expire_producers(self) -> None:
+        """Forget idempotent producers that were idle for ``producer.id.expiration.ms``."""
+        now_ms = self._env.clock.wall_ms()
+        for hosted in self._replicas:
+            hosted.log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)

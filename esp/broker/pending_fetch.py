@@ -1,0 +1,183 @@
+"""One fetch request from its first look at the logs to its answer.
+
+It is answered once: at the first look if that finds enough; else when more was committed or the time is up; or, if it needs bytes
+that are not in the page cache, after they were read off the loop.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from esp.broker.fetch_sessions import NO_SESSION, FetchSession, Told
+from esp.broker.hosted_partition import HostedPartition
+from esp.broker.request import Request
+from esp.model.errors import ApiError, ErrorCode
+from esp.ports.clock import Clock, Timer
+from esp.ports.network import Buffer
+from esp.protocol.fetch_codec import FetchPartition, FetchResult, encode_fetch_response
+from esp.protocol.produce_codec import TopicRef
+
+FindReplica = Callable[[TopicRef, int], HostedPartition]
+"""Returns a replica of this node that the asking side may read, or raises ApiError."""
+
+_NO_RECORDS: Final = b""
+
+
+class PendingFetch:
+    """Reads the wanted partitions, in order, and makes the answer.
+
+    Args:
+        find: looks a partition up.
+        request: what is to be answered.
+        wanted: the partitions, in the order in which they are to be read.
+        session: that the answer belongs to, or None.
+        incremental: whether the answer leaves out partitions without news.
+        min_bytes: the answer waits for that many bytes of records.
+        max_bytes: bytes of records after which no further partition is read; the first batch comes whole whatever its size (KIP-74).
+    """
+
+    __slots__ = (
+        "_find",
+        "_incremental",
+        "_max_bytes",
+        "_min_bytes",
+        "_parked_on",
+        "_request",
+        "_results",
+        "_session",
+        "_timer",
+        "_wanted",
+        "is_cold",
+    )
+
+    def __init__(
+        self,
+        find: FindReplica,
+        request: Request,
+        wanted: Sequence[FetchPartition],
+        session: FetchSession[FetchPartition] | None,
+        *,
+        incremental: bool,
+        min_bytes: int,
+        max_bytes: int,
+    ) -> None:
+        self._find = find
+        self._request = request
+        self._wanted = wanted
+        self._session = session
+        self._incremental = incremental
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._results: list[FetchResult] = []
+        self._parked_on: dict[HostedPartition, None] = {}
+        self._timer: Timer | None = None
+        self.is_cold = False
+        """Whether the last :meth:`read` stopped at bytes that are not in the page cache."""
+
+    def read(self) -> bool:
+        """Look at every partition as it is now; True if the answer need not wait any longer."""
+        results: list[FetchResult] = []
+        total = 0
+        failed = False
+        for item in self._wanted:
+            try:
+                hosted, result = self._look_up(item)
+            except ApiError as error:
+                failed = True
+                results.append(FetchResult(item.topic, item.partition, error.code))
+                continue
+            left = self._max_bytes - total
+            if item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                records = hosted.log.read(
+                    item.fetch_offset,
+                    min(left, item.partition_max_bytes),
+                    result.high_watermark,
+                    at_least_one=not total,
+                )
+                if records is None:
+                    self.is_cold = True
+                    return False
+                total += len(records)
+                result = result._replace(records=records)
+            results.append(result)
+        self._results = results
+        return failed or total >= self._min_bytes or not results
+
+    def _look_up(self, item: FetchPartition) -> tuple[HostedPartition, FetchResult]:
+        """The replica, and what an answer says of it without records: one consistent moment, taken before the read (TRUNC-3.8)."""
+        hosted = self._find(item.topic, item.partition)
+        hosted.leading(item.current_leader_epoch)
+        log = hosted.log
+        committed = log.high_watermark
+        if not log.log_start_offset <= item.fetch_offset <= log.log_end_offset:
+            raise ApiError(ErrorCode.offset_out_of_range)
+        return hosted, FetchResult(
+            item.topic, item.partition, 0, committed, committed, log.log_start_offset, _NO_RECORDS
+        )
+
+    async def read_cold_and_reply(self) -> None:
+        """As :meth:`read`, waiting for the device where it must, then answer."""
+        results: list[FetchResult] = []
+        total = 0
+        for item in self._wanted:
+            try:
+                hosted, result = self._look_up(item)
+                left = self._max_bytes - total
+                if item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                    records = await hosted.log.read_cold(
+                        item.fetch_offset,
+                        min(left, item.partition_max_bytes),
+                        result.high_watermark,
+                        at_least_one=not total,
+                    )
+                    total += len(records)
+                    result = result._replace(records=records)
+            except ApiError as error:
+                result = FetchResult(item.topic, item.partition, error.code)
+            results.append(result)
+        self._results = results
+        self._request.reply(self.encode())
+
+    def park(self, clock: Clock, wait_ms: int) -> None:
+        """Answer when :meth:`read` is satisfied, or after ``wait_ms``."""
+        self._timer = clock.call_later_us(wait_ms * 1000, self._time_out)
+        for item in self._wanted:
+            hosted = self._find(item.topic, item.partition)
+            if hosted not in self._parked_on:
+                self._parked_on[hosted] = None
+                hosted.wait(self._look_again)
+
+    def _look_again(self) -> None:
+        # A partition that went cold meanwhile is read at the time-out at the latest, by the client's next request.
+        if self.read():
+            self._end()
+
+    def _time_out(self) -> None:
+        self.read()
+        self._end()
+
+    def _end(self) -> None:
+        assert self._timer is not None
+        self._timer.cancel()
+        for hosted in self._parked_on:
+            hosted.forget(self._look_again)
+        self._parked_on.clear()
+        self._request.reply(self.encode())
+
+    def encode(self) -> Sequence[Buffer]:
+        """The answer's buffers, of what was read last; the session now takes the client to know what stands in them."""
+        request = self._request
+        session = self._session
+        results = self._results
+        if session is None:
+            return encode_fetch_response(request.api_version, request.correlation_id, results)
+        shown = []
+        for result in results:
+            key = (result.topic, result.partition)
+            told = Told(result.high_watermark, result.last_stable_offset, result.log_start_offset)
+            with_records = bool(result.records)
+            if not self._incremental or with_records or result.error_code or session.has_news(key, told):
+                shown.append(result)
+                session.answered(key, told, with_records=with_records)
+        return encode_fetch_response(
+            request.api_version, request.correlation_id, shown, session_id=session.session_id or NO_SESSION
+        )

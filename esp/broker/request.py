@@ -1,0 +1,55 @@
+"""One request on its way through the node, and what all its handlers may know of its sender."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from esp.ports.network import Address, Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class ClientContext:
+    """Who sends on a connection: the listener it came in by, its address, its principal.
+
+    Authorisation and quotas will look here, so that handlers need not change when they come.
+    """
+
+    listener: str
+    address: Address
+    principal: str = "User:ANONYMOUS"
+
+
+class Request:
+    """A decoded request header, and the place where the answer goes.
+
+    A handler either returns the answer's buffers at once, or keeps the request and calls :meth:`reply` later, exactly once. Answers
+    leave in the order of the requests of a connection, whoever is ready first.
+    """
+
+    __slots__ = ("_on_reply", "answer", "api_key", "api_version", "client", "client_id", "correlation_id")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        client: ClientContext,
+        on_reply: Callable[[], None],
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.client = client
+        self.answer: Sequence[Buffer] | None = None
+        self._on_reply = on_reply
+
+    def reply(self, buffers: Sequence[Buffer]) -> None:
+        """Answer later than the handler returned."""
+        assert self.answer is None, "a request is answered once"
+        self.answer = buffers
+        self._on_reply()
+
+
+NO_REPLY: Sequence[Buffer] = ()
+"""What the handler of a request without an answer (Produce with acks=0) returns."""

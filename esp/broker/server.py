@@ -1,0 +1,124 @@
+"""The node's client listeners: accepts connections within their limits and ends idle ones."""
+
+import logging
+from collections import Counter
+from typing import Final, NamedTuple
+
+from esp.broker.dispatcher import Dispatcher
+from esp.broker.request import ClientContext
+from esp.broker.session import Session
+from esp.model.errors import OperatorError
+from esp.ports.env import Env
+from esp.ports.network import Address, Connection, ConnectionOwner, Listener
+
+log = logging.getLogger(__name__)
+
+IDLE_CHECKS_PER_LIMIT: Final = 2
+"""A connection is ended between one and one and a half times its idle limit."""
+
+
+class ConnectionLimits(NamedTuple):
+    """``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms`` (-1: never), ``socket.request.max.bytes``."""
+
+    total: int
+    per_ip: int
+    idle_max_ms: int
+    frame_max_bytes: int
+
+
+class _Refused:
+    """Owner of a connection that is over the limit: it is ended as soon as it exists."""
+
+    def __init__(self, connection: Connection) -> None:
+        connection.abort()
+
+    def on_bytes(self, received: memoryview) -> int:
+        """Take and forget."""
+        return len(received)
+
+    def on_closed(self) -> None:
+        """Nothing is kept of it."""
+
+    def on_writable(self, writable: bool) -> None:
+        """Nothing is written to it."""
+
+
+class Server:
+    """Serves the dispatcher's APIs on any number of listeners.
+
+    Args:
+        env: the outside.
+        dispatcher: handles requests.
+        limits: of connections and frames.
+    """
+
+    def __init__(self, env: Env, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
+        self._env = env
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._listeners: list[Listener] = []
+        self._sessions: dict[Session, None] = {}
+        self._per_ip: Counter[str] = Counter()
+        self._waiting: list[Connection] | None = []
+        if limits.idle_max_ms > 0:
+            self._schedule_idle_check()
+
+    async def listen(self, name: str, address: Address) -> Address:
+        """Bind a listener and return the address with its real port; connections wait until :meth:`open`.
+
+        Raises:
+            OperatorError: the address cannot be bound.
+        """
+        try:
+            listener = await self._env.network.listen(address, lambda connection: self._accept(name, connection))
+        except OSError as error:
+            raise OperatorError(
+                f"Cannot listen on {name}://{address}: {error.strerror or error}",
+                "Stop what uses that port, or give another address in `listeners`.",
+            ) from error
+        self._listeners.append(listener)
+        return listener.address
+
+    def _accept(self, listener: str, connection: Connection) -> ConnectionOwner:
+        ip = connection.peer.host
+        if len(self._sessions) >= self._limits.total or self._per_ip[ip] >= self._limits.per_ip:
+            log.warning("refused a connection of %s: too many connections", connection.peer)
+            return _Refused(connection)
+        client = ClientContext(listener, connection.peer)
+        session = Session(connection, client, self._dispatcher, self._limits.frame_max_bytes, self._on_end)
+        self._sessions[session] = None
+        self._per_ip[ip] += 1
+        if self._waiting is not None:
+            connection.pause_reading()
+            self._waiting.append(connection)
+        return session
+
+    def open(self) -> None:
+        """Serve requests from now on."""
+        waiting, self._waiting = self._waiting or (), None
+        for connection in waiting:
+            connection.resume_reading()
+
+    def _on_end(self, session: Session) -> None:
+        del self._sessions[session]
+        ip = session.client.address.host
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
+
+    def _schedule_idle_check(self) -> None:
+        self._env.clock.call_later_us(self._limits.idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle)
+
+    def _close_idle(self) -> None:
+        for session in tuple(self._sessions):
+            session.idle_checks += 1
+            if session.idle_checks > IDLE_CHECKS_PER_LIMIT:
+                session.close("idle for too long")
+        self._schedule_idle_check()
+
+    async def close(self) -> None:
+        """Accept nothing more and end all connections."""
+        for listener in self._listeners:
+            await listener.close()
+        for session in tuple(self._sessions):
+            session.close("the node is shutting down")

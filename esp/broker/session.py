@@ -1,0 +1,176 @@
+"""One client connection: frames in, answers out in the order of their requests.
+
+All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write. A handler that
+cannot answer yet parks its request here; later answers of the connection wait behind it. Reading stops while too many requests are
+parked or while the client does not take what it asked for, so that neither can fill the node's memory.
+"""
+
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from esp.broker.dispatcher import Dispatcher
+from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.ports.network import Buffer, Connection
+from esp.protocol.errors import DecodeError
+from esp.protocol.headers import read_request_header
+
+log = logging.getLogger(__name__)
+
+MAX_PARKED_REQUESTS: Final = 128
+"""Unanswered requests of one connection before it is read no further; clients keep 5, or a few tens when told to."""
+
+_FRAME_LENGTH: Final = struct.Struct(">i")
+_SHORTEST_HEADER: Final = 8
+
+
+class Session:
+    """The owner of one connection (:class:`esp.ports.network.ConnectionOwner`).
+
+    Args:
+        connection: its other side is the client.
+        client: what is known of the client.
+        dispatcher: handles what arrives.
+        max_frame_bytes: ``socket.request.max.bytes``.
+        on_end: called once when the connection has ended.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_connection",
+        "_dispatch",
+        "_max_frame_bytes",
+        "_on_end",
+        "_out",
+        "_parked",
+        "_paused",
+        "_reading",
+        "_writable",
+        "client",
+        "idle_checks",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        client: ClientContext,
+        dispatcher: Dispatcher,
+        max_frame_bytes: int,
+        on_end: Callable[["Session"], None],
+    ) -> None:
+        self._connection = connection
+        self.client = client
+        self._dispatch = dispatcher.dispatch
+        self._max_frame_bytes = max_frame_bytes
+        self._on_end = on_end
+        self._parked: deque[Request] = deque()
+        self._out: list[Buffer] = []
+        self._reading = False
+        self._writable = True
+        self._paused = False
+        self._closed = False
+        self.idle_checks = 0
+        """How often somebody looked for idle connections since the last read."""
+
+    def on_bytes(self, received: memoryview) -> int:
+        """Handle every complete frame that has arrived; see :class:`esp.ports.network.ConnectionOwner`."""
+        self.idle_checks = 0
+        self._reading = True
+        position = 0
+        end = len(received)
+        while end - position >= 4 and not self._paused:
+            length = _FRAME_LENGTH.unpack_from(received, position)[0]
+            if not _SHORTEST_HEADER <= length <= self._max_frame_bytes:
+                self._refuse(f"a frame of {length} bytes is outside {_SHORTEST_HEADER}..{self._max_frame_bytes}")
+                return end
+            frame_end = position + 4 + length
+            if frame_end > end:
+                self._connection.expect(4 + length)
+                break
+            try:
+                self._handle(received[position + 4 : frame_end])
+            except DecodeError as error:
+                self._refuse(str(error))
+                return end
+            if self._closed:
+                return end
+            position = frame_end
+        self._reading = False
+        if self._out:
+            self._flush()
+        return position
+
+    def _handle(self, frame: memoryview) -> None:
+        api_key, api_version, correlation_id, client_id, body = read_request_header(frame)
+        request = Request(api_key, api_version, correlation_id, client_id, self.client, self._on_reply)
+        answer = self._dispatch(request, frame[body:])
+        if answer is NO_REPLY:
+            return
+        if answer is None:
+            if request.answer is None or self._parked:
+                self._park(request)
+            else:  # answered by reply() before the handler returned
+                self._out.extend(request.answer)
+        elif self._parked:
+            request.answer = answer
+            self._park(request)
+        else:
+            self._out.extend(answer)
+
+    def _park(self, request: Request) -> None:
+        self._parked.append(request)
+        if len(self._parked) >= MAX_PARKED_REQUESTS:
+            self._update_reading()
+
+    def _on_reply(self) -> None:
+        parked = self._parked
+        while parked and parked[0].answer is not None:
+            answer: Sequence[Buffer] = parked.popleft().answer or NO_REPLY
+            self._out.extend(answer)
+        if not self._reading and self._out:
+            self._flush()
+        if self._paused:
+            self._update_reading()
+
+    def _flush(self) -> None:
+        out = self._out
+        self._out = []
+        if not self._closed:
+            self._connection.write(out)
+
+    def _update_reading(self) -> None:
+        wanted = not self._writable or len(self._parked) >= MAX_PARKED_REQUESTS
+        if wanted == self._paused or self._closed:
+            return
+        self._paused = wanted
+        if wanted:
+            self._connection.pause_reading()
+        else:
+            self._connection.resume_reading()
+
+    def _refuse(self, reason: str) -> None:
+        """End the connection because of what the client sent; other connections do not notice (errors by blame: the peer's)."""
+        log.info("closing the connection of %s: %s", self.client.address, reason)
+        if self._out:
+            self._flush()
+        self._closed = True
+        self._connection.close()
+
+    def close(self, reason: str) -> None:
+        """End the connection for a reason of the node's own."""
+        log.debug("closing the connection of %s: %s", self.client.address, reason)
+        self._closed = True
+        self._connection.abort()
+
+    def on_closed(self) -> None:
+        """Forget what is parked: answers to a dead connection go nowhere."""
+        self._closed = True
+        self._parked.clear()
+        self._on_end(self)
+
+    def on_writable(self, writable: bool) -> None:
+        """Read no further requests from a client that does not take its answers."""
+        self._writable = writable
+        self._update_reading()

@@ -1,0 +1,46 @@
+"""The node's background coroutines.
+
+A task that fails is a bug of ours: it stops the node, since nobody knows what it left undone. Tasks are kept in the order in which they
+were started, so that shutting down is the same in every run.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from esp.ports.host import Host
+
+log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Starts coroutines, and ends what is left of them at shutdown."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._running: dict[asyncio.Task[None], None] = {}
+
+    def start(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run ``coroutine`` beside everything else."""
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._running[task] = None
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.critical("task %s failed", task.get_name(), exc_info=error)
+            self._host.fatal(f"task {task.get_name()} failed: {error!r}")
+
+    async def stop(self) -> None:
+        """Cancel what still runs and wait for its end."""
+        while self._running:
+            task = next(iter(self._running))
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

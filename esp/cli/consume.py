@@ -1,0 +1,113 @@
+"""``esp consume``: records become lines; the flags of ``kafka-console-consumer``, without groups."""
+
+import sys
+import time
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from esp.cli.kafka_client import Consumer
+from esp.cli.options import BootstrapServer, Json
+from esp.cli.output import errors
+from esp.cli.properties import parse_pairs
+from esp.cli.record_formats import JsonFormat, LineFormat
+from esp.model.errors import OperatorError
+
+_POLL_MS = 500
+
+
+class IsolationLevel(StrEnum):
+    """Whether records of open and aborted transactions are shown."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+def consume(
+    topic: Annotated[str, typer.Option("--topic", help="What to read.", show_default=False)],
+    bootstrap_server: BootstrapServer = "127.0.0.1:9092",
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="One partition; all without it.")] = None,
+    offset: Annotated[
+        str,
+        typer.Option(
+            "--offset", help="Where to begin: earliest, latest, a number, or a negative one to count from the end."
+        ),
+    ] = "latest",
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False,
+    max_messages: Annotated[int | None, typer.Option("--max-messages", min=1, help="Stop after so many.")] = None,
+    timeout_ms: Annotated[
+        int | None, typer.Option("--timeout-ms", min=0, help="Stop when no record came for so long.")
+    ] = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            "--formatter-property",
+            metavar="NAME=VALUE",
+            help="What is printed: print.timestamp, print.partition, print.offset, print.headers, print.key, print.value, "
+            "key.separator, line.separator, headers.separator, null.literal.",
+        ),
+    ] = None,
+    isolation_level: Annotated[
+        IsolationLevel, typer.Option("--isolation-level", help="Whether uncommitted records are shown.")
+    ] = IsolationLevel.READ_UNCOMMITTED,
+    json: Json = False,
+) -> None:
+    """Print the records of a topic, and go on as more come.
+
+    [bold]Examples[/bold]
+
+    esp consume --topic flights --from-beginning --max-messages 10
+
+    esp consume --topic flights --partition 0 --offset 1000 --property print.key=true --property print.offset=true
+
+    esp consume --topic flights --from-beginning --timeout-ms 2000 --json | jq .value
+    """
+    start = _start(offset, from_beginning)
+    if isinstance(start, int) and partition is None:
+        raise OperatorError("--offset with a number needs --partition", "Offsets count within one partition.")
+    formatter = JsonFormat() if json else LineFormat.from_properties(parse_pairs("--property", property_ or []))
+    printed = 0
+    try:
+        with Consumer(bootstrap_server, isolation_level.value) as consumer:
+            consumer.start(topic, partition, start)
+            last_ms = _now_ms()
+            while max_messages is None or printed < max_messages:
+                wait_ms = _POLL_MS
+                if timeout_ms is not None:
+                    wait_ms = min(_POLL_MS, last_ms + timeout_ms - _now_ms())
+                    if wait_ms <= 0:
+                        break
+                records = consumer.poll(wait_ms)
+                if not records:
+                    continue
+                if max_messages is not None:
+                    records = records[: max_messages - printed]
+                sys.stdout.buffer.write(b"".join(map(formatter.format, records)))
+                sys.stdout.buffer.flush()
+                printed += len(records)
+                last_ms = _now_ms()
+    except KeyboardInterrupt:
+        pass  # the usual end of reading on
+    if errors.is_terminal:
+        errors.print(f"{printed} records read from {topic}")
+
+
+def _start(offset: str, from_beginning: bool) -> int | str:
+    if from_beginning:
+        if offset != "latest":
+            raise OperatorError("--from-beginning and --offset say different things", "Give one of them.")
+        return "earliest"
+    if offset in ("earliest", "latest"):
+        return offset
+    try:
+        return int(offset)
+    except ValueError:
+        raise OperatorError(
+            f"--offset {offset}: not earliest, latest or a number", "latest shows new records."
+        ) from None
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,107 @@
+"""What a leader demands of a batch that a client sends, before the first byte of it is written (PRODUCE-5).
+
+Records are not opened: what the header says is held against itself, against the bytes and against the topic's settings. The error codes
+and their order are Kafka's (``ProduceRequest.validateRecords``, ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``).
+"""
+
+from crc32c import crc32c
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.topic_settings import LONG_MAX, TopicSettings
+from esp.records.batch_header import (
+    ATTRIBUTES_OFFSET,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    MAGIC,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    read_header,
+)
+
+HIGHEST_CODEC = 4
+ZSTD = 4
+_KNOWN_ATTRIBUTES = 0x7F
+
+
+def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *, zstd_allowed: bool) -> BatchHeader:
+    """Check what a client sent for one partition and return its header.
+
+    Args:
+        batch: the bytes of the request's ``records`` field.
+        settings: the topic's.
+        now_ms: wall time, against which CreateTime timestamps are held.
+        zstd_allowed: whether the version of the request knows zstd (PROD-4).
+
+    Raises:
+        ApiError: with the code that the producer is answered; nothing of the batch may be appended.
+    """
+    size = len(batch)
+    if size < HEADER_SIZE:
+        raise ApiError(ErrorCode.corrupt_message, f"A record batch has at least {HEADER_SIZE} bytes, this one {size}")
+    header = read_header(batch)
+    if header.magic != MAGIC:
+        raise ApiError(
+            ErrorCode.invalid_record, f"Produce requests carry record batches of magic 2, not {header.magic}"
+        )
+    if header.size != size:
+        if HEADER_SIZE <= header.size < size:
+            raise ApiError(
+                ErrorCode.invalid_record, "A produce request carries exactly one record batch for a partition"
+            )
+        raise ApiError(ErrorCode.corrupt_message, f"The batch says it has {header.size} bytes, {size} came")
+    if size > settings.max_message_bytes:
+        raise ApiError(
+            ErrorCode.message_too_large,
+            f"The record batch size is {size} bytes, which exceeds the maximum configured value of {settings.max_message_bytes}.",
+        )
+    if crc32c(batch[ATTRIBUTES_OFFSET:]) != header.crc:
+        raise ApiError(ErrorCode.corrupt_message, "The batch's checksum does not match its bytes")
+    attributes = header.attributes
+    # One test for the common case: no flag that needs a look, an ordinary codec.
+    if attributes & ~0x07 or attributes >= ZSTD:
+        _validate_attributes(attributes, zstd_allowed=zstd_allowed)
+    if header.base_offset != 0:
+        raise ApiError(ErrorCode.invalid_record, f"The base offset of a produced batch is 0, not {header.base_offset}")
+    count = header.record_count
+    if count < 1 or header.last_offset_delta != count - 1:
+        raise ApiError(
+            ErrorCode.invalid_record,
+            f"{count} records do not go with a last offset delta of {header.last_offset_delta}",
+        )
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise ApiError(ErrorCode.invalid_record, "An idempotent batch needs a producer epoch and a sequence")
+    _validate_timestamps(header, settings, now_ms)
+    return header
+
+
+def _validate_attributes(attributes: int, *, zstd_allowed: bool) -> None:
+    codec = attributes & 0x07
+    if codec > HIGHEST_CODEC or attributes & ~_KNOWN_ATTRIBUTES:
+        raise ApiError(ErrorCode.invalid_record, f"Unknown batch attributes {attributes:#06x}")
+    if codec == ZSTD and not zstd_allowed:
+        raise ApiError(ErrorCode.unsupported_compression_type, "zstd needs produce requests of version 7 or later")
+    if attributes & CONTROL_BIT:
+        raise ApiError(ErrorCode.invalid_record, "Clients cannot write control records")
+    if attributes & TRANSACTIONAL_BIT:
+        raise ApiError(ErrorCode.invalid_txn_state, "Transactions are not served yet")
+    if attributes & TIMESTAMP_TYPE_BIT:
+        raise ApiError(ErrorCode.invalid_timestamp, "A producer's timestamps are of the type CreateTime")
+
+
+def _validate_timestamps(header: BatchHeader, settings: TopicSettings, now_ms: int) -> None:
+    latest = header.max_timestamp
+    if latest == NO_TIMESTAMP or settings.message_timestamp_type != "CreateTime":
+        return
+    if latest - now_ms > settings.message_timestamp_after_max_ms:
+        raise ApiError(
+            ErrorCode.invalid_timestamp,
+            f"Timestamp {latest} is more than {settings.message_timestamp_after_max_ms} ms after the broker's time {now_ms}",
+        )
+    before_max_ms = settings.message_timestamp_before_max_ms
+    if before_max_ms != LONG_MAX and now_ms - header.base_timestamp > before_max_ms:
+        raise ApiError(
+            ErrorCode.invalid_timestamp,
+            f"Timestamp {header.base_timestamp} is more than {before_max_ms} ms before the broker's time {now_ms}",
+        )

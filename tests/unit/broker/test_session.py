@@ -1,0 +1,188 @@
+"""A session between a connection and a dispatcher that the test plays."""
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.broker.session import MAX_PARKED_REQUESTS, Session
+from esp.ports.network import Address
+from esp.protocol.errors import DecodeError
+
+METADATA = 3
+
+
+def frame(correlation_id: int, *, api_key=METADATA, version=1, body=b"") -> bytes:
+    content = struct.pack(">hhih", api_key, version, correlation_id, -1) + body
+    return struct.pack(">i", len(content)) + content
+
+
+class PlayedConnection:
+    peer = Address("127.0.0.1", 5)
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.expected: list[int] = []
+        self.reading = True
+        self.ended = False
+
+    def write(self, buffers: Sequence) -> None:
+        self.written.extend(map(bytes, buffers))
+
+    def expect(self, length: int) -> None:
+        self.expected.append(length)
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.ended = True
+
+    def abort(self) -> None:
+        self.ended = True
+
+
+class PlayedDispatcher:
+    """Answers with the correlation id, unless the test wants a request parked or refused."""
+
+    def __init__(self) -> None:
+        self.parked: dict[int, Request] = {}
+        self.to_park: set[int] = set()
+        self.silent: set[int] = set()
+        self.seen: list[int] = []
+
+    def dispatch(self, request: Request, body: memoryview):
+        self.seen.append(request.correlation_id)
+        if bytes(body) == b"bad":
+            raise DecodeError("bad body")
+        if request.correlation_id in self.to_park:
+            self.parked[request.correlation_id] = request
+            return None
+        if request.correlation_id in self.silent:
+            return NO_REPLY
+        return (b"%d;" % request.correlation_id,)
+
+
+class Played:
+    def __init__(self, max_frame_bytes=1000) -> None:
+        self.connection = PlayedConnection()
+        self.dispatcher = PlayedDispatcher()
+        self.ended: list[Session] = []
+        client = ClientContext("PLAINTEXT", self.connection.peer)
+        self.session = Session(self.connection, client, self.dispatcher, max_frame_bytes, self.ended.append)
+        self.untaken = b""
+
+    def receive(self, data: bytes) -> None:
+        self.untaken += data
+        taken = self.session.on_bytes(memoryview(bytearray(self.untaken)))
+        self.untaken = self.untaken[taken:]
+
+    @property
+    def answers(self) -> bytes:
+        return b"".join(self.connection.written)
+
+
+@given(st.integers(1, 30), st.lists(st.integers(1, 20), max_size=40))
+def test_requests_are_answered_in_order_however_the_bytes_are_split(count, sizes):
+    played = Played()
+    data = b"".join(frame(number) for number in range(count))
+    for size in sizes:
+        played.receive(data[:size])
+        data = data[size:]
+    played.receive(data)
+    assert played.answers == b"".join(b"%d;" % number for number in range(count))
+    assert not played.connection.ended
+
+
+def test_answers_of_one_read_leave_in_one_write():
+    played = Played()
+    writes = []
+    played.connection.write = lambda buffers: writes.append(len(buffers))
+    played.receive(frame(1) + frame(2) + frame(3))
+    assert writes == [3]
+
+
+@given(st.permutations(range(6)))
+def test_answers_keep_the_order_of_requests_whoever_is_ready_first(order):
+    played = Played()
+    played.dispatcher.to_park = {0, 1, 2, 3, 5}
+    played.receive(b"".join(frame(number) for number in range(6)))
+    for number in order:
+        if number in played.dispatcher.parked:
+            played.dispatcher.parked[number].reply((b"%d;" % number,))
+    assert played.answers == b"0;1;2;3;4;5;"
+
+
+def test_a_request_without_answer_leaves_no_gap():
+    played = Played()
+    played.dispatcher.silent = {2}
+    played.receive(frame(1) + frame(2) + frame(3))
+    assert played.answers == b"1;3;"
+
+
+def test_an_incomplete_frame_says_how_much_it_needs_and_costs_nobody_an_answer():
+    played = Played()
+    whole = frame(7, body=bytes(100))
+    played.receive(frame(1) + whole[:30])
+    assert played.connection.expected == [len(whole)]
+    assert played.answers == b"1;"
+    played.receive(whole[30:])
+    assert played.answers == b"1;7;"
+
+
+@pytest.mark.parametrize("length", [-1, 0, 7, 1001, 2**31 - 1, -(2**31)])
+def test_a_frame_of_impossible_length_ends_the_connection(length):
+    played = Played(max_frame_bytes=1000)
+    played.receive(frame(1) + struct.pack(">i", length) + bytes(50))
+    assert played.answers == b"1;"
+    assert played.connection.ended
+
+
+@pytest.mark.parametrize(
+    "bad", [frame(2, body=b"bad"), frame(2, api_key=4444), frame(2, version=99), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"]
+)
+def test_what_cannot_be_read_ends_the_connection_after_the_answers_before_it(bad):
+    played = Played(max_frame_bytes=2**31 - 1 if bad[:1] == b"\x00" else 1000)
+    played.receive(frame(1) + bad + frame(3))
+    assert played.answers == b"1;"
+    assert played.connection.ended
+    assert 3 not in played.dispatcher.seen
+
+
+def test_reading_stops_while_too_many_requests_wait_and_nothing_is_lost():
+    played = Played()
+    played.dispatcher.to_park = set(range(MAX_PARKED_REQUESTS + 50))
+    played.receive(b"".join(frame(number) for number in range(MAX_PARKED_REQUESTS + 50)))
+    assert not played.connection.reading
+    assert len(played.dispatcher.parked) == MAX_PARKED_REQUESTS
+    played.dispatcher.parked[0].reply((b"x",))
+    assert played.connection.reading
+    played.receive(b"")
+    assert len(played.dispatcher.parked) == MAX_PARKED_REQUESTS + 1
+
+
+def test_a_client_that_does_not_take_its_answers_is_read_no_further():
+    played = Played()
+    played.session.on_writable(False)
+    assert not played.connection.reading
+    played.receive(frame(1))
+    assert played.dispatcher.seen == []
+    played.session.on_writable(True)
+    played.receive(b"")
+    assert played.answers == b"1;"
+
+
+def test_answers_after_the_end_of_the_connection_go_nowhere():
+    played = Played()
+    played.dispatcher.to_park = {1}
+    played.receive(frame(1))
+    played.session.on_closed()
+    played.dispatcher.parked[1].reply((b"late",))
+    assert played.answers == b""
+    assert played.ended == [played.session]
