@@ -1,0 +1,91 @@
+"""``python -m benchmarks``: compare a node with Apache Kafka, or measure one of them alone."""
+
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from benchmarks.brokers import START_SCRIPT_OPTIONS, make_brokers
+from benchmarks.chart import draw
+from benchmarks.comparison import Comparison, Extent
+from benchmarks.report import FILE_STEM, describe_machine, terminal_table, write_files
+from benchmarks.results import ESP, KAFKA
+
+RESULTS_DIRECTORY: Final = Path(__file__).with_name("results")
+WIDTH_OF_FILES: Final = 130
+"""Columns where the output is no terminal: the table's rows fit."""
+
+QUICK: Final = Extent(rounds=2, warm_up_rounds=1, round_bytes=200_000_000, requests=10_000, start_rounds=1)
+
+NOTES: Final = (
+    f"""Both brokers run with their default settings on one machine, broker and controller in one, beside the one client; only
+`log.segment.delete.delay.ms` is 1 s for both, so that a round's data leaves memory. Kafka's JVM has the options of its start script:
+`-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
+    "CPU is that of the broker's process, all threads, from `/proc/PID/stat`; a GB is 10^9 bytes of batches.",
+    """Produce: one topic of 4 partitions, records of 1 KB in batches of 128 KiB, one batch per request (version 12), acks=all, no
+compression, one connection with 5 requests in flight. Memory is touched before each measurement.""",
+    """Consume: what was just produced, from page cache, by Fetch version 12 in an incremental session, 1 MiB per partition and 50 MiB in
+all, one request at a time.""",
+    "Small requests: one record of 100 bytes, acks=all, 50 connections with one request in flight each.",
+    """Start: from the process start until Metadata is answered, directories formatted before, after an orderly stop. After kill -9: until
+all partitions answer again.""",
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="Measured rounds of load.")] = Extent().rounds,
+    warm_up: Annotated[
+        int, typer.Option(min=0, help="Rounds before them that do not count.")
+    ] = Extent().warm_up_rounds,
+    megabytes: Annotated[int, typer.Option(min=1, help="Produced per round.")] = Extent().round_bytes // 1_000_000,
+    requests: Annotated[int, typer.Option(min=50, help="Small requests per round.")] = Extent().requests,
+    starts: Annotated[int, typer.Option(min=0, help="Starts of each broker.")] = Extent().start_rounds,
+    only: Annotated[str, typer.Option(help="Measure one broker alone: esp or kafka.")] = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A short run, to see that all works; Kafka is not warm in it.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Where the results go.")] = RESULTS_DIRECTORY,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 6 GB free.")] = None,
+) -> None:
+    """Measure the CPU time that ESP and Apache Kafka need for the same work, turn about."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OF_FILES)
+    names = [only] if only else [ESP, KAFKA]
+    if not {*names} <= {ESP, KAFKA}:
+        raise typer.BadParameter(f"{only!r} is neither {ESP} nor {KAFKA}", param_hint="--only")
+    extent = (
+        QUICK
+        if quick
+        else Extent(
+            rounds=rounds,
+            warm_up_rounds=warm_up,
+            round_bytes=megabytes * 1_000_000,
+            requests=requests,
+            start_rounds=starts,
+        )
+    )
+    machine = describe_machine()
+    with tempfile.TemporaryDirectory(prefix="esp-benchmark-", dir=data_dir) as directory:
+        comparison = Comparison(make_brokers(names, Path(directory)), Path(directory), extent, console.print)
+        results = comparison.run()
+    summaries = results.summaries()
+    console.print(terminal_table(summaries))
+    console.print(
+        f"Touching memory cost {max(comparison.page_costs):.2f} s per GB at most (0.2: warm; 2: fresh pages)."
+    )
+    written = write_files(results, out, machine, asdict(extent), NOTES)
+    chart = out / f"{FILE_STEM}.png"
+    if draw(summaries, chart):
+        written.append(chart)
+    for path in written:
+        console.print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,58 @@
+"""The two brokers that are compared, each with its own defaults."""
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.results import ESP, KAFKA
+from esp.testing.node import Node
+from esp.testing.node_process import NodeProcess
+from esp.testing.real_kafka import RealKafka
+
+SHARED_SETTINGS: Final = {"log.segment.delete.delay.ms": "1000"}
+"""Not a default of either (60 s): what a round deletes must leave the page cache before the next round. It costs nothing on any path."""
+
+START_SCRIPT_OPTIONS: Final = (
+    "-Xms1g",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+"""What ``kafka-server-start.sh`` and ``kafka-run-class.sh`` give a broker's JVM by default, beside ``-Xmx1g``."""
+
+DELETION_TIMEOUT_S: Final = 60.0
+DELETION_POLL_INTERVAL_S: Final = 0.1
+
+
+class DefaultKafka(RealKafka):
+    """Kafka as its start script runs it."""
+
+    def __init__(self, data_dir: Path, settings: dict[str, str]) -> None:
+        super().__init__(data_dir, settings, heap="1g")
+
+    def _prepare(self) -> Sequence[str]:
+        program, *arguments = super()._prepare()
+        return [program, *START_SCRIPT_OPTIONS, *arguments]
+
+
+def make_brokers(names: Iterable[str], directory: Path) -> dict[str, NodeProcess]:
+    """Return the named brokers, not started, each with a data directory of its own in ``directory``."""
+    kinds: dict[str, type[Node | DefaultKafka]] = {ESP: Node, KAFKA: DefaultKafka}
+    return {name: kinds[name](directory / name, dict(SHARED_SETTINGS)) for name in names}
+
+
+def wait_until_deleted(node: NodeProcess, topic: str) -> None:
+    """Return once no directory of a deleted ``topic`` is left.
+
+    Raises:
+        TimeoutError: some still is, after a minute.
+    """
+    deadline = time.monotonic() + DELETION_TIMEOUT_S
+    while any(True for directory in node.log_dirs for _ in directory.glob(f"{topic}-*")):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the files of topic {topic} in {node.data_dir} are not deleted")
+        time.sleep(DELETION_POLL_INTERVAL_S)

@@ -1,0 +1,171 @@
+"""A broker in a process of its own: start, stop, kill, restart, and what it costs."""
+
+import os
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from esp.testing.ports import free_port
+
+HOST: Final = "127.0.0.1"
+POLL_INTERVAL_S: Final = 0.01
+STOP_TIMEOUT_S: Final = 30.0
+SHOWN_OUTPUT_BYTES: Final = 8_000
+
+
+class NodeError(Exception):
+    """A node did not start or stop as it should; the message ends with the last of its output."""
+
+
+class CpuSeconds(NamedTuple):
+    """CPU time of a process since its start."""
+
+    user: float
+    system: float
+
+
+class NodeProcess(ABC):
+    """A one-node cluster in a process. As a context manager it starts on entry and is gone, however, on exit.
+
+    The port stays the same over restarts, so that clients find the node again.
+
+    Args:
+        data_dir: the directory of the node's own; its output goes into files beside it.
+        settings: settings by Kafka's names, over the node's defaults. ``log.dirs`` may name others than ``data_dir``.
+        port: of the client listener; a free one if not given.
+    """
+
+    START_TIMEOUT_S: float = 60.0
+
+    def __init__(self, data_dir: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
+        self.data_dir = data_dir
+        self.settings = dict(settings or {})
+        self.port = port or free_port()
+        self.stdout_path = data_dir.with_name(data_dir.name + ".stdout")
+        self.stderr_path = data_dir.with_name(data_dir.name + ".stderr")
+        self._stdout_start = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def _prepare(self) -> Sequence[str]:
+        """Make ready what the node needs and return its command line."""
+
+    @abstractmethod
+    def _is_ready(self) -> bool:
+        """Whether the started process takes requests."""
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as ``bootstrap.servers``."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def log_dirs(self) -> list[Path]:
+        """The directories that hold the partitions."""
+        text = self.settings.get("log.dirs")
+        return [Path(part) for part in text.split(",")] if text else [self.data_dir]
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running node."""
+        assert self._process is not None, "the node was not started"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """The last of what the node wrote to stderr and stdout, for whoever has to find out why a test failed."""
+        paths = [path for path in (self.stderr_path, self.stdout_path) if path.exists()]
+        return "\n".join(
+            f"--- {path}\n" + path.read_bytes()[-SHOWN_OUTPUT_BYTES:].decode(errors="replace") for path in paths
+        )
+
+    def start(self) -> Self:
+        """Start the process and return when it takes requests.
+
+        Raises:
+            NodeError: it ended first, or took longer than ``START_TIMEOUT_S``.
+        """
+        assert not self.is_running, "the node runs already"
+        command = self._prepare()
+        with self.stdout_path.open("ab") as stdout, self.stderr_path.open("ab") as stderr:
+            self._stdout_start = stdout.tell()
+            self._process = subprocess.Popen(  # noqa: S603 - the command is made by the subclass
+                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+            )
+        deadline = time.monotonic() + self.START_TIMEOUT_S
+        while not self._is_ready():
+            if self._process.poll() is not None:
+                raise NodeError(f"the node ended with status {self._process.returncode} at its start\n{self.output}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise NodeError(f"the node was not ready within {self.START_TIMEOUT_S} s\n{self.output}")
+            time.sleep(POLL_INTERVAL_S)
+        return self
+
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Stop the node in order (SIGTERM).
+
+        Raises:
+            NodeError: its exit status was not that of an orderly stop, or it took longer than ``timeout_s`` (it is killed then).
+        """
+        process = self._process
+        assert process is not None, "the node was not started"
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise NodeError(f"the node did not stop within {timeout_s} s\n{self.output}") from None
+        if not self._is_orderly(status):
+            raise NodeError(f"the node stopped with status {status}\n{self.output}")
+
+    def _is_orderly(self, status: int) -> bool:
+        return status == 0
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL)."""
+        process = self._process
+        assert process is not None, "the node was not started"
+        process.kill()
+        process.wait()
+
+    def restart(self) -> Self:
+        """Stop in order if it runs, and start again on the same port and data."""
+        if self.is_running:
+            self.stop()
+        return self.start()
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the process (Linux)."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_seconds(self) -> CpuSeconds:
+        """CPU time of the process so far, all threads (Linux; steps of 10 ms)."""
+        # the second field is the command's name in parentheses and may hold blanks
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks_per_second = os.sysconf("SC_CLK_TCK")
+        return CpuSeconds(int(fields[11]) / ticks_per_second, int(fields[12]) / ticks_per_second)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self.is_running:
+            return
+        if error is None:
+            self.stop()
+        else:
+            self.kill()

@@ -1,0 +1,82 @@
+"""Apache Kafka itself, as one node: what tests are proven against and benchmarks compare with."""
+
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from esp.testing.kafka_tools import KafkaTools, ToolsMissingError
+from esp.testing.node_process import HOST, NodeProcess
+from esp.testing.ports import free_port
+
+_SIGTERM_STATUS: Final = 143
+"""A JVM that shut down in order because of SIGTERM ends with 128 + 15."""
+
+_SINGLE_NODE_SETTINGS: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""What one node must be told to be a cluster; all else is Kafka's default."""
+
+
+class RealKafka(NodeProcess):
+    """One Kafka node, broker and controller in one; see :class:`esp.testing.node_process.NodeProcess`.
+
+    Args:
+        data_dir: as for every node.
+        settings: as for every node.
+        port: as for every node.
+        tools: the jars.
+        heap: Java's ``-Xmx``.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        *,
+        tools: KafkaTools | None = None,
+        heap: str = "512m",
+    ) -> None:
+        super().__init__(data_dir, settings, port)
+        self._tools = tools or KafkaTools.find()
+        self._heap = heap
+        self._controller_port = free_port()
+
+    def _prepare(self) -> Sequence[str]:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        properties = self.data_dir.with_name(self.data_dir.name + ".properties")
+        settings = {
+            **_SINGLE_NODE_SETTINGS,
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
+            "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
+            "log.dirs": str(self.data_dir),
+            **self.settings,
+        }
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        if not all((directory / "meta.properties").exists() for directory in self.log_dirs):
+            self._format(properties)
+        return self._tools.command("kafka", str(properties), heap=self._heap, options=("-XX:-UsePerfData",))
+
+    def _format(self, properties: Path) -> None:
+        cluster_id = secrets.token_urlsafe(16)
+        done = self._tools.run("storage", "format", "--ignore-formatted", "-t", cluster_id, "-c", str(properties))
+        if done.returncode != 0:
+            raise ToolsMissingError(f"Kafka could not format {self.data_dir}:\n{done.stdout}{done.stderr}")
+
+    def _is_ready(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex((HOST, self.port)) == 0
+
+    def _is_orderly(self, status: int) -> bool:
+        return status in (0, _SIGTERM_STATUS)

@@ -1,0 +1,216 @@
+"""The whole pipeline in one command: start a broker, feed the flights, stream them, check and draw the result, stop the broker.
+
+The broker is known as a command only: it must print a line ``ready ... listening=HOST:PORT`` on stdout once it takes
+requests, and end in order on SIGTERM. Everything is written below one directory, which the next run replaces.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import FrameType
+
+from pyspark_jobs.processes import PipelineProcess, ProcessError
+
+DEFAULT_DIRECTORY = "run"
+DEFAULT_LISTENER = "127.0.0.1:19092"
+MARKER = ".pipeline-run"
+"""A file that says that a directory is ours to replace."""
+
+READY = re.compile(r"ready\b.*\blistening=(\S+)")
+BROKER_START_TIMEOUT_S = 60.0
+STEP_TIMEOUT_S = 900.0
+KILL_AFTER_LINE = "windows: batch 1,"
+"""The streaming job is killed after this line, so in the midst of its third batch."""
+
+
+class Pipeline:
+    """The steps of one run.
+
+    Args:
+        directory: where everything goes.
+        bootstrap_server: a running cluster.
+        limit: how many flights; None is all.
+        spark_arguments: ``--master`` and ``--conf`` for the jobs.
+    """
+
+    def __init__(
+        self, directory: str, bootstrap_server: str, limit: int | None, spark_arguments: Sequence[str]
+    ) -> None:
+        self.rows = os.path.join(directory, "rows")
+        self.report = os.path.join(directory, "report")
+        self.logs = os.path.join(directory, "logs")
+        self._checkpoint = os.path.join(directory, "checkpoint")
+        self._scratch = os.path.join(directory, "tmp")  # a killed job leaves its scratch; here the next run removes it
+        self._cluster = ["--bootstrap-server", bootstrap_server]
+        self._limit = [] if limit is None else ["--limit", str(limit)]
+        self._spark = list(spark_arguments)
+
+    def feed(self) -> None:
+        """Play the flights into their topic."""
+        self._run("feed_flights", self._limit)
+
+    def stream(self, max_offsets_per_trigger: int, *, kill: bool) -> None:
+        """Run the streaming job until it has read all; ``kill`` it in the middle and start it again."""
+        arguments = [
+            *("--output", self.rows, "--checkpoint", self._checkpoint, "--available-now"),
+            *("--max-offsets-per-trigger", str(max_offsets_per_trigger)),
+            *self._spark,
+        ]
+        if kill:
+            with self._start("flight_delays", arguments) as job:
+                for line in job.lines(STEP_TIMEOUT_S):
+                    say(line)
+                    if line.startswith(KILL_AFTER_LINE):
+                        break
+                else:
+                    raise ProcessError(f"flight_delays ended before it could be killed\n{job.log_tail()}")
+            say("killed the streaming job (SIGKILL); starting it again on its checkpoint")
+        self._run("flight_delays", arguments)
+
+    def draw(self) -> None:
+        """Check every count and draw the report."""
+        self._run("flight_report", ["--rows", self.rows, "--output", self.report, *self._limit, *self._spark])
+
+    def _start(self, job: str, arguments: Sequence[str]) -> PipelineProcess:
+        command = [sys.executable, "-u", "-m", f"pyspark_jobs.{job}", *self._cluster, *arguments]
+        return PipelineProcess(job, command, self.logs, {"TMPDIR": self._scratch})
+
+    def _run(self, job: str, arguments: Sequence[str]) -> None:
+        with self._start(job, arguments) as process:
+            for line in process.lines(STEP_TIMEOUT_S):
+                say(line)
+            process.require_success()
+
+
+def start_broker(command: Sequence[str], log_directory: str) -> tuple[PipelineProcess, str]:
+    """Start the broker and wait until it takes requests; the answer is its process and its address.
+
+    Raises:
+        ProcessError: it ended, or was not ready in time.
+    """
+    broker = PipelineProcess("broker", command, log_directory)
+    try:
+        for line in broker.lines(BROKER_START_TIMEOUT_S):
+            if (ready := READY.match(line)) is not None:
+                return broker, ready[1]
+        raise ProcessError(f"the broker ended before it was ready\n{broker.log_tail()}")
+    except BaseException:
+        broker.kill()
+        raise
+
+
+def prepare_directory(directory: str) -> None:
+    """Make ``directory`` empty and ours.
+
+    Raises:
+        ProcessError: it holds something that no run of ours has put there.
+    """
+    if os.path.isdir(directory) and os.listdir(directory):
+        if not os.path.exists(os.path.join(directory, MARKER)):
+            raise ProcessError(f"{directory} is not empty and not of an earlier run: choose another --dir")
+        shutil.rmtree(directory)
+    for name in ("logs", "tmp"):
+        os.makedirs(os.path.join(directory, name))
+    with open(os.path.join(directory, MARKER), "w", encoding="utf-8"):
+        pass
+
+
+def say(line: str) -> None:
+    """Print a line of a step."""
+    print(f"    {line}", flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the pipeline; exit status 1 when a step failed or a count was off."""
+    arguments = _parse(argv)
+    directory = os.path.abspath(arguments.dir)
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    start = time.monotonic()
+
+    def heading(text: str) -> None:
+        print(f"[{time.monotonic() - start:5.1f} s] {text}", flush=True)
+
+    try:
+        prepare_directory(directory)
+        with ExitStack() as stack:
+            address, broker = arguments.bootstrap_server, None
+            if address is None:
+                command = shlex.split(arguments.broker or _default_broker(directory))
+                heading(f"Starting a broker: {shlex.join(command)}")
+                broker, address = start_broker(command, os.path.join(directory, "logs"))
+                stack.enter_context(broker)
+                say(f"it listens on {address}")
+            spark_arguments = ["--master", arguments.master, *(f"--conf={setting}" for setting in arguments.conf)]
+            pipeline = Pipeline(directory, address, arguments.limit, spark_arguments)
+            heading("Feeding the flights of 2013 into a topic")
+            pipeline.feed()
+            heading("Streaming them by Spark: to Parquet, and as delays per window to a topic")
+            pipeline.stream(arguments.max_offsets_per_trigger, kill=arguments.kill_streaming)
+            heading("Reading both back: checks and charts")
+            pipeline.draw()
+            if broker is not None:
+                heading("Stopping the broker")
+                broker.stop()
+    except ProcessError as error:
+        print(f"\nThe pipeline failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; everything that was started has been ended.", file=sys.stderr)
+        return 130
+    heading("Done")
+    print(f"\n  page    {os.path.join(pipeline.report, 'index.html')}")
+    print(f"  charts  {pipeline.report}/*.png\n  rows    {pipeline.rows}\n  logs    {pipeline.logs}")
+    return 0
+
+
+def _default_broker(directory: str) -> str:
+    data = os.path.join(directory, "data")
+    return shlex.join(
+        [
+            sys.executable,
+            "-m",
+            "esp",
+            "broker",
+            "--data-dir",
+            data,
+            "--set",
+            f"listeners=PLAINTEXT://{DEFAULT_LISTENER}",
+        ]
+    )
+
+
+def _on_sigterm(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run", description="Run the whole pipeline against a broker of its own.")
+    parser.add_argument("--dir", default=DEFAULT_DIRECTORY, help="where everything goes; replaced by each run")
+    cluster = parser.add_mutually_exclusive_group()
+    cluster.add_argument(
+        "--broker", metavar="COMMAND", help=f"what to start (default: esp broker on {DEFAULT_LISTENER})"
+    )
+    cluster.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT", help="a running cluster, instead of a broker of its own"
+    )
+    parser.add_argument("--limit", type=int, help="only the first so many flights of the year")
+    parser.add_argument(
+        "--max-offsets-per-trigger", type=int, default=60_000, help="flights per batch (default: 60000)"
+    )
+    parser.add_argument(
+        "--kill-streaming", action="store_true", help="kill the streaming job in the middle, and restart it"
+    )
+    parser.add_argument("--master", default="local[*]", help="Spark master of the jobs")
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting of the jobs")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""What the jobs ask of a cluster besides records: that a topic exists, and how many records it holds."""
+
+from types import TracebackType
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import TopicAlreadyExistsError
+
+
+class Topics:
+    """The topics of the cluster at ``bootstrap_server``; a context manager that closes its connections."""
+
+    def __init__(self, bootstrap_server: str) -> None:
+        self._bootstrap_server = bootstrap_server
+        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap_server, client_id="pyspark-jobs")
+
+    def __enter__(self) -> "Topics":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._admin.close()
+
+    def ensure(self, topic: str, partitions: int) -> bool:
+        """Create ``topic`` unless it exists, and wait until it has leaders; the answer says whether it was created."""
+        try:
+            self._admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            return False
+        return True
+
+    def record_count(self, topic: str) -> int:
+        """Return how many offsets lie between the topic's first and last record; 0 for a topic that does not exist."""
+        consumer = KafkaConsumer(bootstrap_servers=self._bootstrap_server, allow_auto_create_topics=False)
+        try:
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            first = consumer.beginning_offsets(partitions)
+            end = consumer.end_offsets(partitions)
+        finally:
+            consumer.close()
+        return sum(end[partition] - first[partition] for partition in partitions)

@@ -1,0 +1,142 @@
+"""The node under test as plain clients and Spark use it, and what they wrote and read."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from esp.testing.node_process import NodeProcess
+
+
+class Record(NamedTuple):
+    """A record to produce, or one that was read; headers of a record without any are an empty tuple."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+Positions = dict[tuple[int, int], Record]
+"""Records by partition and offset."""
+
+
+class Cluster:
+    """The node under test, as plain clients and Spark use it."""
+
+    def __init__(self, spark: SparkSession, node: NodeProcess) -> None:
+        self.spark = spark
+        self.node = node
+
+    def produce(self, topic: str, records: list[Record], batch: int = 7) -> Positions:
+        """Write the records in batches of at most ``batch``; they must be the first ones that this process writes there."""
+        producer = KafkaProducer(bootstrap_servers=self.node.bootstrap, acks="all", linger_ms=1000)
+        positions: Positions = {}
+        try:
+            sent = []
+            for number, record in enumerate(records):
+                future = producer.send(
+                    topic,
+                    key=record.key,
+                    value=record.value,
+                    headers=list(record.headers),
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                )
+                sent.append((future, record))
+                if number % batch == batch - 1:
+                    producer.flush()
+            producer.flush()
+            for future, record in sent:
+                metadata = future.get(30)
+                positions[metadata.partition, metadata.offset] = record
+        finally:
+            producer.close()
+        assert len(positions) == len(records)
+        return positions
+
+    def consume(self, topic: str) -> Positions:
+        """Read all records of the topic with a plain consumer."""
+        consumer = KafkaConsumer(bootstrap_servers=self.node.bootstrap, auto_offset_reset="earliest")
+        positions: Positions = {}
+        try:
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+            consumer.assign(partitions)
+            ends = consumer.end_offsets(partitions)
+            while any(consumer.position(partition) < ends[partition] for partition in partitions):
+                for polled in consumer.poll(timeout_ms=1000).values():
+                    for record in polled:
+                        positions[record.partition, record.offset] = Record(
+                            record.partition, record.key, record.value, record.timestamp, tuple(record.headers)
+                        )
+        finally:
+            consumer.close()
+        return positions
+
+    def read(self, **options: object) -> DataFrame:
+        """A batch read by Spark."""
+        return self._options(self.spark.read, options).load()
+
+    def read_stream(self, **options: object) -> DataFrame:
+        """A streaming read by Spark."""
+        return self._options(self.spark.readStream, options).load()
+
+    def _options(self, reader, options: dict[str, object]):
+        reader = reader.format("kafka").option("kafka.bootstrap.servers", self.node.bootstrap)
+        for name, value in options.items():
+            reader = reader.option(name.replace("__", "."), value)
+        return reader
+
+
+class ParquetSink:
+    """A Parquet directory that streams append to: what was read exactly once, over restarts too."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self._spark = spark
+        self._directory = directory
+
+    def start(self, stream: DataFrame, **trigger: object) -> StreamingQuery:
+        return (
+            stream.writeStream.format("parquet")
+            .option("path", str(self._directory / "rows"))
+            .option("checkpointLocation", str(self._directory / "checkpoint"))
+            .trigger(**trigger)
+            .start()
+        )
+
+    def drain(self, stream: DataFrame) -> list[int]:
+        """Stream all that is there now; the answer is how many records each batch had."""
+        query = self.start(stream, availableNow=True)
+        query.awaitTermination()
+        return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+    def rows(self) -> DataFrame:
+        return self._spark.read.parquet(str(self._directory / "rows"))
+
+
+def positions_of(frame: DataFrame) -> Positions:
+    """The records of a frame that Spark read; no position may come twice."""
+    headers = ["headers"] if "headers" in frame.columns else []
+    rows = frame.selectExpr("partition", "offset", "key", "value", "unix_millis(timestamp) AS ms", *headers).collect()
+    found = {
+        (row["partition"], row["offset"]): Record(
+            row["partition"],
+            None if row["key"] is None else bytes(row["key"]),
+            None if row["value"] is None else bytes(row["value"]),
+            row["ms"],
+            tuple((name, None if value is None else bytes(value)) for name, value in (row["headers"] or ()))
+            if headers
+            else (),
+        )
+        for row in rows
+    }
+    assert len(found) == len(rows), "a record was read twice"
+    return found
+
+
+def without_headers(positions: Positions) -> Positions:
+    """The same records as Spark shows them without ``includeHeaders``."""
+    return {position: record._replace(headers=()) for position, record in positions.items()}

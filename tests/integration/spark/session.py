@@ -1,0 +1,23 @@
+"""The one Spark session of a test process, for the jobs' unit tests and the tests against a running node alike."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_jobs.session import build_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session; every directory that imports this fixture gets the same one."""
+    session = build_session("tests", master="local[2]")
+    yield session
+    session.stop()
+
+
+def mark_spark(items: list[pytest.Item]) -> None:
+    """Mark tests that use Spark, and let PySpark leave it to reference counting to close the sockets it collects through."""
+    for item in items:
+        item.add_marker(pytest.mark.spark)
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))

@@ -1,0 +1,173 @@
+"""Spark's batch reads: each option that chooses topics, offsets or splits, and what exactly it reads."""
+
+import json
+import time
+
+import pytest
+from kafka.admin import KafkaAdminClient
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name that every PySpark program uses
+
+from tests.integration.spark.cluster import Cluster, Positions, Record, positions_of, without_headers
+
+PARTITIONS, RECORDS = 3, 50
+TOPIC = "events"
+START_MS = int(time.time() * 1000) - 3_600_000
+STEP_MS = 1000
+
+
+def record(partition: int, offset: int) -> Record:
+    """The record at a position: all kinds of keys, values and headers come in turn; timestamps rise by a second."""
+    return Record(
+        partition,
+        key=None if offset % 10 == 0 else f"key-{offset % 4}".encode(),
+        value=None if offset % 10 == 1 else b"" if offset % 10 == 2 else f"{partition}/{offset}".encode(),
+        timestamp_ms=START_MS + offset * STEP_MS,
+        headers=(("trace", b"\x00\xff"), ("trace", b"again"), ("empty", b"")) if offset % 10 == 3 else (),
+    )
+
+
+@pytest.fixture(scope="module")
+def events(cluster: Cluster, admin: KafkaAdminClient) -> Positions:
+    """A topic of three partitions with fifty records each, in batches of seven."""
+    admin.create_topics({TOPIC: {"num_partitions": PARTITIONS}}, wait_for_metadata=True)
+    written = cluster.produce(
+        TOPIC, [record(partition, offset) for partition in range(PARTITIONS) for offset in range(RECORDS)]
+    )
+    assert written == {(p, o): record(p, o) for p in range(PARTITIONS) for o in range(RECORDS)}
+    return written
+
+
+def between(events: Positions, first: dict[int, int], end: dict[int, int]) -> Positions:
+    """The records from ``first`` up to, not including, ``end`` of each partition, as Spark shows them."""
+    return without_headers({(p, o): r for (p, o), r in events.items() if first.get(p, 0) <= o < end.get(p, RECORDS)})
+
+
+def offsets(**of_partitions: int) -> str:
+    """Spark's JSON for offsets or timestamps of ``TOPIC``: ``offsets(p0=5, p1=-1)``."""
+    return json.dumps({TOPIC: {name[1:]: value for name, value in of_partitions.items()}})
+
+
+def test_earliest_to_latest_is_every_record_once(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(subscribe=TOPIC, startingOffsets="earliest", endingOffsets="latest")
+    assert positions_of(frame) == without_headers(events)
+    assert [tuple(row) for row in frame.select("topic", "timestampType").distinct().collect()] == [(TOPIC, 0)]
+
+
+def test_headers_come_in_order_when_asked_for(cluster: Cluster, events: Positions) -> None:
+    assert positions_of(cluster.read(subscribe=TOPIC, includeHeaders="true")) == events
+
+
+def test_specific_offsets_start_and_end_inside_batches(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(
+        subscribe=TOPIC, startingOffsets=offsets(p0=5, p1=-2, p2=49), endingOffsets=offsets(p0=11, p1=1, p2=-1)
+    )
+    assert positions_of(frame) == between(events, {0: 5, 2: 49}, {0: 11, 1: 1})
+
+
+def test_equal_starting_and_ending_offsets_read_nothing(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(
+        subscribe=TOPIC, startingOffsets=offsets(p0=7, p1=0, p2=50), endingOffsets=offsets(p0=7, p1=0, p2=-1)
+    )
+    assert frame.count() == 0
+
+
+def test_timestamps_choose_the_first_record_not_before_them(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(
+        subscribe=TOPIC,
+        startingTimestamp=str(START_MS + 10 * STEP_MS - 1),
+        endingTimestamp=str(START_MS + 20 * STEP_MS),
+    )
+    assert positions_of(frame) == between(events, dict.fromkeys(range(3), 10), dict.fromkeys(range(3), 20))
+
+
+def test_timestamps_can_differ_by_partition(cluster: Cluster, events: Positions) -> None:
+    def at(offset: int) -> int:
+        return START_MS + offset * STEP_MS
+
+    frame = cluster.read(
+        subscribe=TOPIC,
+        startingOffsetsByTimestamp=offsets(p0=at(3), p1=at(0), p2=at(48) + 1),
+        endingOffsetsByTimestamp=offsets(p0=at(4), p1=at(25), p2=at(1000)),
+    )
+    assert positions_of(frame) == between(events, {0: 3, 1: 0, 2: 49}, {0: 4, 1: 25, 2: 50})
+
+
+def test_a_timestamp_after_the_last_record_is_an_error_or_the_end(cluster: Cluster, events: Positions) -> None:
+    late = str(START_MS + 1000 * STEP_MS)
+    with pytest.raises(PySparkException):
+        cluster.read(subscribe=TOPIC, startingTimestamp=late).count()
+    frame = cluster.read(
+        subscribe=TOPIC, startingTimestamp=late, startingOffsetsByTimestampStrategy="latest", endingOffsets="latest"
+    )
+    assert frame.count() == 0
+
+
+def test_assign_reads_the_named_partitions_only(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(assign=json.dumps({TOPIC: [0, 2]}))
+    assert positions_of(frame) == {position: r for position, r in without_headers(events).items() if position[0] != 1}
+
+
+def test_subscribe_and_pattern_read_several_topics(cluster: Cluster, events: Positions, make_topic) -> None:
+    for name in ("orders.eu", "orders.us", "reorders.eu"):
+        make_topic(name, partitions=2)
+        cluster.produce(name, [Record(1, name.encode(), b"1", START_MS), Record(0, name.encode(), b"2", START_MS)])
+
+    def topics(**options: str) -> list[tuple[str, str]]:
+        frame = cluster.read(**options).selectExpr("topic", "CAST(key AS STRING)")
+        return sorted(tuple(row) for row in frame.collect())
+
+    two = [("orders.eu", "orders.eu")] * 2 + [("orders.us", "orders.us")] * 2
+    assert topics(subscribe="orders.eu,orders.us") == two
+    assert topics(subscribePattern=r"orders\..*") == two
+
+
+def tasks(frame: DataFrame) -> int:
+    """How many of the tasks that read the frame had records."""
+    return frame.select(F.spark_partition_id()).distinct().count()
+
+
+def test_min_partitions_splits_offsets_without_loss_or_overlap(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(subscribe=TOPIC, minPartitions="10")
+    assert tasks(frame) >= 10
+    assert positions_of(frame) == without_headers(events)
+
+
+def test_max_records_per_partition_splits_offsets_without_loss_or_overlap(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(subscribe=TOPIC, maxRecordsPerPartition="20")
+    assert tasks(frame) == PARTITIONS * 3
+    assert positions_of(frame) == without_headers(events)
+
+
+def test_read_committed_reads_all_that_no_transaction_wrote(cluster: Cluster, events: Positions) -> None:
+    assert positions_of(cluster.read(subscribe=TOPIC, kafka__isolation__level="read_committed")) == without_headers(
+        events
+    )
+
+
+def test_small_fetches_and_polls_read_the_same(cluster: Cluster, events: Positions) -> None:
+    frame = cluster.read(
+        subscribe=TOPIC,
+        kafka__max__poll__records="3",
+        kafka__fetch__max__bytes="100",
+        kafka__max__partition__fetch__bytes="1",
+    )
+    assert positions_of(frame) == without_headers(events)
+
+
+def test_offsets_beyond_the_end_fail_the_query_unless_loss_is_allowed(cluster: Cluster, events: Positions) -> None:
+    options = {
+        "subscribe": TOPIC,
+        "startingOffsets": offsets(p0=45, p1=45, p2=45),
+        "endingOffsets": offsets(p0=60, p1=50, p2=50),
+    }
+    with pytest.raises(PySparkException):
+        cluster.read(**options, failOnDataLoss="true", fetchOffset__numRetries="1").count()
+    found = positions_of(cluster.read(**options, failOnDataLoss="false", kafkaConsumer__pollTimeoutMs="2000"))
+    assert found == between(events, dict.fromkeys(range(3), 45), {})
+
+
+def test_an_unknown_topic_is_an_error(cluster: Cluster, topic: str) -> None:
+    with pytest.raises(PySparkException):
+        cluster.read(assign=json.dumps({topic: [99]}), kafka__request__timeout__ms="3000", kafka__default__api__timeout__ms="3000").count()

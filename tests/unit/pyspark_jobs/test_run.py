@@ -1,0 +1,64 @@
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyspark_jobs.processes import ProcessError
+from pyspark_jobs.run import READY, main, prepare_directory, start_broker
+
+
+@pytest.mark.parametrize(
+    ("line", "address"),
+    [
+        ("ready node=1 listening=127.0.0.1:19092", "127.0.0.1:19092"),
+        ("ready listening=[::1]:9092", "[::1]:9092"),
+        ("not ready listening=x", None),
+        ("readying listening=127.0.0.1:1", None),
+    ],
+)
+def test_the_ready_line_names_the_address(line: str, address: str | None) -> None:
+    match = READY.match(line)
+    assert (match and match[1]) == address
+
+
+def test_a_broker_is_ready_when_it_says_so(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        "print('hello'); print('ready node=1 listening=h:1'); signal.pause()"
+    )
+    broker, address = start_broker([sys.executable, "-u", "-c", code], str(tmp_path))
+    with broker:
+        assert address == "h:1"
+        broker.stop()
+
+
+def test_a_broker_that_ends_at_its_start_is_shown_with_its_log(tmp_path: Path) -> None:
+    code = "import sys; sys.exit('port 9092 is taken')"
+    with pytest.raises(ProcessError, match="port 9092 is taken"):
+        start_broker([sys.executable, "-c", code], str(tmp_path))
+
+
+def test_a_directory_of_an_earlier_run_is_replaced(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    prepare_directory(str(directory))
+    (directory / "data").mkdir()
+    prepare_directory(str(directory))
+    assert not (directory / "data").exists()
+    assert (directory / "logs").is_dir()
+
+
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(ProcessError, match="not of an earlier run"):
+        prepare_directory(str(tmp_path))
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_a_failed_run_says_what_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broker = shlex.join([sys.executable, "-c", "import sys; sys.exit('no disk left')"])
+    assert main(["--dir", str(tmp_path / "run"), "--broker", broker]) == 1
+    error = capsys.readouterr().err
+    assert "The pipeline failed: the broker ended before it was ready" in error
+    assert "no disk left" in error
