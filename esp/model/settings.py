@@ -35,6 +35,8 @@ __all__ = [
 
 _LOGGER: Final = logging.getLogger(__name__)
 _FIELDS: Final = {field.name for field in fields(BrokerSettings)}
+_CHECKED_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy", "compression.type": "compression.type"}
+"""Settings of a node that topics take over, and of which this release serves fewer values than Kafka."""
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
@@ -196,8 +198,8 @@ class _Reader:
         """Return the value of a setting that was given."""
         try:
             value = BROKER_SETTINGS[name].parse(self._given[name].text)
-            if name == "log.cleanup.policy":
-                TOPIC_SETTINGS["cleanup.policy"].setting.parse(self._given[name].text)
+            if name in _CHECKED_AS_TOPICS:
+                TOPIC_SETTINGS[_CHECKED_AS_TOPICS[name]].setting.parse(self._given[name].text)
         except SettingError as error:
             raise self._refusal(name, error.reason) from error
         return value

@@ -29,6 +29,12 @@ def _cleanup_policy(value: Value) -> None:
         raise SettingError("This release does not compact logs; give delete, which removes old segments", "compact")
 
 
+def _compression_type(value: Value) -> None:
+    one_of(*COMPRESSION_TYPES)(value)
+    if value != "producer":
+        raise SettingError("This release keeps batches as producers compressed them; give producer")
+
+
 def _gzip_level(value: Value) -> None:
     if value != -1 and value not in range(1, 10):
         raise SettingError("Value must be between 1 and 9 or equal to -1")
@@ -71,7 +77,7 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
             Kind.STRING,
             "compression.type",
             "How batches are kept; producer: as they came.",
-            one_of(*COMPRESSION_TYPES),
+            _compression_type,
         ),
         _effective(
             "file.delete.delay.ms",

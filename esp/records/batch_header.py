@@ -100,7 +100,7 @@ class BatchHeader(NamedTuple):
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header at ``position``; the caller made sure that ``HEADER_SIZE`` bytes stand there. Nothing is checked."""
-    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
 
 
 def pack_header(header: BatchHeader) -> bytes:
@@ -114,7 +114,12 @@ def read_size(buffer: Buffer, position: int = 0) -> int:
     return size + SIZE_BEFORE_LENGTH_ENDS
 
 
-def stamp(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write the offset and the leader epoch into the batch at the front of ``buffer``; its checksum stays right."""
+def stamp(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """Write the offset and the leader epoch into the batch at the front of ``buffer``, and return the header that it has now.
+
+    The checksum stays right: it does not cover them.
+    """
     _BASE_OFFSET.pack_into(buffer, 0, base_offset)
     _LEADER_EPOCH.pack_into(buffer, LEADER_EPOCH_OFFSET, leader_epoch)
+    # Several times cheaper than _replace, on the path of every produced batch.
+    return tuple.__new__(BatchHeader, (base_offset, header[1], leader_epoch, *header[3:]))

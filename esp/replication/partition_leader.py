@@ -93,8 +93,7 @@ class PartitionLeader:
             _INT64.pack_into(batch, MAX_TIMESTAMP_OFFSET, now_ms)
             header = header._replace(crc=crc32c(batch[ATTRIBUTES_OFFSET:]))
             _UINT32.pack_into(batch, CRC_OFFSET, header.crc)
-        stamp(batch, base_offset, self.leader_epoch)
-        log.append(batch, header._replace(base_offset=base_offset, leader_epoch=self.leader_epoch), now_ms)
+        log.append(batch, stamp(batch, header, base_offset, self.leader_epoch), now_ms)
         self.maybe_advance_high_watermark()
         return Appended(base_offset, base_offset + header.record_count, append_time_ms)
 

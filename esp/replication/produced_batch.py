@@ -39,18 +39,19 @@ def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *
     """
     size = len(batch)
     if size < HEADER_SIZE:
-        raise ApiError(ErrorCode.corrupt_message, f"A record batch has at least {HEADER_SIZE} bytes, this one {size}")
+        raise ApiError(ErrorCode.invalid_record, f"A record batch has at least {HEADER_SIZE} bytes, here are {size}")
     header = read_header(batch)
+    if header.size < HEADER_SIZE or not 0 <= header.magic <= MAGIC:
+        raise ApiError(ErrorCode.corrupt_message, f"Not a batch: {header.size} bytes of magic {header.magic}")
     if header.magic != MAGIC:
         raise ApiError(
             ErrorCode.invalid_record, f"Produce requests carry record batches of magic 2, not {header.magic}"
         )
     if header.size != size:
-        if HEADER_SIZE <= header.size < size:
-            raise ApiError(
-                ErrorCode.invalid_record, "A produce request carries exactly one record batch for a partition"
-            )
-        raise ApiError(ErrorCode.corrupt_message, f"The batch says it has {header.size} bytes, {size} came")
+        raise ApiError(
+            ErrorCode.invalid_record,
+            f"A produce request carries one whole record batch for a partition; this one has {header.size} bytes, {size} came",
+        )
     if size > settings.max_message_bytes:
         raise ApiError(
             ErrorCode.message_too_large,

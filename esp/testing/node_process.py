@@ -82,6 +82,11 @@ class NodeProcess(ABC):
         return self._process is not None and self._process.poll() is None
 
     @property
+    def exit_status(self) -> int | None:
+        """Status of the process that was started last, None while it runs; negative: the signal that ended it."""
+        return self._process.poll() if self._process is not None else None
+
+    @property
     def output(self) -> str:
         """The last of what the node wrote to stderr and stdout, for whoever has to find out why a test failed."""
         paths = [path for path in (self.stderr_path, self.stdout_path) if path.exists()]

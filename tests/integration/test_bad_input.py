@@ -10,15 +10,16 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from crc32c import crc32c
 from kio.schema.api_versions.v0.response import ApiVersionsResponse as ApiVersionsResponse0
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
-from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, MAGIC_OFFSET
+from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER_SIZE, MAGIC_OFFSET, pack_header, read_header
 from esp.records.builder import build_batch
 from esp.records.record import NewRecord
 from esp.testing.node_process import HOST, NodeProcess
-from esp.testing.pytest_plugin import NodeFactory
+from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from tests.integration import messages
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.messages import fetch_one, send_batch
@@ -192,6 +193,14 @@ def test_client_that_takes_no_answers_fills_neither_the_node_nor_others_time(
     assert node.rss_bytes() - before < 300_000_000
 
 
+def resealed(batch: bytes, **fields: int) -> bytes:
+    """The batch with other header fields and a checksum that is right."""
+    header = bytearray(pack_header(read_header(batch)._replace(**fields)))
+    checksum = crc32c(bytes(header[ATTRIBUTES_OFFSET:]) + batch[HEADER_SIZE:])
+    struct.pack_into(">I", header, CRC_OFFSET, checksum)
+    return bytes(header) + batch[HEADER_SIZE:]
+
+
 BAD_BATCHES = {
     "a wrong checksum": (ErrorCode.corrupt_message, lambda b: b[:CRC_OFFSET] + b"\0\0\0\0" + b[ATTRIBUTES_OFFSET:]),
     "a flipped bit in a record": (ErrorCode.corrupt_message, lambda b: b[:-3] + bytes([b[-3] ^ 1]) + b[-2:]),
@@ -206,10 +215,21 @@ BAD_BATCHES = {
         lambda b: batch_of(b"v", control=True, producer_id=1, producer_epoch=0),
     ),
     "a transactional batch": (
-        ErrorCode.transactional_id_authorization_failed,
+        # Kafka asks its authorizer about the missing transactional id first
+        ErrorCode.transactional_id_authorization_failed if AGAINST_KAFKA else ErrorCode.invalid_txn_state,
         lambda b: batch_of(b"v", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
     ),
     "more than the limit": (ErrorCode.message_too_large, lambda b: batch_of(b"x" * 1_048_588)),
+    "a base offset": (ErrorCode.invalid_record, lambda b: resealed(b, base_offset=17)),
+    "no records": (ErrorCode.invalid_record, lambda b: resealed(b, record_count=0)),
+    "fewer records than offsets": (ErrorCode.invalid_record, lambda b: resealed(b, record_count=1)),
+    "more records than offsets": (ErrorCode.invalid_record, lambda b: resealed(b, record_count=3)),
+    "a negative number of records": (ErrorCode.invalid_record, lambda b: resealed(b, record_count=-1)),
+    "offsets that go back": (ErrorCode.invalid_record, lambda b: resealed(b, last_offset_delta=-1)),
+    "a producer without a sequence": (
+        ErrorCode.invalid_record,
+        lambda b: resealed(b, producer_id=1, producer_epoch=0, base_sequence=-1),
+    ),
     "a timestamp of tomorrow": (
         ErrorCode.invalid_timestamp,
         lambda b: build_batch([NewRecord(b"v")], timestamp_ms=NOW_MS + 86_400_000),

@@ -13,9 +13,9 @@ from esp.controller.replay import MetadataReplay
 from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode, OperatorError
 from esp.model.ids import METADATA_PARTITION, BrokerEpoch, LeaderEpoch, NodeId
+from esp.raft.quorum_state import QuorumState
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
-from esp.raft.quorum_state import QuorumState
 from esp.schemas.metadata_frames import decode_record, encode_record
 from esp.schemas.metadata_records import BeginTransactionRecord, RegisterControllerRecord, TopicRecord
 from tests.unit.broker.metadata_node import LOG_PATH, NODE, PATH, FatalError, MetadataNode
@@ -321,6 +321,4 @@ async def test_the_metadata_log_is_one_of_its_directorys_logs():
     controller = await node.start()
     log = node.directory.logs[METADATA_PARTITION]
     assert log.high_watermark == log.log_end_offset == log.recovery_point == controller.image.offset + 1
-    assert isinstance(
-        decode_record(next(iterate_records(list(_batches(node))[-1][1])).value), RegisterControllerRecord
-    )
+    assert isinstance(decode_record(next(iterate_records(list(_batches(node))[-1][1])).value), RegisterControllerRecord)

@@ -73,7 +73,9 @@ class Cluster:
         return BrokerRegistration(**fields | changes)
 
     def register(self, number, **changes):
-        return self.decide(decide_broker_registration(self.image, self.registration(number, **changes), self.next_offset))
+        return self.decide(
+            decide_broker_registration(self.image, self.registration(number, **changes), self.next_offset)
+        )
 
     def unfence(self, number):
         self.decide(decide_unfence(self.image, NodeId(number), self.image.brokers[NodeId(number)].epoch))

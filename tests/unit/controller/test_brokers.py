@@ -126,9 +126,7 @@ def test_a_broker_that_leads_nothing_is_fenced_in_the_batch_that_takes_it_out_of
     broker = cluster.image.brokers[_ONE]
     decision = decide_controlled_shutdown(cluster.image, _ONE, broker.epoch)
     assert decision.reply
-    assert decision.records == (
-        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=broker.epoch, fenced=FENCE),
-    )
+    assert decision.records == (BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=broker.epoch, fenced=FENCE),)
     cluster.decide(decision)
     assert decide_controlled_shutdown(cluster.image, _ONE, broker.epoch).records == ()
 
@@ -188,7 +186,7 @@ def test_a_stale_broker_epoch_is_refused(decide, node, wrong):
 def test_a_broker_that_cannot_work_at_the_clusters_level_is_refused():
     cluster = Cluster()
     features = {**SUPPORTED_FEATURES, "metadata.version": FeatureRange(7, 29)}
-    with pytest.raises(ApiError, match="does not support finalized version 30 of metadata.version") as refused:
+    with pytest.raises(ApiError, match=r"does not support finalized version 30 of metadata\.version") as refused:
         cluster.register(1, features=features)
     assert refused.value.code is ErrorCode.unsupported_version
 

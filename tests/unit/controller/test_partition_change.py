@@ -98,9 +98,10 @@ def test_the_last_known_leader_waits_while_somebody_is_eligible():
 
 def test_nothing_to_change_is_no_record():
     state = _state()
-    assert plan_partition_change(
-        state, target_isr=state.isr, is_acceptable=lambda _node: True, min_insync_replicas=2
-    ) is None
+    assert (
+        plan_partition_change(state, target_isr=state.isr, is_acceptable=lambda _node: True, min_insync_replicas=2)
+        is None
+    )
 
 
 def test_a_leader_tag_that_repeats_the_leader_raises_the_epoch():

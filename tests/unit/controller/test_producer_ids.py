@@ -16,7 +16,7 @@ def _allocate(cluster, number):
 def test_no_id_is_in_two_blocks():
     cluster = Cluster(2)
     blocks = [_allocate(cluster, number) for number in (1, 2, 1)]
-    assert blocks == [range(0, 1000), range(1000, 2000), range(2000, 3000)]
+    assert blocks == [range(1000), range(1000, 2000), range(2000, 3000)]
     assert cluster.image.next_producer_id == 3000
 
 

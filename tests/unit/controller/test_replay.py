@@ -166,7 +166,12 @@ def test_nothing_of_an_aborted_transaction_is_ever_seen():
 
 def test_the_settings_of_a_topic_go_with_it():
     config = ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5")
-    records = [*_topic_records(), config, RemoveTopicRecord(topic_id=_TOPIC), *_topic_records(topic_id=uuid.UUID(int=78))]
+    records = [
+        *_topic_records(),
+        config,
+        RemoveTopicRecord(topic_id=_TOPIC),
+        *_topic_records(topic_id=uuid.UUID(int=78)),
+    ]
     image = _replay(records)
     assert image.topics_by_name["t"].configs == {}
     assert image.topics_by_name["t"].topic_id == TopicId(uuid.UUID(int=78))

@@ -10,9 +10,9 @@ from esp.model.ids import NodeId
 from esp.placement.striped import PlacementBroker, PlacementError, place_replicas
 from tests.unit.controller.samples import SeededRandom
 
-_BROKERS = st.lists(
-    st.tuples(st.sampled_from([None, "r1", "r2", "r3"]), st.booleans()), min_size=1, max_size=9
-).map(lambda rows: [PlacementBroker(NodeId(number), *row) for number, row in enumerate(rows)])
+_BROKERS = st.lists(st.tuples(st.sampled_from([None, "r1", "r2", "r3"]), st.booleans()), min_size=1, max_size=9).map(
+    lambda rows: [PlacementBroker(NodeId(number), *row) for number, row in enumerate(rows)]
+)
 
 
 def _place(brokers, partitions, factor, seed=0):
@@ -65,8 +65,10 @@ def test_placements_begin_at_different_brokers():
         ),
         (
             [PlacementBroker(NodeId(1), None, fenced=False)],
-            "The target replication factor of 2 cannot be reached because only 1 broker(s) are registered or some brokers "
-            "have all their log directories cordoned.",
+            (
+                "The target replication factor of 2 cannot be reached because only 1 broker(s) are registered or some brokers "
+                "have all their log directories cordoned."
+            ),
         ),
     ],
 )

@@ -52,8 +52,9 @@ def test_fields_stand_where_the_format_says(header):
 def test_stamping_changes_offset_and_epoch_and_keeps_the_checksum_right(offset, epoch):
     batch = bytearray(build_batch([NewRecord(b"value")], timestamp_ms=1))
     before = read_header(batch)
-    stamp(batch, offset, epoch)
+    stamped = stamp(batch, before, offset, epoch)
     after = read_header(batch)
+    assert stamped == after
     assert after == before._replace(base_offset=offset, leader_epoch=epoch)
     check_batch(batch, after)
 

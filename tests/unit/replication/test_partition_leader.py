@@ -145,9 +145,10 @@ def patched(offset: int, layout: str, value: int, **options) -> memoryview:
 @pytest.mark.parametrize(
     ("batch", "code"),
     [
-        (memoryview(bytearray(10)), ErrorCode.corrupt_message),
+        (memoryview(bytearray(10)), ErrorCode.invalid_record),
         (patched(16, ">b", 1), ErrorCode.invalid_record),
-        (patched(8, ">i", 10_000), ErrorCode.corrupt_message),
+        (patched(8, ">i", 10_000), ErrorCode.invalid_record),
+        (patched(16, ">b", 7), ErrorCode.corrupt_message),
         (patched(8, ">i", -1), ErrorCode.corrupt_message),
         (patched(17, ">I", 7), ErrorCode.corrupt_message),
         (memoryview(bytearray(bytes(produced()) * 2)), ErrorCode.invalid_record),

@@ -34,7 +34,13 @@ def test_a_control_record_of_another_kind_of_log_has_no_meaning():
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [(None, b""), (bytes(4), None), (b"\0", b""), (bytes.fromhex("00000005"), b"\0"), (bytes.fromhex("00000005"), b"\0\1\0\1\0")],
+    [
+        (None, b""),
+        (bytes(4), None),
+        (b"\0", b""),
+        (bytes.fromhex("00000005"), b"\0"),
+        (bytes.fromhex("00000005"), b"\0\1\0\1\0"),
+    ],
 )
 def test_a_control_record_that_is_cut_or_of_another_version_is_corrupt(key, value):
     with pytest.raises(CorruptionError):
