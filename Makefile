@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint fmt types contracts clean
+.PHONY: help setup run test lint fmt bench clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,18 +17,25 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev,pipeline]"
 	@touch $@
 
-test: $(STAMP)  ## Run all tests: units, properties, real clients, Kafka's own tools, Spark
-	$(BIN)/pytest $(ARGS)
+run: $(STAMP)  ## Play the flights of 2013 through a broker and Spark, check every count, draw the result (ARGS=...)
+	$(BIN)/python -m pyspark_jobs.run $(ARGS)
+
+test: $(STAMP)  ## Run all tests: units, properties, real clients, Kafka's own tools, Spark (ARGS=...)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(STAMP)  ## Check style, types and layer contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/api_table.py --check
 
 fmt: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:  ## Remove what was built; the virtual environment too
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

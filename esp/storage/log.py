@@ -460,7 +460,7 @@ class Log:
             OSError: the device failed or is full: the log is offline.
         """
         # A crash in the midst of it may leave any of the names; none of them is believed then.
-        self._lower_recovery_point(min(offset, self.log_start_offset))
+        self._lower_recovery_point(0)
         try:
             created_ms = self._segments.active.created_ms
             self._put_aside(self._segments.remove_from(0), 0)

@@ -84,7 +84,7 @@ class LogDirectory:
             OperatorError: it cannot be made or read, another process uses it, or its ``meta.properties`` is damaged.
         """
         try:
-            disk.make_directory(path)
+            _make_directory_blocking(disk, path)
             lock = disk.lock(f"{path}/{LOCK_FILE}")
         except OSError as error:
             raise OperatorError(
@@ -342,6 +342,16 @@ class LogDirectory:
         except (ValueError, KeyError) as error:
             _logger.warning("%s cannot be read: %s", path, error)
             return None
+
+
+def _make_directory_blocking(disk: Disk, path: str) -> None:
+    """Make a directory and its missing parents, and their names durable."""
+    if not disk.exists(path):
+        parent = path.rstrip("/").rpartition("/")[0]
+        if parent:
+            _make_directory_blocking(disk, parent)
+        disk.make_directory(path)
+        disk.sync_directory_blocking(parent or ("/" if path.startswith("/") else "."))
 
 
 def previous_broker_epoch(directories: Iterable[LogDirectory]) -> BrokerEpoch:

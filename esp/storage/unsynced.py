@@ -122,8 +122,10 @@ class Unsynced:
             if cuts != self.cuts or not self.save_indexes(segment):
                 return False
             yield segment.file
-            yield from self._syncing_closed(segment.path(INDEX_SUFFIX))
-            yield from self._syncing_closed(segment.path(TIME_INDEX_SUFFIX))
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                if cuts != self.cuts:
+                    return False
+                yield from self._syncing_closed(segment.path(suffix))
         if active_too:
             yield active.file
         for path in snapshots:

@@ -273,7 +273,9 @@ class LogHistory(RuleBasedStateMachine):
         self._adopt(self.model.end, self.model)
 
     def _open_directory(self) -> None:
-        self.flush = None
+        if self.flush is not None:
+            self.flush.close()
+            self.flush = None
         self.directory = LogDirectory.open_blocking(self.disk, DATA)
         self.log = self.directory.load_log_blocking(PARTITION, self.settings, 0)
         self.epoch += 1
@@ -300,6 +302,10 @@ class LogHistory(RuleBasedStateMachine):
     def _finish_flush(self) -> None:
         while self.flush is not None:
             self._do(self._step_flush)
+
+    def teardown(self) -> None:
+        if getattr(self, "flush", None) is not None:
+            self.flush.close()
 
     # --- what must hold ------------------------------------------------------------------------------------------------------------
 
