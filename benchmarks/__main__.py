@@ -49,7 +49,10 @@ def main(
     starts: Annotated[int, typer.Option(min=0, help="Starts of each broker.")] = Extent().start_rounds,
     only: Annotated[str, typer.Option(help="Measure one broker alone: esp or kafka.")] = "",
     quick: Annotated[
-        bool, typer.Option("--quick", help="A short run, to see that all works; Kafka is not warm in it.")
+        bool,
+        typer.Option(
+            "--quick", help="A short run to see that all works; it writes no results, Kafka is not warm in it."
+        ),
     ] = False,
     out: Annotated[Path, typer.Option(help="Where the results go.")] = RESULTS_DIRECTORY,
     data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 6 GB free.")] = None,
@@ -79,6 +82,9 @@ def main(
     console.print(
         f"Touching memory cost {max(comparison.page_costs):.2f} s per GB at most (0.2: warm; 2: fresh pages)."
     )
+    if quick:
+        console.print("A short run proves that all works, no more: Kafka's JVM was not warm. Nothing was written.")
+        return
     written = write_files(results, out, machine, asdict(extent), NOTES)
     chart = out / f"{FILE_STEM}.png"
     if draw(summaries, chart):

@@ -107,17 +107,33 @@ def check(error_code: int, what: str) -> None:
 
 
 def create_topic(port: int, name: str, partitions: int) -> None:
-    """Create a topic with one replica and default settings, and return once all its partitions have a leader."""
-    topic = create_topics.CreatableTopic(
-        name=TopicName(name), num_partitions=i32(partitions), replication_factor=i16(1), assignments=(), configs=()
-    )
+    """Create a topic with one replica and default settings, and return once all its partitions are served."""
     with Client(port) as client:
-        answer = client.ask(
-            ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics.CreateTopicsRequest(topics=(topic,))
-        )
+        answer = client.ask(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topic_request(name, partitions))
     for result in answer.topics:
         check(result.error_code, f"creating topic {name}")
     wait_until_served(port, {name: partitions})
+
+
+def create_topic_request(name: str, partitions: int) -> create_topics.CreateTopicsRequest:
+    """The request that creates a topic with one replica and default settings."""
+    topic = create_topics.CreatableTopic(
+        name=TopicName(name), num_partitions=i32(partitions), replication_factor=i16(1), assignments=(), configs=()
+    )
+    return create_topics.CreateTopicsRequest(topics=(topic,))
+
+
+def list_offsets_request(name: str, partitions: int) -> list_offsets.ListOffsetsRequest:
+    """The request for the log ends of all partitions of a topic."""
+    asked = [
+        list_offsets.ListOffsetsPartition(partition_index=i32(number), timestamp=LATEST) for number in range(partitions)
+    ]
+    return list_offsets.ListOffsetsRequest(
+        replica_id=BrokerId(-1),
+        isolation_level=i8(0),
+        topics=(list_offsets.ListOffsetsTopic(name=TopicName(name), partitions=tuple(asked)),),
+        timeout=i32Timedelta.parse(ADMIN_TIMEOUT),
+    )
 
 
 def delete_topic(port: int, name: str) -> None:
@@ -168,15 +184,5 @@ def _has_leaders(client: Client, topics: dict[str, int]) -> bool:
 
 
 def _has_offsets(client: Client, topic: tuple[str, int]) -> bool:
-    name, partitions = topic
-    asked = [
-        list_offsets.ListOffsetsPartition(partition_index=i32(number), timestamp=LATEST) for number in range(partitions)
-    ]
-    request = list_offsets.ListOffsetsRequest(
-        replica_id=BrokerId(-1),
-        isolation_level=i8(0),
-        topics=(list_offsets.ListOffsetsTopic(name=TopicName(name), partitions=tuple(asked)),),
-        timeout=i32Timedelta.parse(ADMIN_TIMEOUT),
-    )
-    answer = client.ask(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
+    answer = client.ask(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, list_offsets_request(*topic))
     return not any(partition.error_code for answered in answer.topics for partition in answered.partitions)

@@ -78,9 +78,14 @@ class Comparison:
             NodeError: a broker did not start or stop.
             UnexpectedAnswerError: a broker refused what it was asked for.
         """
-        self._measure_load()
-        if self.extent.start_rounds:
-            self._measure_starts()
+        try:
+            self._measure_load()
+            if self.extent.start_rounds:
+                self._measure_starts()
+        finally:  # whatever went wrong, no broker is left behind
+            for node in self.brokers.values():
+                if node.is_running:
+                    node.kill()
         return self.results
 
     def _in_turn(self, number: int) -> Iterator[tuple[str, NodeProcess]]:

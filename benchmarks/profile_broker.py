@@ -2,9 +2,7 @@
 
 import json
 import os
-import pstats
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from benchmarks.batches import PARTITIONS, large_batch, small_batch
+from benchmarks.call_table import print_calls
 from benchmarks.client import create_topic
 from benchmarks.consume_load import consume
 from benchmarks.cost import CostMeter
@@ -107,7 +106,7 @@ def main(
             f"{count} requests, profiler included: {cost.user_s * 1e6 / count:.1f} us user, {cost.all_s * 1e6 / count:.1f} us all each"
         )
         if how is How.CALLS:
-            _print_calls(path, count, top)
+            print_calls(path, count, top)
         else:
             _print_samples(path, top)
         if out is not None:
@@ -126,18 +125,6 @@ def _prepare_load(work: Work, port: int, directory: Path, size: int, requests: i
         return lambda: produce(port, _TOPIC, batch, batches), batches
     produce(port, _TOPIC, batch, batches)
     return lambda: consume(port, _TOPIC, batches * len(batch)), batches
-
-
-def _print_calls(path: Path, count: int, top: int) -> None:
-    stats = pstats.Stats(str(path), stream=sys.stdout).get_stats_profile()
-    rows = sorted(stats.func_profiles.items(), key=lambda item: item[1].tottime, reverse=True)
-    print(f"{'calls each':>10} {'own us':>8} {'all us':>8}  function (per request)")
-    for name, row in rows[:top]:
-        calls = int(row.ncalls.partition("/")[0])
-        place = f"{'/'.join(row.file_name.split(os.sep)[-2:])}:{row.line_number}"
-        print(
-            f"{calls / count:10.2f} {row.tottime * 1e6 / count:8.2f} {row.cumtime * 1e6 / count:8.2f}  {name} {place}"
-        )
 
 
 def _print_samples(path: Path, top: int) -> None:
