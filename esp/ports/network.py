@@ -52,7 +52,10 @@ class Connection(Protocol):
         """Queue the buffers, in order. Nothing happens when the connection has ended."""
 
     def expect(self, length: int) -> None:
-        """The owner needs ``length`` contiguous bytes before it can go on: let the receive buffer grow that far as they arrive."""
+        """The owner needs ``length`` contiguous bytes before it can go on.
+
+        It is offered nothing before; the receive buffer grows that far as the bytes arrive. Said in ``on_bytes``, for its next call.
+        """
 
     def pause_reading(self) -> None:
         """Take no more bytes from the peer until :meth:`resume_reading`."""

@@ -60,12 +60,13 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         elif length != -1:
             raise DecodeError(f"client_id: a length of {length}")
         if version >= api.flexible_from:
-            position = skip_tagged_fields(frame, position)
+            position = skip_tagged_fields(frame, position) if frame[position] else position + 1
     except (IndexError, struct.error) as error:
         raise DecodeError("the request header is truncated") from error
     except UnicodeDecodeError as error:
         raise DecodeError("client_id: the text is not UTF-8") from error
-    return RequestHeader(api_key, version, correlation_id, client_id, position)
+    # Without the constructor's call: this is done for every request.
+    return tuple.__new__(RequestHeader, (api_key, version, correlation_id, client_id, position))
 
 
 def pack_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:

@@ -109,13 +109,12 @@ def _decode_single_legacy(body: memoryview) -> ProduceRequest | None:
     end = 14 + length
     if transactional != -1 or topics != 1 or length < 0 or end + 12 > size:
         return None
-    partitions, partition, length = _LEGACY_PARTITION.unpack_from(body, end)
+    count, partition, length = _LEGACY_PARTITION.unpack_from(body, end)
     start = end + 12
-    if partitions != 1 or length < 0 or start + length > size:
+    if count != 1 or length < 0 or start + length > size:
         return None
-    return ProduceRequest(
-        acks, timeout_ms, None, [(str(body[14:end], "utf-8"), partition, body[start : start + length])]
-    )
+    partitions = [(str(body[14:end], "utf-8"), partition, body[start : start + length])]
+    return tuple.__new__(ProduceRequest, (acks, timeout_ms, None, partitions))
 
 
 def _decode_single_compact(body: memoryview, version: int) -> ProduceRequest | None:
@@ -141,7 +140,8 @@ def _decode_single_compact(body: memoryview, version: int) -> ProduceRequest | N
     end = position + length - 1
     if not length or body[end] or body[end + 1] or body[end + 2]:
         return None
-    return ProduceRequest(acks, timeout_ms, None, [(topic, partition, body[position:end])])
+    # Without the constructor's call: this is done for almost every produce request.
+    return tuple.__new__(ProduceRequest, (acks, timeout_ms, None, [(topic, partition, body[position:end])]))
 
 
 def _decode_legacy(body: memoryview) -> ProduceRequest:

@@ -95,7 +95,8 @@ class PartitionLeader:
             _UINT32.pack_into(batch, CRC_OFFSET, header.crc)
         log.append(batch, stamp(batch, header, base_offset, self.leader_epoch), now_ms)
         self.maybe_advance_high_watermark()
-        return Appended(base_offset, base_offset + header.record_count, append_time_ms)
+        # Without the constructor's call: this is done for every produced batch.
+        return tuple.__new__(Appended, (base_offset, base_offset + header.record_count, append_time_ms))
 
     def has_enough_replicas(self) -> bool:
         """Whether the committed ISR reaches the minimum (PRODUCE-1, PRODUCE-2)."""

@@ -52,7 +52,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def expect(self, length: int) -> None:
         """See :class:`esp.ports.network.Connection`."""
-        self._buffer.expect(length)
+        self._buffer.wanted = length
 
     def pause_reading(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
@@ -100,9 +100,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._stop_host()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Show the owner what has arrived."""
-        self._buffer.received(nbytes)
-        self._offer()
+        """Show the owner what has arrived, once it is as much as the owner waits for."""
+        buffer = self._buffer
+        buffer.end += nbytes
+        if buffer.end - buffer.start >= buffer.wanted:
+            self._offer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner, whatever the reason."""
@@ -128,7 +130,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def _offer(self) -> None:
         buffer, owner = self._buffer, self._owner
-        if owner is None or self._paused or not buffer or self._transport.is_closing():
+        if owner is None or self._paused or not buffer.end or self._transport.is_closing():
             return
         try:
             buffer.take(owner.on_bytes(buffer.offer()))

@@ -9,9 +9,9 @@ from esp.runtime.receive_buffer import INITIAL_BYTES, ReceiveBuffer
 def grown(sweeper: BufferSweeper) -> ReceiveBuffer:
     """A buffer that held one large frame, which was taken."""
     buffer = ReceiveBuffer(sweeper.watch)
-    buffer.expect(4 * INITIAL_BYTES)
+    buffer.wanted = 4 * INITIAL_BYTES
     for _ in range(2):
-        buffer.received(len(buffer.room()))
+        buffer.end += len(buffer.room())
     buffer.take(len(buffer.offer()))
     return buffer
 
@@ -30,7 +30,7 @@ async def test_buffer_in_use_keeps_its_size() -> None:
     buffer = grown(sweeper)
     for _ in range(3):
         sweeper.sweep()
-        buffer.received(len(buffer.room()))
+        buffer.end += len(buffer.room())
         buffer.take(len(buffer.offer()))
     assert buffer.capacity == 4 * INITIAL_BYTES
 

@@ -19,7 +19,7 @@ def receive(buffer: ReceiveBuffer, data: bytes) -> None:
         room = buffer.room()
         count = min(len(room), len(data))
         room[:count] = data[:count]
-        buffer.received(count)
+        buffer.end += count
         data = data[count:]
 
 
@@ -36,13 +36,13 @@ def test_offers_exactly_what_arrived_and_was_not_taken(reads: list[tuple[int, in
         size = min(size, len(room))
         data = bytes((sent + i) % 251 for i in range(size))
         room[:size] = data
-        buffer.received(size)
+        buffer.end += size
         sent += size
         untaken += data
         assert buffer.offer() == untaken
         taken = len(untaken) * taken_percent // 100
         if expected > len(untaken) - taken or len(untaken) - taken == buffer.capacity:
-            buffer.expect(max(expected, len(untaken) - taken + 1))
+            buffer.wanted = max(expected, len(untaken) - taken + 1)
         buffer.take(taken)
         untaken = untaken[taken:]
         if sweeping:
@@ -50,12 +50,12 @@ def test_offers_exactly_what_arrived_and_was_not_taken(reads: list[tuple[int, in
         assert len(buffer) == len(untaken)
         assert buffer.offer() == untaken
         if len(untaken) == buffer.capacity:
-            buffer.expect(len(untaken) + 1)
+            buffer.wanted = len(untaken) + 1
 
 
 def test_a_frame_that_only_claims_to_be_large_gets_little_memory() -> None:
     buffer = new_buffer()
-    buffer.expect(100_000_000)
+    buffer.wanted = 100_000_000
     receive(buffer, bytes(10))
     buffer.room()
     assert buffer.capacity == INITIAL_BYTES
@@ -66,7 +66,7 @@ def test_a_frame_that_only_claims_to_be_large_gets_little_memory() -> None:
 
 def test_a_frame_that_arrives_gets_its_own_size() -> None:
     buffer = new_buffer()
-    buffer.expect(1_000_000)
+    buffer.wanted = 1_000_000
     receive(buffer, bytes(1_000_000))
     assert buffer.capacity == 1_000_000
     assert len(buffer.offer()) == 1_000_000
@@ -76,7 +76,7 @@ def test_an_expected_frame_has_room_behind_what_was_taken_before_it() -> None:
     buffer = new_buffer()
     receive(buffer, b"x" * (INITIAL_BYTES - 10))
     buffer.take(INITIAL_BYTES - 20)
-    buffer.expect(5000)
+    buffer.wanted = 5000
     receive(buffer, bytes(4990))
     assert buffer.capacity == INITIAL_BYTES
     assert buffer.offer() == b"x" * 10 + bytes(4990)
@@ -102,7 +102,7 @@ def test_owner_cannot_take_more_than_there_is() -> None:
 
 def test_grown_buffer_shrinks_after_a_sweep_without_need_and_keeps_its_bytes() -> None:
     buffer = new_buffer()
-    buffer.expect(100_000)
+    buffer.wanted = 100_000
     receive(buffer, bytes(100_000))
     buffer.offer()
     buffer.take(100_000)
@@ -116,7 +116,7 @@ def test_grown_buffer_shrinks_after_a_sweep_without_need_and_keeps_its_bytes() -
 
 def test_buffer_with_a_large_frame_under_way_does_not_shrink() -> None:
     buffer = new_buffer()
-    buffer.expect(100_000)
+    buffer.wanted = 100_000
     receive(buffer, bytes(70_000))
     for _ in range(3):
         assert not buffer.shrink()
@@ -128,6 +128,6 @@ def test_growing_is_told_once_per_growth() -> None:
     grown: list[int] = []
     buffer = ReceiveBuffer(lambda buffer: grown.append(buffer.capacity))
     receive(buffer, struct.pack(">i", 200_000))
-    buffer.expect(200_000)
+    buffer.wanted = 200_000
     receive(buffer, bytes(199_996))
     assert grown == [4 * INITIAL_BYTES, 200_000]
