@@ -4,6 +4,7 @@ Waiters are woken through one callback per loop turn, not per append, so that a 
 fetch one look.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -27,7 +28,17 @@ class HostedPartition:
         flush_later: schedules a flush of the log, after which :meth:`flushed` is called.
     """
 
-    __slots__ = ("_flush_later", "_unflushed_since_us", "_waiters", "_wake_later", "leader", "log", "name", "topic_id")
+    __slots__ = (
+        "_flush_later",
+        "_unflushed_since_us",
+        "_waiters",
+        "_wake_later",
+        "busy",
+        "leader",
+        "log",
+        "name",
+        "topic_id",
+    )
 
     def __init__(
         self,
@@ -41,6 +52,8 @@ class HostedPartition:
         self.topic_id = topic_id
         self.log = log
         self.leader: PartitionLeader | None = None
+        self.busy = asyncio.Lock()
+        """Held by whoever flushes the log or renames its directory: a flush goes by the names of the files."""
         self._waiters: dict[Callable[[], None], None] = {}
         self._unflushed_since_us: int | None = None
         self._wake_later = wake_later

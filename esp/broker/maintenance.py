@@ -3,6 +3,7 @@
 Each job is a loop of its own, so that a slow one does not hold up the others.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -11,6 +12,8 @@ from esp.broker.tasks import Tasks
 from esp.model.broker_settings import BrokerSettings
 from esp.ports.env import Env
 from esp.storage.log_directory import LogDirectory
+
+log = logging.getLogger(__name__)
 
 UNFLUSHED_BATCHES_MAX: Final = 100_000
 """Batches of a log that recovery after kill -9 may have to read: about 0.3 s of work.
@@ -65,19 +68,25 @@ class Maintenance:
             ),
         )
         for name, first_ms, interval_ms, job in jobs:
-            tasks.start(self._repeat(first_ms, interval_ms, job), name=name)
+            tasks.start(self._repeat(name, first_ms, interval_ms, job), name=name)
 
-    async def _repeat(self, first_ms: int, interval_ms: int, job: Job) -> None:
+    async def _repeat(self, name: str, first_ms: int, interval_ms: int, job: Job) -> None:
         await self._env.clock.sleep_us(first_ms * 1000)
         while True:
-            await job()
+            try:
+                await job()
+            except OSError as error:  # a full disk must not stop the node: what is undone is done the next time
+                log.error("%s has to be done again: %s", name, error)
             await self._env.clock.sleep_us(interval_ms * 1000)
 
     async def delete_old_segments(self) -> None:
         """Apply retention by time and size to every log."""
         async with self._replicas.directories_lock:
             for hosted in self._replicas:
-                hosted.log.delete_old_segments(self._env.clock.wall_ms())
+                try:
+                    hosted.log.delete_old_segments(self._env.clock.wall_ms())
+                except OSError as error:  # it is not the other logs' fault, and they may make room
+                    log.error("%s: no segment can be dropped now: %s", hosted.log.path, error)
 
     async def purge(self) -> None:
         """Remove the files whose ``file.delete.delay.ms`` has passed."""
@@ -95,8 +104,7 @@ class Maintenance:
                 or replica_log.unflushed_batches > UNFLUSHED_BATCHES_MAX
                 or hosted.flush_is_due(now_us)
             ):
-                await replica_log.flush()
-                hosted.flushed()
+                await self._replicas.flush(hosted)
 
     async def write_checkpoints(self) -> None:
         """Write down high watermarks, recovery points and log starts."""

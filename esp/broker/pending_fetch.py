@@ -9,6 +9,7 @@ from typing import Final
 
 from esp.broker.fetch_sessions import NO_SESSION, FetchSession, Told
 from esp.broker.hosted_partition import HostedPartition
+from esp.broker.read_errors import READ_ERRORS, code_of
 from esp.broker.request import Request
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.clock import Clock, Timer
@@ -81,23 +82,22 @@ class PendingFetch:
         for item in self._wanted:
             try:
                 hosted, result = self._look_up(item)
-            except ApiError as error:
+                left = self._max_bytes - total
+                if item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                    records = hosted.log.read(
+                        item.fetch_offset,
+                        min(left, item.partition_max_bytes),
+                        result.high_watermark,
+                        at_least_one=not total,
+                    )
+                    if records is None:
+                        self.is_cold = True
+                        return False
+                    total += len(records)
+                    result = result._replace(records=records)
+            except READ_ERRORS as error:
                 failed = True
-                results.append(FetchResult(item.topic, item.partition, error.code))
-                continue
-            left = self._max_bytes - total
-            if item.fetch_offset < result.high_watermark and (left > 0 or not total):
-                records = hosted.log.read(
-                    item.fetch_offset,
-                    min(left, item.partition_max_bytes),
-                    result.high_watermark,
-                    at_least_one=not total,
-                )
-                if records is None:
-                    self.is_cold = True
-                    return False
-                total += len(records)
-                result = result._replace(records=records)
+                result = FetchResult(item.topic, item.partition, code_of(error))
             results.append(result)
         self._results = results
         return failed or total >= self._min_bytes or not results
@@ -131,8 +131,8 @@ class PendingFetch:
                     )
                     total += len(records)
                     result = result._replace(records=records)
-            except ApiError as error:
-                result = FetchResult(item.topic, item.partition, error.code)
+            except READ_ERRORS as error:
+                result = FetchResult(item.topic, item.partition, code_of(error))
             results.append(result)
         self._results = results
         self._request.reply(self.encode())

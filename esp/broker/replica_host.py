@@ -1,7 +1,7 @@
 """All replicas on this node: makes, leads and deletes them as the metadata says.
 
-Invariants: a partition is found here only after its log is open, and is led here only after its leader epoch is on disk (LOG-9); changes of
-metadata are taken one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
+Invariants: a partition is found here only after its log is open, and is led here only after its log knows its leader epoch (LOG-8);
+changes of metadata are taken one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from esp.broker.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import INT_MAX, BrokerSettings
+from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_TOPIC, NodeId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.model.settings import resolve_topic_settings
@@ -79,7 +80,7 @@ class ReplicaHost:
         One that the metadata does not know is put aside as a stray: it is never adopted by a topic of the same name (REASSIGN-4).
 
         Raises:
-            OperatorError: a directory cannot be read.
+            OperatorError: a log cannot be opened.
         """
         for directory in self._directories:
             for partition, topic_id in tuple(directory.replicas.items()):
@@ -88,13 +89,28 @@ class ReplicaHost:
                 topic = image.topics_by_name.get(partition.topic)
                 if (
                     topic is None
-                    or topic.topic_id != topic_id
+                    or topic_id not in (topic.topic_id, None)
                     or partition.partition >= len(topic.partitions)
                     or self._node_id not in topic.partitions[partition.partition].replicas
                 ):
                     directory.mark_stray(partition)
                     continue
-                self._add(topic, directory.load_log_blocking(partition, self._topic_settings(image, topic), now_ms))
+                settings = self._topic_settings(image, topic)
+                if topic_id is None:  # a power loss came before its first flush
+                    self._add(topic, directory.create_log_blocking(partition, topic.topic_id, settings))
+                else:
+                    self._add(topic, self._load_blocking(directory, partition, settings, now_ms))
+
+    def _load_blocking(
+        self, directory: LogDirectory, partition: TopicPartition, settings: TopicSettings, now_ms: int
+    ) -> Log:
+        try:
+            return directory.load_log_blocking(partition, settings, now_ms)
+        except (OSError, CorruptionError) as error:
+            raise OperatorError(
+                f"The log of {partition} in {directory.path} cannot be opened: {error}.",
+                "Mend the disk, or restore the partition's directory from a copy; moved away, the partition begins anew, empty.",
+            ) from error
 
     async def apply(self, image: ClusterImage, delta: ClusterDelta, publish: Callable[[ClusterImage], None]) -> None:
         """Make the replicas here what ``image`` says, then ``publish`` it.
@@ -111,7 +127,7 @@ class ReplicaHost:
 
     async def _change_replicas(self, image: ClusterImage, delta: ClusterDelta) -> None:
         for topic in delta.deleted_topics.values():
-            self._delete(topic)
+            await self._delete(topic)
         for topic_id in delta.changed_topic_configs:
             self._change_settings(image, image.topics_by_id[topic_id])
         for topic_id, numbers in delta.changed_partitions.items():
@@ -154,7 +170,9 @@ class ReplicaHost:
                 hosted.role_changed()
         elif leader is None or leader.leader_epoch != state.leader_epoch:
             hosted.leader = None
-            await self._env.cpu.run(hosted.log.begin_epoch_blocking, state.leader_epoch)
+            if hosted.log.settings.flush_messages == 1:
+                await self.flush(hosted)  # what a crash left is committed before anybody can ask (HW-5, SYNC-4)
+            hosted.log.begin_epoch(state.leader_epoch)
             hosted.leader = PartitionLeader(hosted.log, state, self._node_id)
             hosted.role_changed()
         else:
@@ -167,6 +185,7 @@ class ReplicaHost:
             hosted.log.settings = settings
             if hosted.leader is not None:
                 hosted.leader.update(hosted.leader.state)
+                hosted.role_changed()
 
     def _topic_settings(self, image: ClusterImage, topic: TopicImage) -> TopicSettings:
         # Leaders and controller agree on min.insync.replicas because both take it from the metadata (ELR-3).
@@ -182,12 +201,13 @@ class ReplicaHost:
         partitions[opened.partition.partition] = hosted
         return hosted
 
-    def _delete(self, topic: TopicImage) -> None:
+    async def _delete(self, topic: TopicImage) -> None:
         self.by_topic_id.pop(topic.topic_id.bytes, None)
         for hosted in self.by_topic.pop(topic.name, {}).values():
             hosted.leader = None
             hosted.role_changed()
-            self._directory_of(hosted.log).schedule_delete(hosted.log, self._env.clock.wall_ms())
+            async with hosted.busy:
+                self._directory_of(hosted.log).schedule_delete(hosted.log, self._env.clock.wall_ms())
 
     def _directory_of(self, wanted: Log) -> LogDirectory:
         return next(directory for directory in self._directories if directory.logs.get(wanted.partition) is wanted)
@@ -204,6 +224,16 @@ class ReplicaHost:
         for hosted in to_wake:
             hosted.wake()
 
+    async def flush(self, hosted: HostedPartition) -> None:
+        """Flush one replica's log; nothing happens if it was deleted before its turn. An error is final (SYNC-1): it ends the node."""
+        async with hosted.busy:
+            if self.find(*hosted.name) is hosted:
+                try:
+                    await hosted.log.flush()
+                except OSError as error:
+                    self._env.host.fatal(f"{hosted.log.path} cannot be flushed: {error}")
+                hosted.flushed()
+
     def _flush_later(self, hosted: HostedPartition) -> None:
         # True: more was appended since the running flush began, so that another one has to follow it (SYNC-2).
         if hosted in self._flushing:
@@ -216,7 +246,6 @@ class ReplicaHost:
         again = True
         while again:
             self._flushing[hosted] = False
-            await hosted.log.flush()
-            hosted.flushed()
+            await self.flush(hosted)
             again = self._flushing[hosted]
         del self._flushing[hosted]

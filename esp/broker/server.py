@@ -8,6 +8,7 @@ from esp.broker.dispatcher import Dispatcher
 from esp.broker.request import ClientContext
 from esp.broker.session import Session
 from esp.model.errors import OperatorError
+from esp.ports.clock import Timer
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 
@@ -24,23 +25,6 @@ class ConnectionLimits(NamedTuple):
     per_ip: int
     idle_max_ms: int
     frame_max_bytes: int
-
-
-class _Refused:
-    """Owner of a connection that is over the limit: it is ended as soon as it exists."""
-
-    def __init__(self, connection: Connection) -> None:
-        connection.abort()
-
-    def on_bytes(self, received: memoryview) -> int:
-        """Take and forget."""
-        return len(received)
-
-    def on_closed(self) -> None:
-        """Nothing is kept of it."""
-
-    def on_writable(self, writable: bool) -> None:
-        """Nothing is written to it."""
 
 
 class Server:
@@ -60,6 +44,7 @@ class Server:
         self._sessions: dict[Session, None] = {}
         self._per_ip: Counter[str] = Counter()
         self._waiting: list[Connection] | None = []
+        self._idle_timer: Timer | None = None
         if limits.idle_max_ms > 0:
             self._schedule_idle_check()
 
@@ -83,7 +68,7 @@ class Server:
         ip = connection.peer.host
         if len(self._sessions) >= self._limits.total or self._per_ip[ip] >= self._limits.per_ip:
             log.warning("refused a connection of %s: too many connections", connection.peer)
-            return _Refused(connection)
+            raise ConnectionAbortedError("too many connections")
         client = ClientContext(listener, connection.peer)
         session = Session(connection, client, self._dispatcher, self._limits.frame_max_bytes, self._on_end)
         self._sessions[session] = None
@@ -107,7 +92,9 @@ class Server:
             del self._per_ip[ip]
 
     def _schedule_idle_check(self) -> None:
-        self._env.clock.call_later_us(self._limits.idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle)
+        self._idle_timer = self._env.clock.call_later_us(
+            self._limits.idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle
+        )
 
     def _close_idle(self) -> None:
         for session in tuple(self._sessions):
@@ -118,6 +105,8 @@ class Server:
 
     async def close(self) -> None:
         """Accept nothing more and end all connections."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         for listener in self._listeners:
             await listener.close()
         for session in tuple(self._sessions):

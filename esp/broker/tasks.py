@@ -41,6 +41,7 @@ class Tasks:
         """Cancel what still runs and wait for its end."""
         while self._running:
             task = next(iter(self._running))
+            del self._running[task]
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

@@ -5,9 +5,15 @@
 * Ours is an assertion or any other exception: it stops the node (:meth:`esp.ports.host.Host.fatal`), never half of it.
 """
 
+from typing import Final
+
 from kio.schema.errors import ErrorCode
 
 __all__ = ["ApiError", "CorruptionError", "ErrorCode", "OperatorError"]
+
+
+MESSAGE_CHARACTERS_MAX: Final = 4000
+"""Messages quote what the peer sent, which may be long; texts in old versions of answers have at most 32767 bytes."""
 
 
 class ApiError(Exception):
@@ -15,13 +21,13 @@ class ApiError(Exception):
 
     Args:
         code: what the peer is told.
-        message: the text beside the code where the answer has room for one.
+        message: the text beside the code where the answer has room for one; the peer is told its beginning.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.message = message
+        self.message = None if message is None else message[:MESSAGE_CHARACTERS_MAX]
 
 
 class OperatorError(Exception):

@@ -107,8 +107,9 @@ class Disk(Protocol):
         """Make or replace a small file in place, without any promise for a crash; for promises see ``replace_file_blocking``."""
 
     def replace_file_blocking(self, path: str, data: bytes) -> None:
-        """Replace a small file so that a crash leaves the old content or the new one, durably: written to ``<path>.tmp``, synced, renamed over,
-        directory synced.
+        """Replace a small file so that a crash leaves the old content or the new one, durably.
+
+        It is written to ``<path>.tmp``, synced, renamed over, and the directory synced.
         """
 
     async def sync_directory(self, path: str) -> None:

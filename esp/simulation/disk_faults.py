@@ -1,5 +1,6 @@
 """Which operations of a simulated disk fail, and when its process is killed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -37,6 +38,8 @@ class DiskFaults:
     kill_at: int | None = None
     """The value of ``changes`` at which the process is killed instead of going on."""
     killed: bool = False
+    on_killed: Callable[[], None] = lambda: None
+    """Called at that moment, before anything is raised: the code that is killed gets no say in it."""
 
     def check(self, operation: Operation, path: str) -> None:
         """Raise what is due for this operation; called before it has any effect.
@@ -48,6 +51,7 @@ class DiskFaults:
         if operation != "read":
             if self.changes == self.kill_at:
                 self.killed = True
+                self.on_killed()
             else:
                 self.changes += 1
         if self.killed:

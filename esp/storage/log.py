@@ -63,6 +63,8 @@ class Log:
         recovery_point: what lies below it is synced.
         trash: takes the files that are put aside.
         unsynced_segments: sealed ones that may not be synced.
+        unsynced_snapshots: paths of producer snapshots that may not be synced.
+        unsynced_directory: the directory above, if the replica's name in it is to be synced then.
         checkpoint_offsets: makes recovery points and log starts durable, called where that must come first.
     """
 
@@ -102,6 +104,8 @@ class Log:
         recovery_point: int,
         trash: Trash,
         unsynced_segments: Sequence[Segment] = (),
+        unsynced_snapshots: Sequence[str] = (),
+        unsynced_directory: str | None = None,
         checkpoint_offsets: Callable[[], None] = _keep_nothing,
     ) -> None:
         self.partition = partition
@@ -121,7 +125,14 @@ class Log:
         self._reader = LogReader(segments)
         self._trash = trash
         self._checkpoint_offsets = checkpoint_offsets
-        self._unsynced = Unsynced(disk, path, leader_epochs, list(unsynced_segments))
+        self._unsynced = Unsynced(
+            disk,
+            path,
+            leader_epochs,
+            segments=list(unsynced_segments),
+            snapshots=list(unsynced_snapshots),
+            directory=unsynced_directory,
+        )
         self._set_jitter()
 
     @property
@@ -204,8 +215,16 @@ class Log:
         if self._segments.active.size:
             self._roll(self.log_end_offset, now_ms)
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Note that this leader epoch begins at the log end (LOG-8); on disk it stands with the next flush.
+
+        Until then a power loss takes nothing that matters: where batches of the epoch survive, recovery finds its start in the first of
+        them (LOG-10), and where none does, the epoch left no trace that anybody could ask for.
+        """
+        self.leader_epochs.assign(epoch, self.log_end_offset)
+
     def begin_epoch_blocking(self, epoch: int) -> None:
-        """Note, durably, that this leader epoch begins at the log end (LOG-8, LOG-9). No append or flush may run meanwhile.
+        """As :meth:`begin_epoch`, but durably (LOG-9): for the metadata log. No append or flush may run meanwhile.
 
         Raises:
             OSError: the device failed or is full; the epoch must not serve.
@@ -443,10 +462,9 @@ class Log:
         """
         if offset >= self.log_end_offset:
             return
-        if offset <= self.first_segment_offset:
+        if offset <= max(self.first_segment_offset, self.log_start_offset):
             self.truncate_fully_and_start_at(offset)
             return
-        self._lower_recovery_point(offset)
         try:
             self._cut(offset)
         except OSError:
@@ -485,39 +503,45 @@ class Log:
         if segments[number].base_offset == offset:
             number -= 1
         segment = segments[number]
-        read_blocking(segments.load_indexes(segment))
+        end_offset = segment.base_offset
+
+        def is_cut(_position: int, header: BatchHeader) -> bool:
+            nonlocal end_offset
+            if header.last_offset < offset:
+                end_offset = header.next_offset
+            return header.last_offset >= offset
+
+        indexes = read_blocking(segments.load_indexes(segment))
+        start = indexes.offsets.floor(offset - 1)
+        found = read_blocking(find_batch(segment.file, start, segment.size, is_cut))
+        if end_offset < self.log_start_offset:  # a batch that spans the log start would be cut
+            self.truncate_fully_and_start_at(self.log_start_offset)
+            return
+        self._lower_recovery_point(end_offset)
         segment.save_indexes()
         self._put_aside(segments.remove_from(number + 1), 0)
-        indexes = segment.indexes
-        assert indexes is not None
-        found = read_blocking(
-            find_batch(
-                segment.file,
-                indexes.offsets.floor(offset),
-                segment.size,
-                lambda _position, header: header.last_offset >= offset,
-            )
-        )
         if found is not None:
-            position, header = found
             # Durable at once: else a power loss could bring back old batches behind the ones that are appended next.
-            segment.file.truncate(position)
+            segment.file.truncate(found[0])
             segment.file.sync_blocking()
-            offset = min(offset, header.base_offset)
         end = restore_segment_blocking(
-            segment, self._disk, trusted_end=offset, trust=IndexTrust.FLUSHED, next_offset=segment.base_offset
+            segment, self._disk, trusted_end=end_offset, trust=IndexTrust.FLUSHED, next_offset=segment.base_offset
         )
         assert end.reason is None
+        assert end.next_offset == end_offset
         segment.save_indexes()
+        self._set_end(end_offset)
+        self._unsynced.sync_names_blocking()
+        self._set_jitter()
+
+    def _set_end(self, offset: int) -> None:
+        """Let everything that follows from the batches end where they now do (TRUNC-6)."""
         self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.leader_epochs.truncate_from_end(offset)
         self._unsynced.save_epochs_blocking()
         remove_snapshots(self._disk, self.path, above=offset, up_to=-1)
-        self.producers = load_producers_blocking(self._disk, self.path, segments, offset, None, 0)
-        self._unsynced.sync_names_blocking()
-        self._set_jitter()
+        self.producers = load_producers_blocking(self._disk, self.path, self._segments, offset, None, 0)
 
     def _lower_recovery_point(self, offset: int) -> None:
         """A recovery point on disk beyond what follows would have bytes believed that were never synced: it goes down first."""

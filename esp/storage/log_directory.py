@@ -125,7 +125,11 @@ class LogDirectory:
             if parsed is None or not disk.stat(below).is_directory:
                 continue
             if parsed.kind is DirectoryKind.REPLICA:
-                self.replicas[parsed.partition] = self._read_topic_id(below)
+                topic_id = self._read_topic_id(below)
+                if topic_id is not None or not all(name.endswith(TEMPORARY_SUFFIX) for name in disk.listdir(below)):
+                    self.replicas[parsed.partition] = (
+                        topic_id  # else its creation was cut off by a crash: nothing is in it
+                    )
             elif parsed.kind is DirectoryKind.DELETE:
                 self._trash.add(below, 0)
 
@@ -192,6 +196,10 @@ class LogDirectory:
     def create_log_blocking(self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log:
         """Begin an empty log; one whose creation was cut off by a crash is taken over.
 
+        Its identity is synced, so that it is there whole or not at all. The names of its files, and its own, become durable with the first
+        flush, before the recovery point moves: a power loss before that takes nothing that was promised, and a topic of many partitions is
+        made quickly.
+
         Raises:
             OSError: the device failed or is full.
         """
@@ -200,10 +208,7 @@ class LogDirectory:
         path = self._replica_path(partition)
         self._forget_offsets_blocking(partition)
         self._disk.make_directory(path)
-        self._disk.replace_file_blocking(
-            f"{path}/{PARTITION_METADATA_FILE}", f"version: 0\ntopic_id: {uuid_to_base64(topic_id)}".encode()
-        )
-        self._disk.sync_directory_blocking(self.path)
+        self._write_topic_id_blocking(path, topic_id)
         self.replicas[partition] = topic_id
         return self._open_log_blocking(partition, topic_id, settings, 0, was_clean=False)
 
@@ -295,7 +300,13 @@ class LogDirectory:
     # --- names -------------------------------------------------------------------------------------------------------------------
 
     def _open_log_blocking(
-        self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, now_ms: int, *, was_clean: bool
+        self,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        now_ms: int,
+        *,
+        was_clean: bool,
     ) -> Log:
         log = load_log_blocking(
             self._disk,
@@ -313,6 +324,8 @@ class LogDirectory:
             producer_id_expiration_ms=self._producer_id_expiration_ms,
             trash=self._trash,
             checkpoint_offsets=self._write_offsets_blocking,
+            # After a crash nobody knows whether the replica's own name was synced.
+            unsynced_directory=None if was_clean else self.path,
         )
         self.logs[partition] = log
         return log
@@ -331,8 +344,22 @@ class LogDirectory:
         self._disk.sync_directory_blocking(self.path)
         return path
 
+    def _write_topic_id_blocking(self, replica_path: str, topic_id: TopicId) -> None:
+        path = f"{replica_path}/{PARTITION_METADATA_FILE}"
+        temporary = path + TEMPORARY_SUFFIX
+        self._disk.write_file(temporary, f"version: 0\ntopic_id: {uuid_to_base64(topic_id)}".encode())
+        file = self._disk.open(temporary)
+        file.sync_blocking()
+        file.close()
+        self._disk.rename(temporary, path)
+
     def _read_topic_id(self, replica_path: str) -> TopicId | None:
-        """The id in ``partition.metadata``; None if the file is missing or damaged."""
+        """The id in ``partition.metadata``; None if the file is missing, as when the log's creation was cut off by a crash.
+
+        Raises:
+            OperatorError: it is damaged, which no crash does: it is written whole or not at all. Without the id the replica would
+                count as a stray, and an empty one would take its place.
+        """
         path = f"{replica_path}/{PARTITION_METADATA_FILE}"
         try:
             entries = dict(line.split(": ", 1) for line in self._disk.read_file(path).decode().splitlines())
@@ -340,8 +367,10 @@ class LogDirectory:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError) as error:
-            _logger.warning("%s cannot be read: %s", path, error)
-            return None
+            raise OperatorError(
+                f"{path} cannot be read: {error}.",
+                "Restore the file from a copy, or from that of another partition of the same topic: all of them hold the same two lines.",
+            ) from error
 
 
 def _make_directory_blocking(disk: Disk, path: str) -> None:

@@ -66,7 +66,7 @@ class LogReader:
         tail = self._segments.active
         tail_end = tail.size if end_offset >= log_end_offset else -1
         place = self._places.get(offset)
-        if place is None:
+        if place is None or offset >= place[0].next_base_offset:  # the log was rolled where the last read ended
             place = yield from self._find(offset)
             if place is None:
                 return b""
@@ -86,6 +86,7 @@ class LogReader:
             if end_offset < segment.next_base_offset:
                 self._remember(end_offset, segment, end)
             return data
+        max_bytes = max(0, max_bytes)  # clients may say anything
         # One header more than may be handed out: it tells where the next read begins.
         indexes = yield from self._segments.load_indexes(segment)
         data = yield file, position, min(available, max_bytes + HEADER_SIZE)

@@ -64,9 +64,13 @@ def load_producers_blocking(
         if header.producer_id >= 0 and header.base_offset >= start:
             states.update(header)
     if len(states):
-        for header in _headers_from_blocking(segments, _window_start(segments), end_offset=min(start, log_end_offset)):
-            if header.producer_id >= 0:
-                states.add_older(header)
+        states.add_older(
+            header
+            for header in _headers_from_blocking(
+                segments, _window_start(segments), end_offset=min(start, log_end_offset)
+            )
+            if header.producer_id >= 0
+        )
     return states
 
 

@@ -8,7 +8,7 @@ them; a transactional batch opens one, a marker ends it.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -132,20 +132,25 @@ class ProducerStates:
         if attributes & TRANSACTIONAL_BIT and state.transaction_first_offset < 0:
             state.transaction_first_offset = base_offset
 
-    def add_older(self, header: BatchHeader) -> None:
-        """Take in a batch that a snapshot left out, below its producer's oldest known one; called in rising order of offsets.
+    def add_older(self, headers: Iterable[BatchHeader]) -> None:
+        """Take in batches that a snapshot left out: those, in rising order of offsets, that stand below their producer's oldest known one.
 
         Batches of producers that are not known, or of another epoch, are passed over.
         """
-        state = self._states.get(header.producer_id)
-        if state is None or state.epoch != header.producer_epoch or header.is_control or not state.batches:
-            return
-        newest = state.batches[-1]
-        if header.base_offset >= newest.base_offset:
-            return
-        older = ProducedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
-        batches = [*state.batches[:-1], older][-(BATCHES_KEPT - 1) :]
-        state.batches = [*batches, newest]
+        found: dict[int, list[ProducedBatch]] = {}
+        for header in headers:
+            state = self._states.get(header.producer_id)
+            if state is None or state.epoch != header.producer_epoch or header.is_control or not state.batches:
+                continue
+            if header.base_offset < state.batches[0].base_offset:
+                older = found.setdefault(header.producer_id, [])
+                older.append(
+                    ProducedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset)
+                )
+                del older[:-BATCHES_KEPT]
+        for producer_id, older in found.items():
+            state = self._states[producer_id]
+            state.batches = [*older, *state.batches][-BATCHES_KEPT:]
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that wrote nothing for ``expiration_ms`` and have no open transaction; return how many."""

@@ -17,7 +17,13 @@ from esp.storage.layout import LEADER_EPOCH_FILE, LOG_SUFFIX, parse_offset_file_
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.leftovers import remove_leftovers_blocking
 from esp.storage.log import Log
-from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, remove_stray_snapshots
+from esp.storage.producer_snapshots import (
+    load_producers_blocking,
+    remove_snapshots,
+    remove_stray_snapshots,
+    snapshot_offsets,
+    snapshot_path,
+)
 from esp.storage.segment import Segment
 from esp.storage.segment_recovery import (
     IndexTrust,
@@ -54,6 +60,7 @@ def load_log_blocking(
     producer_id_expiration_ms: int,
     trash: Trash,
     checkpoint_offsets: Callable[[], None],
+    unsynced_directory: str | None = None,
 ) -> Log:
     """Open a replica's directory, or begin an empty log in it.
 
@@ -69,6 +76,7 @@ def load_log_blocking(
         producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
         trash: see :class:`~esp.storage.log.Log`.
         checkpoint_offsets: see :class:`~esp.storage.log.Log`.
+        unsynced_directory: the directory above, if the replica's own name in it is to be synced then.
 
     Raises:
         CorruptionError: batches that were flushed are broken or missing.
@@ -78,6 +86,9 @@ def load_log_blocking(
         disk.sync_directory_blocking(path)
     loader = _Loader(disk, path, settings, known, now_ms)
     loader.open_segments(was_clean=was_clean)
+    remove_snapshots(disk, path, above=loader.end_offset, up_to=loader.log_start_offset)
+    remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+    recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
     log = Log(
         disk,
         path,
@@ -88,14 +99,16 @@ def load_log_blocking(
         leader_epochs=loader.epochs,
         log_start_offset=loader.log_start_offset,
         log_end_offset=loader.end_offset,
-        recovery_point=loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset),
+        recovery_point=recovery_point,
         trash=trash,
         unsynced_segments=loader.unsynced,
+        unsynced_snapshots=[
+            snapshot_path(path, offset) for offset in snapshot_offsets(disk, path) if offset >= recovery_point
+        ],
         checkpoint_offsets=checkpoint_offsets,
+        unsynced_directory=unsynced_directory,
     )
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
-    remove_snapshots(disk, path, above=log.log_end_offset, up_to=log.log_start_offset)
-    remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
     log.producers = load_producers_blocking(
         disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms
     )
@@ -134,7 +147,8 @@ class _Loader:
         if self.log_start_offset > self.end_offset:
             self._start_over()
             return
-        if not epochs_hold:
+        is_known = self.epochs.epoch_of(self.log_start_offset) is not None
+        if not epochs_hold or (self.end_offset > self.log_start_offset and not is_known):
             self._rebuild_epochs()
         self.epochs.truncate_from_end(self.end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
@@ -157,13 +171,14 @@ class _Loader:
         for segment in sealed:
             open_sealed_blocking(segment, self._disk)
             self.segments.add(segment)
-        end = self._restore(active, LONG_MAX, IndexTrust.EVERYTHING)
-        if end.reason is not None:
+        try:
+            end = self._restore(active, LONG_MAX, IndexTrust.EVERYTHING)
+            indexes_hold = not active.size or active.max_timestamp_offset < end.next_offset
+        except CorruptionError:
+            indexes_hold = False
+        if not indexes_hold:
+            _logger.warning("%s: the indexes are rebuilt", active.path(LOG_SUFFIX))
             end = self._restore(active, LONG_MAX, IndexTrust.NOTHING)
-        if end.reason is not None:
-            raise CorruptionError(
-                f"{active.path(LOG_SUFFIX)} is broken at {active.size}, although it was closed in order: {end.reason}"
-            )
         self.segments.add(active)
         self.end_offset = end.next_offset
 
@@ -171,7 +186,8 @@ class _Loader:
         recovery_point = self._known.recovery_point
         next_offset = -1
         for number, segment in enumerate(found):
-            if segment.next_base_offset <= recovery_point:
+            # A recovery point at the segment's very end may be from before it was sealed and its indexes synced.
+            if segment.next_base_offset < recovery_point:
                 open_sealed_blocking(segment, self._disk)
                 self.segments.add(segment)
                 continue

@@ -21,6 +21,7 @@ from esp.records.batch_header import (
 )
 from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.leader_epochs import LeaderEpochs
+from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from esp.storage.offset_index import OffsetIndex
 from esp.storage.segment import Segment
 from esp.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
@@ -141,9 +142,8 @@ def restore_segment_blocking(
     except CorruptionError as error:
         reason = str(error)
     if reason is not None and next_offset < trusted_end:
-        raise CorruptionError(
-            f"{file.path} is broken at {segment.size}, although it was flushed up to offset {trusted_end}: {reason}"
-        )
+        flushed = "closed in order" if trusted_end == LONG_MAX else f"flushed up to offset {trusted_end}"
+        raise CorruptionError(f"{file.path} is broken at {segment.size}, although it was {flushed}: {reason}")
     if segment.size:
         segment.first_timestamp = read_header(file.read_blocking(0, HEADER_SIZE)).max_timestamp
     return SegmentEnd(next_offset, leader_epoch, reason)
@@ -182,13 +182,20 @@ def _resume(segment: Segment, disk: Disk, file_size: int, trusted_end: int, trus
     indexes = segment.indexes
     assert indexes is not None
     try:
-        offsets = OffsetIndex.decode(segment.base_offset, disk.read_file(segment.path(INDEX_SUFFIX)))
-        times = TimeIndex.decode(segment.base_offset, disk.read_file(segment.path(TIME_INDEX_SUFFIX)))
+        offset_data = disk.read_file(segment.path(INDEX_SUFFIX))
+        time_data = disk.read_file(segment.path(TIME_INDEX_SUFFIX))
+        offsets = OffsetIndex.decode(segment.base_offset, offset_data)
+        times = TimeIndex.decode(segment.base_offset, time_data)
     except (CorruptionError, FileNotFoundError):
         return 0
-    count = offsets.count_within(LONG_MAX if trust is IndexTrust.EVERYTHING else trusted_end, file_size)
-    if trust is IndexTrust.FLUSHED:
+    if trust is IndexTrust.EVERYTHING:
+        count = offsets.count_within(LONG_MAX, file_size)
+        is_whole = count * OFFSET_ENTRY_SIZE == len(offset_data) and len(times) * TIME_ENTRY_SIZE == len(time_data)
+        if not is_whole or (time_data and not any(time_data)):
+            return 0
+    else:
         times.truncate(times.count_within(trusted_end))
+        count = offsets.count_within(trusted_end, file_size)
         count = min(count, offsets.count_within(times.last()[1] + 1, file_size)) if len(times) else 0
     if not count:
         return 0
@@ -216,10 +223,12 @@ def _last_times_blocking(segment: Segment, disk: Disk, size: int) -> tuple[int, 
     if index_size:
         file = disk.open(segment.path(INDEX_SUFFIX))
         try:
-            tail = OffsetIndex.decode(segment.base_offset, file.read_blocking(max(0, index_size - 8), 8))
+            tail = OffsetIndex.decode(
+                segment.base_offset, file.read_blocking(max(0, index_size - OFFSET_ENTRY_SIZE), OFFSET_ENTRY_SIZE)
+            )
         finally:
             file.close()
-        if index_size % 8 or not len(tail) or tail.entry(0)[1] >= size:
+        if index_size % OFFSET_ENTRY_SIZE or not len(tail) or tail.entry(0)[1] >= size:
             raise CorruptionError("the offset index does not match the segment")
     file = disk.open(segment.path(TIME_INDEX_SUFFIX))
     try:
@@ -232,6 +241,6 @@ def _last_times_blocking(segment: Segment, disk: Disk, size: int) -> tuple[int, 
     finally:
         file.close()
     timestamp, offset = decode_entry(segment.base_offset, last)
-    if timestamp < 0 or offset < segment.base_offset or offset >= segment.next_base_offset:
+    if timestamp < 0 or not any(last) or offset < segment.base_offset or offset >= segment.next_base_offset:
         raise CorruptionError("the time index does not match the segment")
     return timestamp, offset

@@ -27,9 +27,12 @@ class Unsynced:
         path: the replica's directory.
         epochs: the log's leader epochs.
         segments: sealed ones that may not be synced.
+        snapshots: paths of producer snapshots that may not be synced.
+        directory: the directory above, if the replica's name in it may not be synced.
     """
 
     __slots__ = (
+        "_directory",
         "_disk",
         "_epochs",
         "_epochs_saved",
@@ -45,7 +48,16 @@ class Unsynced:
         "flushed_bytes",
     )
 
-    def __init__(self, disk: Disk, path: str, epochs: LeaderEpochs, segments: list[Segment]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        epochs: LeaderEpochs,
+        *,
+        segments: list[Segment],
+        snapshots: list[str],
+        directory: str | None,
+    ) -> None:
         self.appended_batches = self.flushed_batches = 0
         self.appended_bytes = self.flushed_bytes = 0
         self.cuts = 0
@@ -55,7 +67,8 @@ class Unsynced:
         self._epochs = epochs
         self._epochs_saved = 0
         self._segments = segments
-        self._snapshots: list[str] = []
+        self._snapshots = snapshots
+        self._directory = directory
         self._names_changed = 1  # a log that was just made or recovered may have new names
         self._names_synced = 0
 
@@ -128,10 +141,13 @@ class Unsynced:
                 yield from self._syncing_closed(segment.path(suffix))
         if active_too:
             yield active.file
-        for path in snapshots:
+        for path in filter(self._disk.exists, snapshots):
             if cuts != self.cuts:
                 return False
             yield from self._syncing_closed(path)
+        if self._directory is not None:
+            yield self._directory
+            self._directory = None
         if not (yield from self._syncing_epochs()):
             return False
         changed = self._names_changed

@@ -58,10 +58,11 @@ class RealKafka(NodeProcess):
         settings = {
             **_SINGLE_NODE_SETTINGS,
             "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
-            "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
             "log.dirs": str(self.data_dir),
             **self.settings,
         }
+        if "controller.quorum.bootstrap.servers" not in settings:  # then the voters stand in the directory already
+            settings["controller.quorum.voters"] = f"1@{HOST}:{self._controller_port}"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         if not all((directory / "meta.properties").exists() for directory in self.log_dirs):
             self._format(properties)

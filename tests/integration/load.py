@@ -100,13 +100,14 @@ class Load:
 
 
 def read_everything(node: NodeProcess, topic: str, timeout_s: float = 60) -> list[Read]:
-    """Read all partitions of the topic from start to end."""
+    """Read all partitions of the topic from start to end, checksums checked."""
     consumer = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
             "group.id": "unused",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "check.crcs": True,
         }
     )
     try:

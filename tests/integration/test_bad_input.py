@@ -125,7 +125,8 @@ def test_many_requests_in_one_write_are_answered_in_order(wire: Wire) -> None:
 
 def test_answers_wait_for_an_earlier_request_that_waits(wire: Wire, make_topic: MakeTopic) -> None:
     topic = make_topic()
-    waiting = messages.fetch(topic, 0, max_wait_ms=300, min_bytes=1)
+    assert send_batch(wire, topic, batch_of(b"v")) == (ErrorCode.none, 0)  # the topic has a leader from here on
+    waiting = messages.fetch(topic, 1, max_wait_ms=300, min_bytes=1)
     start = time.monotonic()
     wire.socket.sendall(frame(waiting, 1) + frame(messages.api_versions(), 2))
     assert [wire.read().correlation_id for _ in range(2)] == [1, 2]

@@ -41,7 +41,7 @@ def run_broker(*arguments: str) -> str:
 BAD_SETTINGS = {
     "log.segment.bytes": "many",
     "num.partitions": "0",
-    "log.retention.ms": "-5",
+    "log.retention.ms": "0",
     "node.id": "one",
     "listeners": "nonsense",
     "process.roles": "worker",

@@ -39,7 +39,10 @@ class NaiveLog:
         return [batch for batch in self.batches if batch.header.last_offset >= offset]
 
     def epoch_of(self, offset: int) -> int | None:
-        return next((b.header.leader_epoch for b in self.batches if b.header.base_offset <= offset <= b.header.last_offset), None)
+        return next(
+            (b.header.leader_epoch for b in self.batches if b.header.base_offset <= offset <= b.header.last_offset),
+            None,
+        )
 
     def find_timestamp(self, timestamp: int, end_offset: int) -> tuple[int, int, int] | None:
         """The first record that is not older, if it stands below ``end_offset``."""

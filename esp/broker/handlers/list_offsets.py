@@ -21,9 +21,11 @@ from kio.static.primitive import i32, i64
 
 from esp.broker.handlers.common import NO_THROTTLE
 from esp.broker.hosted_partition import HostedPartition
+from esp.broker.read_errors import READ_ERRORS, code_of
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
+from esp.storage.timestamp_search import TimestampAndOffset
 
 LATEST = -1
 EARLIEST = -2
@@ -93,15 +95,16 @@ async def _by_time(
 ) -> ListOffsetsPartitionResponse:
     try:
         log = _led_here(services, request, topic, wanted).log
+        found: TimestampAndOffset | None
         if wanted.timestamp == MAX_TIMESTAMP:
             found = await log.find_max_timestamp()
         elif wanted.timestamp >= 0:
             found = await log.find_offset_by_timestamp(wanted.timestamp)
         else:
             raise ApiError(ErrorCode.unsupported_version)
-    except ApiError as error:
-        return _refused(wanted, error.code)
-    if found is None:
+    except READ_ERRORS as error:
+        return _refused(wanted, code_of(error))
+    if found is None or found.offset >= log.high_watermark:
         return _found(wanted, -1, -1, -1)
     return _found(wanted, *found)
 

@@ -6,7 +6,7 @@ do on the cluster; without an authorizer that is all of them.
 """
 
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kio.schema.metadata.v10.request import MetadataRequest as RequestUpTo10
 from kio.schema.metadata.v10.response import MetadataResponse as ResponseUpTo10
@@ -34,6 +34,9 @@ from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId
 from esp.model.partition import PartitionState
+
+IDS_FROM: Final = 12
+"""Versions 10 and 11 have topic ids in their requests, and no room in their answers for a topic without a name (KAFKA-12701)."""
 
 AnyResponse = MetadataResponse | ResponseUpTo10
 
@@ -90,9 +93,12 @@ def _answer(
             else:
                 found = image.topics_by_id.get(TopicId(wanted.topic_id)) if wanted.topic_id is not None else None
                 error = ErrorCode.unknown_topic_id
+            name = wanted.name
+            if name is None and request.api_version < IDS_FROM:
+                found, error, name = None, ErrorCode.invalid_request, TopicName("")
             if found is None:
                 topics.append(
-                    MetadataResponseTopic(error_code=error, name=wanted.name, topic_id=wanted.topic_id, partitions=())
+                    MetadataResponseTopic(error_code=error, name=name, topic_id=wanted.topic_id, partitions=())
                 )
             else:
                 topics.append(_topic(services, request, found, with_operations))

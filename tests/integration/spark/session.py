@@ -12,6 +12,9 @@ from pyspark_jobs.session import build_session
 def spark() -> Iterator[SparkSession]:
     """The session; every directory that imports this fixture gets the same one."""
     session = build_session("tests", master="local[2]")
+    session.sparkContext.setLogLevel(
+        "ERROR"
+    )  # its cached producers go on warning about each node that a test has stopped
     yield session
     session.stop()
 

@@ -1,4 +1,4 @@
-"""The pipeline end to end on the first weeks of the flights, with the streaming job killed in the middle and started again."""
+"""The pipeline end to end on the first days of the flights, with the streaming job killed in the middle and started again."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from esp.testing.node_process import NodeProcess
 from pyspark_jobs import feed_flights
 
-FLIGHTS = 20_000
+FLIGHTS = 9_000
 TIMEOUT_S = 280
 
 
@@ -34,7 +34,7 @@ def pipeline(node: NodeProcess, tmp_path: Path):
 def test_a_pipeline_killed_in_the_middle_loses_and_doubles_no_flight(
     pipeline, node: NodeProcess, tmp_path: Path
 ) -> None:
-    done = pipeline("--kill-streaming", "--max-offsets-per-trigger", "4000")
+    done = pipeline("--kill-streaming", "--max-offsets-per-trigger", "3100")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "killed the streaming job (SIGKILL)" in done.stdout
     assert "no flight was lost or doubled" in done.stdout

@@ -16,9 +16,9 @@ from pyspark_jobs.expected import expected_delays, expected_with_weather
 from pyspark_jobs.flight_report import read_windows, transform
 from pyspark_jobs.flights_data import read_flights, read_weather
 from pyspark_jobs.report_checks import Expected, check_rows, check_windows
-from tests.integration.spark.standalone import HOST, StandaloneCluster
+from tests.integration.spark.standalone import HOST, QUICK_START, StandaloneCluster
 
-FLIGHTS = 10_000
+FLIGHTS = 5_000
 
 
 @pytest.fixture
@@ -40,14 +40,19 @@ def test_the_streaming_job_runs_on_a_cluster_of_two_workers(
         "spark.driver.port": str(free_port()),
         "spark.blockManager.port": str(free_port()),
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": QUICK_START,
     }
     command = [
         *(sys.executable, "-m", "pyspark_jobs.flight_delays", "--available-now", "--master", standalone.master),
         *("--bootstrap-server", node.bootstrap, "--output", rows, "--checkpoint", str(tmp_path / "checkpoint")),
-        *("--max-offsets-per-trigger", "5000", *(f"--conf={key}={value}" for key, value in settings.items())),
+        *("--max-offsets-per-trigger", "2600", *(f"--conf={key}={value}" for key, value in settings.items())),
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, env={**os.environ, "TMPDIR": str(tmp_path)}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": QUICK_START},
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,5 +1,6 @@
 """Random histories of one log on a disk that forgets, against a list of batches."""
 
+import itertools
 from random import Random
 from types import coroutine
 from typing import Any
@@ -138,11 +139,13 @@ class LogHistory(RuleBasedStateMachine):
         target = max(self.log.log_start_offset, self.log.log_end_offset - back)
         shorter = NaiveLog(list(self.model.batches), self.model.start, self.model.end)
         shorter.truncate_to(target)
+        shorter.end = shorter.batches[-1].header.next_offset if shorter.batches else 0
         self.epoch += 1
         if self._do(lambda: self.log.truncate_to(target), at_least=shorter.end):
-            self.model.truncate_to(target)
-            if self.log.log_end_offset == target:  # the log may have restarted, empty, between two batches
-                self.model.end = target
+            self.model = shorter
+            if self._ends_at_segment_base():
+                assert self.model.end <= self.log.log_end_offset <= target
+                self.model.end = self.log.log_end_offset
             self._forget_sequences()
 
     @rule(ahead=st.integers(-20, 20))
@@ -156,9 +159,8 @@ class LogHistory(RuleBasedStateMachine):
             self.log.truncate_fully_and_start_at(target)
         except ProcessKilledError:
             self.disk.crash()
-            self._open()
-            if self.log.log_end_offset != target or self.log.log_start_offset != target:
-                self._adopt_slice(before)
+            self._open_directory()
+            self._adopt_slice(before)
 
     @rule()
     def advance_high_watermark(self) -> None:
@@ -208,8 +210,8 @@ class LogHistory(RuleBasedStateMachine):
                 if not name.endswith((".deleted", ".tmp")):
                     assert not self.disk.unsynced_bytes(f"{self.log.path}/{name}"), name
             self._open()
-            assert self.directory.was_clean
-            assert self.directory.clean_broker_epoch == 5
+            assert self.directory.was_clean or self.starts > 1
+            assert self.starts > 1 or self.directory.clean_broker_epoch == 5
 
     @rule()
     def kill(self) -> None:
@@ -247,12 +249,7 @@ class LogHistory(RuleBasedStateMachine):
     def _adopt(self, at_least: int, at_most: NaiveLog) -> None:
         """Open the log again: it must be a part of ``at_most`` from its beginning on, and reach to ``at_least``."""
         self.model = at_most
-        while True:
-            try:
-                self._open_directory()
-                break
-            except ProcessKilledError:
-                self.disk.crash()
+        self._open_directory()
         assert self.log.log_end_offset >= min(at_least, at_most.end), "flushed or cached batches are gone"
         kept = [batch for batch in at_most.batches if batch.header.base_offset < self.log.log_end_offset]
         end = kept[-1].header.next_offset if kept else 0
@@ -273,13 +270,24 @@ class LogHistory(RuleBasedStateMachine):
         self._adopt(self.model.end, self.model)
 
     def _open_directory(self) -> None:
+        """Start again, as often as it takes."""
         if self.flush is not None:
             self.flush.close()
             self.flush = None
-        self.directory = LogDirectory.open_blocking(self.disk, DATA)
-        self.log = self.directory.load_log_blocking(PARTITION, self.settings, 0)
-        self.epoch += 1
-        self.log.begin_epoch_blocking(self.epoch)
+        self.starts = 0
+        while True:
+            self.starts += 1
+            try:
+                self.directory = LogDirectory.open_blocking(self.disk, DATA)
+                if self.directory.replicas.get(PARTITION) is None:  # the creation itself was lost
+                    self.log = self.directory.create_log_blocking(PARTITION, TOPIC_ID, self.settings)
+                else:
+                    self.log = self.directory.load_log_blocking(PARTITION, self.settings, 0)
+                self.epoch += 1
+                self.log.begin_epoch_blocking(self.epoch)
+                return
+            except ProcessKilledError:
+                self.disk.crash()
 
     def _ends_at_segment_base(self) -> bool:
         return self.log._segments.active.size == 0
@@ -321,7 +329,7 @@ class LogHistory(RuleBasedStateMachine):
     def epochs_are_those_of_the_batches(self) -> None:
         entries = self.log.leader_epochs.entries()
         assert entries == sorted(set(entries))
-        assert all(a[1] < b[1] for a, b in zip(entries, entries[1:], strict=False))
+        assert all(a[1] < b[1] for a, b in itertools.pairwise(entries))
         assert not entries or entries[-1][1] <= self.log.log_end_offset
         for batch in self.model.from_offset(self.log.log_start_offset):
             offset = max(batch.header.base_offset, self.log.log_start_offset)
@@ -336,7 +344,7 @@ class LogHistory(RuleBasedStateMachine):
                 assert batches[-1][3] < self.log.log_start_offset or batches[-1][2] < self.log.first_segment_offset
                 continue
             assert state.epoch == epoch
-            assert [tuple(batch) for batch in state.batches] == batches[-len(state.batches) :]
+            assert [tuple(batch) for batch in state.batches] == batches[-len(state.batches) :], (state.batches, batches)
         assert {producer for producer, _ in self.log.producers.items()} <= wanted.keys()
 
     @invariant()

@@ -1,0 +1,210 @@
+"""An event loop on virtual time, and the simulated processes that live on it.
+
+The loop runs what is ready, first in, first out, and then jumps to the next timer: nothing waits, and the same program gives the same
+run. There is no selector and no thread. Tasks, locks and queues are asyncio's own.
+
+A :class:`Process` ends as ``kill -9`` ends one: nothing that belongs to it runs any more, no ``finally`` and no handler of an error
+(RELIABILITY 4.3). What belongs to it is told by a context variable, which tasks, timers and callbacks inherit.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+Result = TypeVar("Result")
+
+STEPS_MAX: Final = 5_000_000
+"""Callbacks of one run: more than any scenario needs, and a few seconds for one that runs in circles."""
+
+DAY_S: Final = 86_400.0
+
+
+class StuckError(Exception):
+    """The simulation cannot end, or does not; the message names what every task waits for."""
+
+
+class ProcessEndedError(BaseException):
+    """The process ends here (raised inside it), or has ended (raised to who waited for it).
+
+    Not an ``Exception``, so that no handler of the code under test takes it for an error that it could live with.
+    """
+
+
+class Process:
+    """One simulated process; made by :meth:`SimulatedLoop.new_process`.
+
+    Args:
+        loop: that it lives on.
+        name: for reports.
+    """
+
+    def __init__(self, loop: "SimulatedLoop", name: str) -> None:
+        self.name = name
+        self.alive = True
+        self.end_reason = ""
+        """Why it ended, once it has."""
+        self.context = contextvars.copy_context()
+        """Its own: callbacks that are given it belong to the process."""
+        self._loop = loop
+        self._at_end: list[Callable[[], None]] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self.context.run(_CURRENT.set, self)
+
+    async def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run ``coroutine`` in the process, and return what it does.
+
+        Raises:
+            ProcessEndedError: the process ended first, or before the call.
+        """
+        if not self.alive:
+            coroutine.close()
+            raise ProcessEndedError(f"{self.name}: {self.end_reason}")
+        task = self._loop.create_task(coroutine, context=self.context.copy())
+        over = self._loop.create_future()
+        self._waiting.append(over)
+        task.add_done_callback(lambda _task: _settle(over))
+        await over
+        self._waiting.remove(over)
+        if not self.alive:
+            raise ProcessEndedError(f"{self.name}: {self.end_reason}")
+        return task.result()
+
+    def at_end(self, callback: Callable[[], None]) -> None:
+        """Call ``callback``, of the world outside, when the process ends; callbacks are called in the order in which they came."""
+        self._at_end.append(callback)
+
+    def end(self, reason: str) -> None:
+        """End the process, from inside or outside; nothing happens when it has ended before."""
+        if not self.alive:
+            return
+        self.alive = False
+        self.end_reason = reason
+        self._loop.keep_remains()
+        for callback in self._at_end:
+            callback()
+        for future in self._waiting:
+            _settle(future)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+_CURRENT: Final[contextvars.ContextVar[Process | None]] = contextvars.ContextVar("process", default=None)
+
+
+def current_process() -> Process | None:
+    """The process that the running code belongs to; None for the world outside: tests, clients, the faults themselves."""
+    return _CURRENT.get()
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """The loop. Errors that nobody handled end :meth:`run` with that error, unless their process has ended."""
+
+    _ready: "deque[asyncio.Handle]"
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+        """Callbacks that were run: equal for equal runs."""
+        self._now_s = 0.0
+        self._limit_s = DAY_S
+        self._running: Process | None = None
+        self._unhandled: BaseException | None = None
+        self._remains: list[asyncio.Task[Any]] = []
+
+    def new_process(self, name: str) -> Process:
+        """A process in which nothing runs yet."""
+        return Process(self, name)
+
+    def run(self, main: Coroutine[Any, Any, Result], *, limit_s: float = DAY_S) -> Result:
+        """Run ``main`` and close the loop.
+
+        Raises:
+            StuckError: nothing is left that could happen, or ``main`` is not done after ``limit_s`` seconds of virtual time.
+        """
+        self._limit_s = limit_s
+        asyncio.set_event_loop(None)  # nobody may find another loop than the running one
+        try:
+            return self.run_until_complete(main)
+        finally:
+            self.close()
+
+    def time(self) -> float:
+        """Virtual seconds since the loop was made."""
+        return self._now_s
+
+    def close(self) -> None:
+        """End what is left: only now do coroutines of dead processes run their ``finally``, where it no longer matters."""
+        if self.is_closed():
+            return
+        self.keep_remains()
+        for task in self._remains:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # asyncio's own way to say that this is no accident
+            coroutine = task.get_coro()
+            assert coroutine is not None
+            with contextlib.suppress(BaseException):
+                coroutine.close()
+        self._remains.clear()
+        super().close()
+
+    def keep_remains(self) -> None:
+        """Keep unfinished tasks from the garbage collector, which would run their ``finally``."""
+        self._remains.extend(task for task in asyncio.all_tasks(self) if task not in self._remains)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Remember an error that nobody handled. The end of a process is none, nor what happens in the step that ended it."""
+        error = context.get("exception") or RuntimeError(context.get("message"))
+        if isinstance(error, Exception) and (self._running is None or self._running.alive):
+            self._unhandled = self._unhandled or error
+
+    def run_in_executor(self, *_: Any) -> Any:  # type: ignore[override]  # refused whatever the arguments
+        """There are no threads here."""
+        raise NotImplementedError("simulated code reaches threads through the Cpu seam")
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled
+        if not ready:
+            while scheduled and scheduled[0].cancelled():
+                heapq.heappop(scheduled)
+            if not scheduled:
+                raise StuckError(f"nothing is left that could happen\n{self._report()}")
+            self._now_s = max(self._now_s, scheduled[0].when())
+            if self._now_s > self._limit_s:
+                raise StuckError(f"not done after {self._limit_s} s of virtual time\n{self._report()}")
+        while scheduled and scheduled[0].when() <= self._now_s:
+            ready.append(heapq.heappop(scheduled))
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle.cancelled():
+                continue
+            process = self._running = handle._context.get(_CURRENT)  # type: ignore[attr-defined]  # noqa: SLF001  # a loop runs handles
+            if process is None or process.alive:
+                self.steps += 1
+                handle._run()  # noqa: SLF001  # as above
+                if self._unhandled is not None:
+                    error, self._unhandled = self._unhandled, None
+                    raise error
+        self._running = None
+        if self.steps > STEPS_MAX:
+            raise StuckError(f"not done after {self.steps} steps\n{self._report()}")
+
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        """Cancelled timers are dropped when they come up."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps in a selector."""
+
+    def _report(self) -> str:
+        lines = []
+        for task in sorted(asyncio.all_tasks(self), key=lambda task: task.get_name()):
+            stack = task.get_stack(limit=1)
+            where = f"{stack[0].f_code.co_qualname}, line {stack[0].f_lineno}" if stack else "not begun"
+            lines.append(f"  {task.get_name()}: {where}")
+        return "\n".join(lines) or "  no task waits"

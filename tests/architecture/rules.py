@@ -1,0 +1,143 @@
+"""The rules by which the repository looks after itself: each takes text and returns what is wrong with it, one line for each finding.
+
+They know nothing of this repository, so that their own tests can show what they catch.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+_LEFTOVER: Final = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X])\b")  # none of which is one itself
+_HOME: Final = re.compile(r"(?<![\w.~-])/(?:hom[e]/\w|User[s]/\w|roo[t]\b)")
+_FENCE: Final = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+_CODE_SPAN: Final = re.compile(r"`[^`\n]*`")
+_LINK: Final = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
+_HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_PACKAGE_HEADING: Final = re.compile(r"^#{2,4} `(esp(?:/\w+)*)/`$", re.MULTILINE)
+_MODULE_ROW: Final = re.compile(r"^\| `(esp/[\w/]+\.py)` \| (.*?) \|$", re.MULTILINE)
+_RULE_ID: Final = re.compile(
+    r"\b(PROMISE|LOG|TRUNC|HW|ISR|PRODUCE|BRK|ELR|ELECT|REASSIGN|PROD|RAFT|SYNC|REC)-(\d+)(?:\.\d+)?(?:\.\.(\d+))?"
+)
+
+
+def find_leftovers(text: str) -> list[str]:
+    """Marks of work that somebody meant to come back to."""
+    return [f"line {number}: {line.strip()}" for number, line in _numbered(text) if _LEFTOVER.search(line)]
+
+
+def find_home_paths(text: str) -> list[str]:
+    """Paths that exist on one person's machine only."""
+    return [f"line {number}: {line.strip()}" for number, line in _numbered(text) if _HOME.search(line)]
+
+
+def find_docstring_problem(source: str) -> list[str]:
+    """A module that does not say what it is for."""
+    docstring = ast.get_docstring(ast.parse(source))
+    if not docstring:
+        return ["no docstring"]
+    first = docstring.partition("\n\n")[0]
+    return [] if first.endswith((".", ":")) else [f"the docstring begins with no sentence: {first.splitlines()[0]}"]
+
+
+def find_sleeps(source: str) -> list[str]:
+    """Sleeps of a thread that hope for something to have happened; in a ``while`` loop, which asks whether it has, one is no luck.
+
+    ``asyncio.sleep`` is left alone: where the loop's time is simulated it costs nothing and is exact.
+    """
+    tree = ast.parse(source)
+    names = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "time"
+        for alias in node.names
+        if alias.name == "sleep"
+    }
+    polled = {id(inner) for loop in ast.walk(tree) if isinstance(loop, ast.While) for inner in ast.walk(loop)}
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and id(node) not in polled and ast.unparse(node.func) in {"time.sleep", *names}
+    ]
+
+
+def find_long_modules(lengths: Mapping[str, int], *, limit: int, hard_limit: int, known: Collection[str]) -> list[str]:
+    """Modules that are too long; and entries of ``known``, which may have up to ``hard_limit`` lines, that need it no more."""
+    found = [
+        f"{path} has {length} lines, more than {hard_limit if path in known else limit}: divide it"
+        for path, length in lengths.items()
+        if length > (hard_limit if path in known else limit)
+    ]
+    found += [
+        f"{path} has {lengths.get(path, 0)} lines: it needs no exception from {limit} any more"
+        for path in known
+        if lengths.get(path, 0) <= limit
+    ]
+    return found
+
+
+def compare_file_map(document: str, modules: Collection[str]) -> list[str]:
+    """Where the file map of a document and the modules that are there differ.
+
+    A package stands as a heading with its path, which speaks for ``__init__.py``; a module as a row of two columns.
+    """
+    mapped = Counter(path for path, _text in _MODULE_ROW.findall(document))
+    mapped.update(f"{path}/__init__.py" for path in _PACKAGE_HEADING.findall(document))
+    found = [f"{path} is not in the file map" for path in sorted({*modules} - mapped.keys())]
+    found += [f"{path} is in the file map and not there" for path in sorted(mapped.keys() - {*modules})]
+    found += [f"{path} stands {count} times in the file map" for path, count in mapped.items() if count > 1]
+    found += [f"{path} has no description" for path, text in _MODULE_ROW.findall(document) if not text.strip()]
+    return found
+
+
+def find_broken_links(document: Path, text: str) -> list[str]:
+    """Links to files that are not there, or to headings that their documents do not have. The web is not asked."""
+    found = []
+    for target in _LINK.findall(_without_code(text)):
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = document.parent / path if path else document
+        if path and not linked.exists():
+            found.append(f"{target}: there is no {linked}")
+        elif anchor and linked.suffix == ".md":
+            linked_text = text if not path else linked.read_text(encoding="utf-8")
+            if anchor not in heading_anchors(linked_text):
+                found.append(f"{target}: {linked} has no such heading")
+    return found
+
+
+def heading_anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives to the headings of a Markdown text."""
+    anchors: Counter[str] = Counter()
+    found = set()
+    for heading in _HEADING.findall(_FENCE.sub("", text)):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        found.add(f"{anchor}-{anchors[anchor]}" if anchors[anchor] else anchor)
+        anchors[anchor] += 1
+    return found
+
+
+def cited_rules(text: str) -> set[str]:
+    """The ids of rules that a text names; ``LOG-7..11`` names five, ``TRUNC-3.8`` is a part of one."""
+    return {
+        f"{family}-{number}"
+        for family, first, last in _RULE_ID.findall(text)
+        for number in range(int(first), int(last or first) + 1)
+    }
+
+
+def defined_rules(document: str) -> Counter[str]:
+    """The ids that a document explains, each in the first column of a row."""
+    return Counter(re.findall(r"^\| ([A-Z]+-\d+) \|", document, re.MULTILINE))
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
+    return enumerate(text.splitlines(), 1)
+
+
+def _without_code(text: str) -> str:
+    return _CODE_SPAN.sub("", _FENCE.sub("", text))

@@ -1,0 +1,120 @@
+"""Each rule catches what it is there for, and leaves alone what is right."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.architecture import rules
+
+LEFTOVER = "TO" + "DO"
+HOME = "/ho" + "me/somebody/esp"
+
+
+def test_work_left_over_is_found_with_its_line() -> None:
+    assert rules.find_leftovers(f"a\n# {LEFTOVER}: later\n") == [f"line 2: # {LEFTOVER}: later"]
+
+
+@pytest.mark.parametrize("text", ["\\uXXXX", "mastodon", "todo", "XXXL"])
+def test_words_that_only_look_like_leftovers_are_none(text: str) -> None:
+    assert rules.find_leftovers(text) == []
+
+
+def test_path_of_somebodys_home_is_found() -> None:
+    assert rules.find_home_paths(f"x\ncd {HOME}") == [f"line 2: cd {HOME}"]
+    assert rules.find_home_paths("/ro" + "ot/.cache") != []
+
+
+@pytest.mark.parametrize("text", ["~/.cache", "docs/home/page", "see /rooted", "https://example.org/home/x"])
+def test_other_paths_are_nobodys_home(text: str) -> None:
+    assert rules.find_home_paths(text) == []
+
+
+def test_module_must_say_what_it_is_for_in_a_sentence() -> None:
+    assert rules.find_docstring_problem("x = 1\n") == ["no docstring"]
+    assert rules.find_docstring_problem('"""Helpers"""\n') == ["the docstring begins with no sentence: Helpers"]
+    assert rules.find_docstring_problem('"""Reads logs.\n\nMore.\n"""\n') == []
+
+
+def test_sleep_for_luck_is_found() -> None:
+    source = "import time\ntime.sleep(1)\nfor _ in range(3):\n    time.sleep(2)\n"
+    assert rules.find_sleeps(source) == ["line 2: time.sleep(1)", "line 4: time.sleep(2)"]
+
+
+def test_sleep_under_another_name_is_found() -> None:
+    assert rules.find_sleeps("from time import sleep as nap\nnap(1)\n") == ["line 2: nap(1)"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nwhile not ready():\n    time.sleep(0.01)\n",
+        "import asyncio\nasync def f():\n    await asyncio.sleep(1)\n",
+        "code = 'import time; time.sleep(600)'\n",
+        "class Clock:\n    def sleep(self): ...\nClock().sleep()\n",
+    ],
+)
+def test_sleep_that_asks_again_or_holds_up_no_thread_is_allowed(source: str) -> None:
+    assert rules.find_sleeps(source) == []
+
+
+def test_module_length_is_a_ratchet() -> None:
+    lengths = {"long.py": 500, "longer.py": 700, "short.py": 10, "shrunk.py": 390}
+    assert rules.find_long_modules(lengths, limit=400, hard_limit=600, known=("longer.py", "shrunk.py", "gone.py")) == [
+        "long.py has 500 lines, more than 400: divide it",
+        "longer.py has 700 lines, more than 600: divide it",
+        "shrunk.py has 390 lines: it needs no exception from 400 any more",
+        "gone.py has 0 lines: it needs no exception from 400 any more",
+    ]
+    assert rules.find_long_modules({"long.py": 500}, limit=400, hard_limit=600, known=("long.py",)) == []
+
+
+def test_file_map_must_be_the_files() -> None:
+    document = (
+        "### `esp/a/`\n| `esp/a/b.py` | B. |\n| `esp/a/gone.py` | Gone. |\n| `esp/a/empty.py` |  |\n"
+        "| `esp/a/c.py` | C. |\n| `esp/a/c.py` | C. |\n"
+    )
+    modules = ["esp/a/__init__.py", "esp/a/b.py", "esp/a/c.py", "esp/a/new.py", "esp/a/empty.py"]
+    assert rules.compare_file_map(document, modules) == [
+        "esp/a/new.py is not in the file map",
+        "esp/a/gone.py is in the file map and not there",
+        "esp/a/c.py stands 2 times in the file map",
+        "esp/a/empty.py has no description",
+    ]
+    assert rules.compare_file_map("### `esp/a/`\n| `esp/a/b.py` | B. |\n", ["esp/a/__init__.py", "esp/a/b.py"]) == []
+
+
+def test_package_without_a_heading_is_missing_from_the_file_map() -> None:
+    assert rules.compare_file_map("", ["esp/a/__init__.py"]) == ["esp/a/__init__.py is not in the file map"]
+
+
+def test_links_must_lead_somewhere(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("# Over there\n")
+    document = tmp_path / "a.md"
+    text = (
+        "# Here\n[1](there.md) [2](there.md#over-there) [3](#here) [4](https://example.org/x) ![5](none.png)\n"
+        "[6](there.md#nowhere) [7](#lost) `[8](code.md)`\n```\n[9](code.md)\n```\n"
+    )
+    assert [finding.partition(":")[0] for finding in rules.find_broken_links(document, text)] == [
+        "none.png",
+        "there.md#nowhere",
+        "#lost",
+    ]
+
+
+def test_anchors_are_those_of_github() -> None:
+    text = "# What's `esp/a/`, then?\n## Twice\n## Twice\n```\n# no heading\n```\n## A [link](x.md) here\n"
+    assert rules.heading_anchors(text) == {"whats-espa-then", "twice", "twice-1", "a-link-here"}
+
+
+def test_rules_are_cited_alone_in_ranges_and_in_part() -> None:
+    assert rules.cited_rules("(LOG-7..9, TRUNC-3.8; HW-2) UTF-8 SHA-256") == {
+        "LOG-7",
+        "LOG-8",
+        "LOG-9",
+        "TRUNC-3",
+        "HW-2",
+    }
+
+
+def test_rules_are_defined_in_the_first_column() -> None:
+    assert rules.defined_rules("| LOG-1 | text HW-2 |\n| LOG-1 | again |\nREC-1\n") == {"LOG-1": 2}

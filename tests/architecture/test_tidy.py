@@ -1,0 +1,130 @@
+"""The repository holds itself to its rules (:mod:`tests.architecture.rules`)."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from esp.protocol.registry import SERVED, ServedApi
+from tests.architecture import rules
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+CODE: Final = ("esp", "tests", "benchmarks", "tools", "pyspark_jobs")
+TEXT_SUFFIXES: Final = (".py", ".md", ".toml", ".xml", ".properties", ".json", "")
+"""Of the files that are read for leftovers and paths; the last is that of Makefile, LICENSE and .ci/run."""
+
+LINES_MAX: Final = 400
+LINES_HARD_MAX: Final = 600
+LONG_MODULES: Final = ("esp/protocol/fetch_codec.py", "esp/storage/log.py")
+"""Modules that are longer than others may be. Entries leave this list; none comes."""
+
+SLEEPS: Final = {
+    "tests/integration/test_bad_input.py": 1,  # each byte is to be a read of its own
+    "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
+    "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on
+}
+"""How many sleeps of a file stand in no loop that asks whether it may end, and why."""
+
+
+def python_files(*packages: str) -> list[Path]:
+    """All modules below some packages."""
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+def text_files() -> Iterator[Path]:
+    """What people read: code, documents, settings."""
+    yield from sorted(path for path in ROOT.iterdir() if path.is_file() and path.suffix in TEXT_SUFFIXES)
+    yield ROOT / ".ci" / "run"
+    for package in (*CODE, "docs"):
+        for path in sorted((ROOT / package).rglob("*")):
+            if path.is_file() and path.suffix in TEXT_SUFFIXES and "results" not in path.parts:
+                yield path
+
+
+def documents() -> list[Path]:
+    """All documents in Markdown, generated ones excepted."""
+    return [path for path in text_files() if path.suffix == ".md"]
+
+
+def named(path: Path) -> str:
+    """A path as the repository's files name one another."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def findings(paths: Iterable[Path], rule: Callable[[str], list[str]]) -> list[str]:
+    """What a rule finds in files, with their names."""
+    return [f"{named(path)}: {found}" for path in paths for found in rule(path.read_text(encoding="utf-8"))]
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert findings(python_files("esp"), rules.find_docstring_problem) == []
+
+
+def test_file_map_of_the_architecture_names_every_module_and_no_other() -> None:
+    document = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert rules.compare_file_map(document, [named(path) for path in python_files("esp")]) == []
+
+
+def test_modules_are_short() -> None:
+    lengths = {
+        named(path): len(path.read_text(encoding="utf-8").splitlines())
+        for path in python_files(*(package for package in CODE if package != "tests"))
+    }
+    assert rules.find_long_modules(lengths, limit=LINES_MAX, hard_limit=LINES_HARD_MAX, known=LONG_MODULES) == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    assert findings(text_files(), rules.find_leftovers) == []
+
+
+def test_nothing_names_a_path_of_one_machine() -> None:
+    assert findings(text_files(), rules.find_home_paths) == []
+
+
+def test_tests_do_not_sleep_for_luck() -> None:
+    found = {named(path): rules.find_sleeps(path.read_text(encoding="utf-8")) for path in python_files("tests")}
+    assert {path: sleeps for path, sleeps in found.items() if len(sleeps) > SLEEPS.get(path, 0)} == {}
+    assert {path: count for path, count in SLEEPS.items() if len(found.get(path, ())) < count} == {}, "needed no more"
+
+
+@pytest.mark.parametrize("document", documents(), ids=named)
+def test_links_lead_somewhere(document: Path) -> None:
+    assert rules.find_broken_links(document, document.read_text(encoding="utf-8")) == []
+
+
+def test_every_document_can_be_found_from_the_first_page() -> None:
+    reached: set[Path] = set()
+    left = [ROOT / "README.md"]
+    while left:
+        document = left.pop()
+        if document not in reached:
+            reached.add(document)
+            text = document.read_text(encoding="utf-8")
+            left += [path for path in documents() if path.name in text and path not in reached]
+    assert [named(path) for path in documents() if path not in reached] == []
+
+
+def test_every_rule_that_is_cited_is_explained() -> None:
+    defined = rules.defined_rules((ROOT / "docs" / "RULES.md").read_text(encoding="utf-8"))
+    cited = {
+        rule: named(path)
+        for path in text_files()
+        if not path.is_relative_to(ROOT / "tests" / "architecture")
+        for rule in rules.cited_rules(path.read_text(encoding="utf-8"))
+    }
+    assert {rule: path for rule, path in cited.items() if rule not in defined} == {}
+    assert [rule for rule, count in defined.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
+def test_every_api_has_a_handler_module_and_a_row_in_the_documentation(api: ServedApi) -> None:
+    module = ROOT / "esp" / "broker" / "handlers" / f"{api.key.name.lower()}.py"
+    assert module.read_text(encoding="utf-8").startswith(f'"""{api.name} ({int(api.key)})')
+    assert f"\n| {int(api.key)} | {api.name} |" in (ROOT / "docs" / "PROTOCOL.md").read_text(encoding="utf-8")
+
+
+def test_every_handler_module_is_that_of_a_registered_api() -> None:
+    modules = {path.stem for path in python_files("esp/broker/handlers")} - {"__init__", "common"}
+    assert modules == {api.key.name.lower() for api in SERVED.values()}

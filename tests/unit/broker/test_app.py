@@ -1,0 +1,268 @@
+"""A whole node: start, orderly stop, kill at any point, power loss, and what must be there afterwards."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from esp.broker.app import BrokerNode
+from esp.model.errors import ErrorCode, OperatorError
+from esp.simulation.loop import ProcessEndedError, SimulatedLoop
+from tests.unit.broker.conversation import (
+    create_topic,
+    create_topics,
+    delete_topic,
+    fetch,
+    init_producer_id,
+    metadata,
+    produce,
+)
+from tests.unit.broker.simulated_node import ADDRESS, RefusedError, SimulatedNode, records, simulated, values
+
+
+async def read(node, topic="t"):
+    """All values of a topic's first partition, as a consumer gets them."""
+    client = await node.client()
+    found = []
+    offset = 0
+    while True:
+        answer = await fetch(client, topic, offset)
+        assert answer.error_code is ErrorCode.none, answer
+        if offset >= answer.high_watermark:
+            client.close()
+            return found
+        found += values(answer.records)
+        offset = len(found)
+
+
+@simulated()
+async def test_a_node_serves_once_it_has_started_and_says_where(node):
+    assert node.node.listening == [ADDRESS]
+    client = await node.client()
+    (broker,) = (await metadata(client)).brokers
+    assert (broker.host, broker.port) == ADDRESS
+
+
+@simulated()
+async def test_everything_is_there_after_an_orderly_stop_and_start(node):
+    client = await node.client()
+    topic_id = await create_topic(client)
+    await produce(client, "t", records(b"a", b"b"))
+    await node.stop()
+    assert client.closed
+    assert ".kafka_cleanshutdown" in node.names()
+    await node.start()
+    assert ".kafka_cleanshutdown" not in node.names()
+    assert await read(node) == [b"a", b"b"]
+    client = await node.client()
+    assert (await metadata(client, ["t"])).topics[0].topic_id == topic_id
+
+
+@simulated()
+async def test_an_orderly_stop_survives_a_power_loss(node):
+    client = await node.client()
+    await create_topic(client)
+    await produce(client, "t", records(b"a"))
+    await node.stop()
+    node.disk.power_loss()
+    await node.start()
+    assert await read(node) == [b"a"]
+
+
+@simulated()
+async def test_connections_before_the_node_is_ready_are_answered_when_it_is(node):
+    await node.stop()
+    seen = []
+
+    async def early():
+        while ADDRESS not in node.network.listeners:
+            await asyncio.sleep(0.0001)
+        client = await node.client()
+        answer = await metadata(client)
+        seen.append(node.node._server._waiting is None)
+        return answer
+
+    waiting = asyncio.ensure_future(early())
+    await node.start()
+    assert (await waiting).brokers
+    assert seen == [True]
+
+
+@simulated()
+async def test_producer_ids_are_never_given_twice(node):
+    seen = set()
+    for power in (False, True):
+        client = await node.client()
+        for _ in range(3):
+            answer = await init_producer_id(client)
+            assert answer.producer_id not in seen
+            seen.add(answer.producer_id)
+        await node.restart(power=power)
+
+
+@simulated()
+async def test_a_stopped_node_can_be_started_many_times(node):
+    client = await node.client()
+    await create_topic(client)
+    for number in range(5):
+        client = await node.client()
+        assert (await produce(client, "t", records(b"%d" % number))).base_offset == number
+        await (node.stop() if number % 2 else node.restart())
+        if not node.process.alive:
+            await node.start()
+    assert await read(node) == [b"%d" % number for number in range(5)]
+
+
+@simulated()
+async def test_requests_while_the_node_stops_end_in_an_answer_or_with_the_connection(node):
+    client = await node.client()
+    await create_topic(client)
+    outcomes = []
+
+    async def hammer(number):
+        with suppress(RefusedError, ConnectionError):
+            for turn in range(1000):
+                client = await node.client()
+                (answer,) = await create_topics(client, [(f"n{number}-{turn}", 1, {})])
+                outcomes.append(answer.error_code)
+
+    hammering = [asyncio.ensure_future(hammer(number)) for number in range(3)]
+    await asyncio.sleep(0.05)
+    await node.stop()
+    for task in hammering:
+        await task
+    assert set(outcomes) >= {ErrorCode.none}
+    await node.start()
+    client = await node.client()
+    names = {topic.name for topic in (await metadata(client)).topics}
+    assert len(names) >= outcomes.count(ErrorCode.none)
+
+
+@simulated(start=False)
+async def test_a_port_that_is_taken_is_the_operators_to_mend(node):
+    async def squat():
+        await node.network.listen(ADDRESS, lambda _connection: None)
+
+    await squat()
+    with pytest.raises(OperatorError, match="Cannot listen on PLAINTEXT"):
+        await node.start()
+
+
+@simulated()
+async def test_a_directory_in_use_is_the_operators_to_mend(node):
+    with pytest.raises(OperatorError, match="in use by another process"):
+        await node.loop.new_process("second").run(BrokerNode(node.env, node.settings).start())
+
+
+@simulated()
+async def test_a_broken_log_is_the_operators_to_mend(node):
+    client = await node.client()
+    await create_topic(client)
+    await produce(client, "t", records(b"a" * 100))
+    await node.stop()
+    node.disk.corrupt("/data/t-0/00000000000000000000.log", 16, 0xFF)
+    node.disk.write_file("/data/t-0/00000000000000000000.index", b"")
+    node.disk.remove("/data/.kafka_cleanshutdown")
+    with pytest.raises(OperatorError, match=r"t-0 in /data cannot be opened"):
+        await node.start()
+
+
+async def life(node, acknowledged):
+    """One life of a node that a client keeps busy; ``acknowledged`` is what it was told."""
+    acknowledged["lives"] += 1
+    await node.start()
+    client = await node.client()
+    with suppress(RefusedError):
+        for topic in ("kept", "flushed", "deleted"):
+            options = {"flush_messages": 1} if topic == "flushed" else {}
+            (answer,) = await create_topics(client, [(topic, 1, options)])
+            assert answer.error_code in (ErrorCode.none, ErrorCode.topic_already_exists)
+            acknowledged["topics"].add(topic)
+    with suppress(RefusedError):
+        for turn in range(3):
+            for topic in ("kept", "flushed", "deleted"):
+                if topic in acknowledged["topics"]:
+                    value = b"%s %d %d" % (topic.encode(), acknowledged["lives"], turn)
+                    acknowledged["sent"].setdefault(topic, []).append(value)
+                    answer = await produce(client, topic, records(value))
+                    if answer.error_code is ErrorCode.none:
+                        acknowledged["records"].setdefault(topic, []).append((answer.base_offset, value))
+        if "deleted" in acknowledged["topics"]:
+            acknowledged["topics"].discard("deleted")
+            await delete_topic(client, "deleted")
+            acknowledged["records"].pop("deleted", None)
+    await node.stop()
+
+
+async def check(node, acknowledged, *, power):
+    """What was acknowledged, and with ``power`` also flushed, is there; nothing else than what was sent; nothing twice."""
+    client = await node.client()
+    names = {topic.name for topic in (await metadata(client)).topics}
+    assert acknowledged["topics"] - {"deleted"} <= names
+    for topic in ("flushed",) if power else ("kept", "flushed"):
+        if topic in names:
+            found = await read(node, topic)
+            assert len(set(found)) == len(found)
+            assert set(found) <= set(acknowledged["sent"].get(topic, ()))
+            for offset, value in acknowledged["records"].get(topic, ()):
+                assert found[offset] == value, (topic, offset)
+    client.close()
+
+
+def changes_of_a_life():
+    loop = SimulatedLoop()
+    node = SimulatedNode(loop, 1)
+
+    async def main():
+        await life(node, {"topics": set(), "records": {}, "sent": {}, "lives": 0})
+        return node.disk.faults.changes
+
+    return loop.run(main())
+
+
+CHANGES = changes_of_a_life()
+
+
+@pytest.mark.parametrize(("power", "first"), [(False, 0), (True, 1)], ids=["kill", "power loss"])
+def test_a_node_killed_at_any_operation_of_its_disk_starts_again_and_has_lost_nothing(power, first):
+    for changes in range(first, CHANGES, 3):
+        loop = SimulatedLoop()
+
+        async def main(changes=changes, loop=loop):
+            node = SimulatedNode(loop, 1)
+            acknowledged = {"topics": set(), "records": {}, "sent": {}, "lives": 0}
+            node.disk.kill_after(changes)
+            try:
+                await life(node, acknowledged)
+            except (ProcessEndedError, ConnectionRefusedError):
+                assert not node.process.alive
+            else:
+                pytest.fail("it was not killed")
+            node.settle(power=power)
+            await node.start()
+            await check(node, acknowledged, power=power)
+            strays = [name for name in node.names() if name.endswith("-stray") and "deleted" not in name]
+            await node.stop()
+            return strays
+
+        strays = loop.run(main(), limit_s=600)
+        assert not strays, changes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_node_killed_again_and_again_also_while_it_recovers_keeps_everything(seed):
+    loop = SimulatedLoop()
+
+    async def main():
+        node = SimulatedNode(loop, seed)
+        acknowledged = {"topics": set(), "records": {}, "sent": {}, "lives": 0}
+        for _ in range(8):
+            node.disk.kill_after(node.rng.randrange(CHANGES))
+            with suppress(ProcessEndedError, ConnectionRefusedError):
+                await life(node, acknowledged)
+            node.settle()
+            await node.start()
+            await check(node, acknowledged, power=False)
+            node.kill()
+
+    loop.run(main(), limit_s=6000)

@@ -1,0 +1,145 @@
+import asyncio
+
+import pytest
+
+from esp.broker import maintenance
+from esp.model.errors import ErrorCode
+from tests.unit.broker.conversation import create_topic, fetch, init_producer_id, list_offset, produce
+from tests.unit.broker.simulated_node import records, simulated, values
+
+KIB = 1024
+
+
+async def fill(client, count, *, topic="t", size=600 * KIB):
+    for number in range(count):
+        assert (await produce(client, topic, records(b"%d" % number * size))).error_code is ErrorCode.none
+
+
+def segments(node, topic="t"):
+    return [name for name in node.names(f"/data/{topic}-0") if name.endswith(".log")]
+
+
+@simulated(log_initial_task_delay_ms=1000, log_retention_check_interval_ms=1000)
+async def test_old_segments_go_by_size_and_their_files_after_the_delay(node):
+    client = await node.client()
+    await create_topic(client, segment_bytes=1024 * KIB, retention_bytes=1300 * KIB, file_delete_delay_ms=20_000)
+    await fill(client, 4)
+    assert len(segments(node)) == 4
+    await asyncio.sleep(3)
+    assert (await list_offset(client, "t", -2)).offset == 2
+    assert (await fetch(client, "t", 1)).error_code is ErrorCode.offset_out_of_range
+    assert len(values((await fetch(client, "t", 2)).records)) == 1
+    deleted = [name for name in node.names("/data/t-0") if name.endswith(".deleted")]
+    assert deleted
+    await asyncio.sleep(30)
+    assert not [name for name in node.names("/data/t-0") if name.endswith(".deleted")]
+    await node.restart()
+    assert (await list_offset(await node.client(), "t", -2)).offset == 2
+
+
+@simulated(log_initial_task_delay_ms=1000, log_retention_check_interval_ms=1000)
+async def test_old_segments_go_by_age_the_active_one_too(node):
+    client = await node.client()
+    await create_topic(client, retention_ms=10_000)
+    await fill(client, 2, size=10)
+    await asyncio.sleep(5)
+    assert (await list_offset(client, "t", -2)).offset == 0
+    await asyncio.sleep(10)
+    assert (await list_offset(client, "t", -2)).offset == 2
+    assert (await produce(client, "t", records(b"x"))).base_offset == 2
+
+
+@simulated(log_initial_task_delay_ms=1000, log_retention_check_interval_ms=1000)
+async def test_one_log_whose_segments_cannot_be_dropped_does_not_hold_up_the_others(node):
+    client = await node.client()
+    for topic in "tu":
+        await create_topic(client, topic, retention_ms=1000)
+        await fill(client, 2, topic=topic, size=10)
+    node.disk.fail("rename", "/data/t-0/*", times=3)
+    await asyncio.sleep(3)
+    assert (await list_offset(client, "u", -2)).offset == 2
+    await asyncio.sleep(10)
+    assert (await list_offset(client, "t", -2)).offset == 2
+
+
+@simulated(replica_high_watermark_checkpoint_interval_ms=2000)
+async def test_checkpoints_are_written_again_and_again_and_a_full_disk_does_not_stop_the_node(node):
+    client = await node.client()
+    await create_topic(client)
+    await fill(client, 3, size=10)
+    await node.replicas.flush(node.hosted("t"))
+    node.disk.fill_up(0)
+    await asyncio.sleep(30)
+    assert node.process.alive
+    assert "recovery-point-offset-checkpoint" not in node.names()
+    node.disk.heal()
+    await asyncio.sleep(3)
+    assert b"t 0 3" in node.disk.read_file("/data/recovery-point-offset-checkpoint")
+    assert b"t 0 3" in node.disk.read_file("/data/replication-offset-checkpoint")
+
+
+@simulated()
+async def test_a_sealed_segment_is_flushed_soon(node):
+    client = await node.client()
+    await create_topic(client, segment_bytes=1024 * KIB)
+    await fill(client, 2)
+    log = node.log("t")
+    assert log.has_unflushed_segment
+    await asyncio.sleep(2)
+    assert not log.has_unflushed_segment
+    assert log.recovery_point >= 1
+
+
+@simulated()
+async def test_many_small_batches_are_flushed_so_that_recovery_stays_short(node):
+    client = await node.client()
+    await create_topic(client)
+    await fill(client, 5, size=10)
+    await asyncio.sleep(10)
+    assert node.log("t").unflushed_batches == 5
+    limit, maintenance.UNFLUSHED_BATCHES_MAX = maintenance.UNFLUSHED_BATCHES_MAX, 4
+    try:
+        await asyncio.sleep(2)
+    finally:
+        maintenance.UNFLUSHED_BATCHES_MAX = limit
+    assert node.log("t").unflushed_batches == 0
+
+
+@simulated(producer_id_expiration_ms=10_000, producer_id_expiration_check_interval_ms=1000)
+async def test_producers_that_are_idle_for_too_long_are_forgotten(node):
+    client = await node.client()
+    await create_topic(client)
+    producer_id = (await init_producer_id(client)).producer_id
+    batch = records(
+        b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, timestamp_ms=node.env.clock.wall_ms()
+    )
+    await produce(client, "t", batch)
+    await asyncio.sleep(5)
+    assert len(node.log("t").producers) == 1
+    await asyncio.sleep(10)
+    assert len(node.log("t").producers) == 0
+
+
+@simulated()
+async def test_a_job_that_fails_for_want_of_the_device_is_done_again(node):
+    turns = []
+
+    async def job():
+        turns.append(node.loop.time())
+        raise OSError(28, "full")
+
+    upkeep = maintenance.Maintenance(node.env, node.settings, node.replicas, ())
+    task = asyncio.ensure_future(upkeep._repeat("purge", 1000, 2000, job))
+    await asyncio.sleep(6)
+    assert len(turns) == 3
+    task.cancel()
+
+
+@simulated()
+async def test_a_job_with_a_bug_is_not_hidden(node):
+    async def job():
+        raise ValueError("a bug")
+
+    upkeep = maintenance.Maintenance(node.env, node.settings, node.replicas, ())
+    with pytest.raises(ValueError, match="a bug"):
+        await upkeep._repeat("purge", 0, 0, job)

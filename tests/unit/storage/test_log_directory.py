@@ -1,0 +1,278 @@
+"""One entry of log.dirs: lock, identity, clean stop, replicas, checkpoints."""
+
+import uuid
+from contextlib import suppress
+
+import pytest
+
+from esp.model.errors import CorruptionError, OperatorError
+from esp.model.ids import DirectoryId, NodeId, TopicId, TopicPartition
+from esp.model.topic_settings import TopicSettings
+from esp.simulation.disk_faults import ProcessKilledError
+from esp.storage.log_directory import LogDirectory, previous_broker_epoch
+from esp.storage.meta_properties import MetaProperties
+from tests.unit.storage.helpers import DATA, PARTITION, REPLICA, TOPIC_ID, append, new_disk, new_log, read_all, reopen
+
+OTHER_ID = TopicId(uuid.UUID(int=99))
+
+
+def test_a_directory_that_is_in_use_is_refused() -> None:
+    disk = new_disk()
+    first = LogDirectory.open_blocking(disk, DATA)
+    with pytest.raises(OperatorError, match="in use by another process"):
+        LogDirectory.open_blocking(disk, DATA)
+    first.close_blocking(1)
+    LogDirectory.open_blocking(disk, DATA)
+
+
+def test_a_path_that_is_no_directory_is_refused() -> None:
+    disk = new_disk()
+    disk.write_file(DATA, b"")
+    with pytest.raises(OperatorError, match="cannot be used"):
+        LogDirectory.open_blocking(disk, DATA)
+
+
+def test_a_damaged_identity_is_refused_and_the_lock_released() -> None:
+    disk = new_disk()
+    disk.make_directory(DATA)
+    disk.write_file(f"{DATA}/meta.properties", b"garbage")
+    for _ in range(2):
+        with pytest.raises(OperatorError, match=r"meta\.properties"):
+            LogDirectory.open_blocking(disk, DATA)
+
+
+def test_a_formatted_directory_keeps_its_identity() -> None:
+    disk = new_disk()
+    meta = MetaProperties("cluster", NodeId(1), DirectoryId(uuid.UUID(int=3)))
+    directory = LogDirectory.open_blocking(disk, DATA)
+    assert directory.meta is None
+    directory.format_blocking(meta)
+    disk.power_loss()
+    assert LogDirectory.open_blocking(disk, DATA).meta == meta
+
+
+# --- the marker of an orderly stop -------------------------------------------------------------------------------------------------
+
+
+def test_the_marker_is_kafka_s_and_gone_for_good_after_the_start() -> None:
+    disk = new_disk()
+    directory, _ = new_log(disk)
+    directory.close_blocking(1341)
+    assert disk.read_file(f"{DATA}/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":1341}'
+    directory, _ = reopen(disk)
+    assert directory.clean_broker_epoch == 1341
+    disk.power_loss()
+    directory, _ = reopen(disk)
+    assert (directory.was_clean, directory.clean_broker_epoch) == (False, -1)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version":0,"brokerEpoch":null}', b"\xff"])
+def test_an_unreadable_marker_means_an_unclean_stop(content: bytes) -> None:
+    disk = new_disk()
+    directory, _ = new_log(disk)
+    directory.close_blocking(1)
+    disk.write_file(f"{DATA}/.kafka_cleanshutdown", content)
+    directory, log = reopen(disk)
+    assert not directory.was_clean
+    assert log.log_end_offset == 0
+
+
+def test_a_stop_that_fails_leaves_no_marker_but_releases_the_lock() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    disk.fail("sync", "*.log")
+    with pytest.raises(OSError, match="Input/output"):
+        directory.close_blocking(1)
+    assert not disk.exists(f"{DATA}/.kafka_cleanshutdown")
+    assert not reopen(disk)[0].was_clean
+
+
+def test_directories_must_agree_about_the_broker_epoch() -> None:
+    disk = new_disk()
+    for path, epoch in (("a", 5), ("b", 5), ("c", 6)):
+        LogDirectory.open_blocking(disk, path).close_blocking(epoch)  # type: ignore[arg-type]
+    a, b, c = (LogDirectory.open_blocking(disk, path) for path in "abc")
+    fresh = LogDirectory.open_blocking(disk, "d")
+    assert previous_broker_epoch([a, b]) == 5
+    assert previous_broker_epoch([a, b, c]) == -1
+    assert previous_broker_epoch([a, fresh]) == -1
+    assert previous_broker_epoch([]) == -1
+
+
+# --- replicas ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_replicas_are_listed_with_the_topic_ids_they_say() -> None:
+    disk = new_disk()
+    directory, _ = new_log(disk)
+    disk.make_directory(f"{DATA}/no-id-7")
+    disk.write_file(f"{DATA}/no-id-7/{0:020d}.log", b"")
+    disk.make_directory(f"{DATA}/begun-1")
+    disk.make_directory(f"{DATA}/lost+found")
+    directory.close_blocking(1)
+    directory = LogDirectory.open_blocking(disk, DATA)
+    assert directory.replicas == {PARTITION: TOPIC_ID, TopicPartition("no-id", 7): None}
+    with pytest.raises(CorruptionError, match=r"partition\.metadata"):
+        directory.load_log_blocking(TopicPartition("no-id", 7), TopicSettings(), 0)
+
+
+@pytest.mark.parametrize("changes", range(12))
+def test_a_creation_that_was_cut_off_is_taken_over(changes: int) -> None:
+    disk = new_disk()
+    directory = LogDirectory.open_blocking(disk, DATA)
+    directory.write_checkpoints_blocking()
+    disk.kill_after(changes)
+    with suppress(ProcessKilledError):
+        directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings())
+    disk.power_loss()
+    directory = LogDirectory.open_blocking(disk, DATA)
+    if directory.replicas.get(PARTITION) is None:
+        log = directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings())
+    else:
+        log = directory.load_log_blocking(PARTITION, TopicSettings(), 0)
+    append(log)
+    assert len(read_all(log)) == 1
+
+
+def test_a_created_log_survives_a_power_loss_from_its_first_flush_on() -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    log.flush_blocking()
+    disk.power_loss()
+    _, log = reopen(disk)
+    assert log.topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("content", [b"", b"version: 0", b"version: 0\ntopic_id: x", b"\xff"])
+def test_a_replica_whose_identity_is_damaged_is_the_operator_s_to_mend(content: bytes) -> None:
+    disk = new_disk()
+    directory, _ = new_log(disk)
+    directory.close_blocking(1)
+    disk.write_file(f"{REPLICA}/partition.metadata", content)
+    with pytest.raises(OperatorError, match=r"partition\.metadata cannot be read"):
+        LogDirectory.open_blocking(disk, DATA)
+
+
+def test_a_deleted_log_is_put_aside_and_removed_later() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, TopicSettings(file_delete_delay_ms=100))
+    append(log)
+    directory.schedule_delete(log, 1000)
+    aside = f"{DATA}/flights-3.{TOPIC_ID.hex}-delete"
+    assert disk.exists(aside)
+    assert not disk.exists(REPLICA)
+    assert (directory.logs, directory.replicas) == ({}, {})
+    directory.purge(1099)
+    assert disk.exists(aside)
+    directory.purge(1100)
+    assert not disk.exists(aside)
+
+
+def test_a_put_aside_log_is_removed_after_a_restart_too() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    directory.schedule_delete(log, 1000)
+    directory.close_blocking(1)
+    directory = LogDirectory.open_blocking(disk, DATA)
+    assert directory.replicas == {}
+    assert directory.purge(0) == 1
+    assert not any(name.endswith("-delete") for name in disk.listdir(DATA))
+
+
+def test_a_topic_of_the_same_name_inherits_nothing_from_a_deleted_one() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    for _ in range(5):
+        append(log)
+    log.high_watermark = 5
+    log.raise_log_start(3)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    directory.schedule_delete(log, 0)
+    log = directory.create_log_blocking(PARTITION, OTHER_ID, TopicSettings())
+    append(log)
+    disk.crash()
+    _, log = reopen(disk)
+    assert (log.topic_id, log.log_start_offset, log.high_watermark, log.log_end_offset) == (OTHER_ID, 0, 0, 1)
+
+
+def test_the_same_replica_can_be_put_aside_twice() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    directory.schedule_delete(log, 0)
+    directory.schedule_delete(directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings()), 0)
+    assert sum(name.endswith("-delete") for name in disk.listdir(DATA)) == 2
+    assert directory.purge(10**9) == 2
+
+
+def test_a_stray_replica_is_kept_for_the_operator(caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    directory.close_blocking(1)
+    directory = LogDirectory.open_blocking(disk, DATA)
+    directory.mark_stray(PARTITION)
+    stray = f"{DATA}/flights-3.{TOPIC_ID.hex}-stray"
+    assert disk.exists(f"{stray}/{0:020d}.log")
+    assert "renamed" in caplog.text
+    directory.purge(10**12)
+    directory.close_blocking(1)
+    assert LogDirectory.open_blocking(disk, DATA).replicas == {}
+    assert disk.exists(stray)
+
+
+# --- checkpoints -------------------------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_hold_what_kafka_s_hold() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    for _ in range(5):
+        append(log)
+    log.high_watermark = 4
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    assert disk.read_file(f"{DATA}/recovery-point-offset-checkpoint") == b"0\n1\nflights 3 5\n"
+    assert disk.read_file(f"{DATA}/replication-offset-checkpoint") == b"0\n1\nflights 3 4\n"
+    assert disk.read_file(f"{DATA}/log-start-offset-checkpoint") == b"0\n0\n"
+    log.raise_log_start(2)
+    directory.write_checkpoints_blocking()
+    assert disk.read_file(f"{DATA}/log-start-offset-checkpoint") == b"0\n1\nflights 3 2\n"
+
+
+def test_damaged_checkpoints_never_stop_the_start() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    log.high_watermark = 1
+    directory.close_blocking(1)
+    for name in ("recovery-point", "log-start", "replication"):
+        disk.write_file(f"{DATA}/{name}-offset-checkpoint", b"\xff garbage")
+    for was_clean in (True, False):
+        directory, log = reopen(disk)
+        assert directory.was_clean is was_clean
+        assert (log.log_end_offset, log.high_watermark) == (1, 0)
+        disk.crash()
+
+
+def test_entries_of_replicas_that_are_not_loaded_are_kept() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    log.high_watermark = 1
+    directory.close_blocking(1)
+    directory = LogDirectory.open_blocking(disk, DATA)
+    directory.write_checkpoints_blocking()
+    assert disk.read_file(f"{DATA}/recovery-point-offset-checkpoint") == b"0\n1\nflights 3 1\n"
+
+
+def test_a_log_that_was_created_before_a_crash_is_durable_once_it_is_flushed() -> None:
+    disk = new_disk()
+    new_log(disk)
+    disk.crash()
+    _, log = reopen(disk)
+    append(log)
+    log.flush_blocking()
+    disk.power_loss()
+    assert reopen(disk)[1].log_end_offset == 1

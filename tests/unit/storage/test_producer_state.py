@@ -1,0 +1,151 @@
+"""PROD-1..8."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.records.batch_header import BatchHeader, read_header
+from esp.storage.producer_state import BATCHES_KEPT, ProducerStates
+from tests.unit.storage.helpers import make_batch
+
+LAST = 2**31 - 1
+
+
+def header(
+    sequence: int, *, records: int = 1, epoch: int = 0, offset: int = 0, producer: int = 9, timestamp: int = 1000
+) -> BatchHeader:
+    return read_header(make_batch(offset, records=records, producer=(producer, epoch, sequence), timestamp=timestamp))
+
+
+def refused(states: ProducerStates, batch: BatchHeader) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        states.check(batch)
+    return caught.value.code
+
+
+def known(*batches: BatchHeader) -> ProducerStates:
+    states = ProducerStates()
+    for batch in batches:
+        states.update(batch)
+    return states
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    assert ProducerStates().check(header(4711)) is None
+
+
+def test_an_older_epoch_is_refused() -> None:
+    assert refused(known(header(0, epoch=3)), header(1, epoch=2)) is ErrorCode.invalid_producer_epoch
+
+
+def test_a_newer_epoch_begins_at_sequence_zero() -> None:
+    states = known(header(0, epoch=3))
+    assert refused(states, header(1, epoch=4)) is ErrorCode.out_of_order_sequence_number
+    assert states.check(header(0, epoch=4)) is None
+
+
+def test_sequences_follow_one_another() -> None:
+    states = known(header(0, records=3))
+    assert states.check(header(3)) is None
+    assert refused(states, header(4)) is ErrorCode.out_of_order_sequence_number
+    assert refused(states, header(1)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_sequences_wrap_to_zero() -> None:
+    assert known(header(LAST)).check(header(0)) is None
+    states = known(header(LAST - 1, records=4))
+    assert states.check(header(2)) is None
+    assert states.check(header(LAST - 1, records=4)) == 0
+
+
+def test_one_of_the_last_five_batches_is_a_duplicate_and_an_older_one_is_out_of_order() -> None:
+    batches = [header(2 * number, records=2, offset=100 + 2 * number) for number in range(7)]
+    states = known(*batches)
+    for batch in batches[-BATCHES_KEPT:]:
+        assert states.check(batch) == batch.base_offset
+    for batch in batches[:-BATCHES_KEPT]:
+        assert refused(states, batch) is ErrorCode.out_of_order_sequence_number
+
+
+def test_a_part_of_a_batch_is_no_duplicate() -> None:
+    states = known(header(0, records=2))
+    assert refused(states, header(0)) is ErrorCode.out_of_order_sequence_number
+
+
+def test_a_new_epoch_forgets_the_batches_of_the_old_one() -> None:
+    states = known(header(0), header(0, epoch=1, offset=1))
+    state = states.get(9)
+    assert state is not None
+    assert [batch.base_offset for batch in state.batches] == [1]
+
+
+def test_producers_expire_by_time_but_not_within_a_transaction() -> None:
+    states = known(header(0, timestamp=1000), header(0, producer=10, timestamp=2000))
+    open_transaction = states.get(9)
+    assert open_transaction is not None
+    assert states.expire(now_ms=2500, expiration_ms=1000) == 1
+    assert states.get(9) is None
+    survivor = states.get(10)
+    assert survivor is not None
+    survivor.transaction_first_offset = 7
+    assert states.expire(now_ms=10**9, expiration_ms=1000) == 0
+
+
+def test_the_empty_snapshot_has_ten_bytes() -> None:
+    assert len(ProducerStates().encode()) == 10
+
+
+def test_a_snapshot_has_kafka_s_layout() -> None:
+    data = known(header(5, records=3, epoch=2, offset=40, timestamp=1000)).encode()
+    assert data[:2] == b"\x00\x01"
+    assert struct.unpack(">i", data[6:10]) == (1,)
+    assert struct.unpack(">qhiqiqiq", data[10:]) == (9, 2, 7, 42, 2, 1002, -1, -1)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.booleans()), max_size=25))
+def test_a_snapshot_keeps_the_last_batch_of_each_producer(history: list[tuple[int, int, bool]]) -> None:
+    states = ProducerStates()
+    sequences: dict[int, tuple[int, int]] = {}
+    offset = 0
+    for producer, records, bump in history:
+        epoch, sequence = sequences.get(producer, (0, 0))
+        if bump:
+            epoch, sequence = epoch + 1, 0
+        states.update(header(sequence, records=records, epoch=epoch, offset=offset, producer=producer))
+        sequences[producer] = epoch, sequence + records
+        offset += records
+    again = ProducerStates.decode(states.encode())
+    assert {producer for producer, _ in again.items()} == sequences.keys()
+    for producer, state in states.items():
+        loaded = again.get(producer)
+        assert loaded is not None
+        assert (loaded.epoch, loaded.batches) == (state.epoch, state.batches[-1:])
+        assert loaded.last_timestamp == state.last_timestamp
+
+
+def test_batches_that_a_snapshot_left_out_are_put_before_the_known_ones() -> None:
+    batches = [header(number, offset=number) for number in range(8)]
+    states = ProducerStates.decode(known(*batches[:7]).encode())
+    states.update(batches[7])
+    states.add_older(batches)
+    state = states.get(9)
+    assert state is not None
+    assert [batch.base_offset for batch in state.batches] == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "version", "count"])
+def test_a_damaged_snapshot_is_noticed(damage: str) -> None:
+    data = bytearray(known(header(0)).encode())
+    if damage == "cut":
+        del data[-1:]
+    elif damage == "flip":
+        data[20] ^= 1
+    elif damage == "version":
+        data[1] = 2
+    else:
+        del data[5:]
+    with pytest.raises(CorruptionError):
+        ProducerStates.decode(bytes(data))

@@ -1,0 +1,345 @@
+"""What is believed of a log's files after a stop: REC-1..7, PROD-7, PROD-9."""
+
+import pytest
+
+from esp.model.errors import CorruptionError
+from esp.model.topic_settings import TopicSettings
+from esp.records.batch_header import read_header
+from esp.simulation.disk import SimulatedDisk
+from esp.storage.log import Log
+from esp.storage.log_directory import LogDirectory
+from tests.unit.storage.helpers import REPLICA, append, make_batch, new_disk, new_log, read_all, reopen, run
+
+SMALL = TopicSettings(segment_bytes=400, index_interval_bytes=0)
+
+
+def path(offset: int, suffix: str) -> str:
+    return f"{REPLICA}/{offset:020d}{suffix}"
+
+
+def filled(disk: SimulatedDisk, batches: int = 20) -> tuple[LogDirectory, Log]:
+    directory, log = new_log(disk, SMALL)
+    for number in range(batches):
+        append(log, timestamp=1000 + number, producer=(5, 0, number))
+    return directory, log
+
+
+def replace(disk: SimulatedDisk, name: str, data: bytes) -> None:
+    disk.write_file(name, data)
+
+
+# --- after a crash -----------------------------------------------------------------------------------------------------------------
+
+
+def test_kill_9_loses_nothing() -> None:
+    disk = new_disk()
+    _, log = filled(disk)
+    wanted = read_all(log)
+    disk.crash()
+    directory, log = reopen(disk, SMALL)
+    assert not directory.was_clean
+    assert read_all(log) == wanted
+    assert log.recovery_point == 0
+    run(log.flush())
+    assert log.recovery_point == 20
+    disk.power_loss()
+    assert read_all(reopen(disk, SMALL)[1]) == wanted
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 100, b"\0" * 12, b"\xff" * 200, make_batch(20)[:-1], make_batch(5), make_batch(20)[:30]]
+)
+def test_what_is_no_batch_is_cut_off_and_said(tail: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    for _ in range(20):
+        append(log)
+    file = log._segments.active.file
+    whole = file.size()
+    file.append((tail,))
+    disk.crash()
+    _, log = reopen(disk)
+    assert log.log_end_offset == 20
+    assert disk.stat(path(0, ".log")).size == whole
+    assert f"{len(tail)} bytes at {whole} are cut off" in caplog.text
+    append(log)
+    assert len(read_all(log)) == 21
+
+
+def test_a_bad_batch_above_the_recovery_point_ends_the_log_and_later_segments_go(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = new_disk()
+    _, log = filled(disk)
+    bases = [segment.base_offset for segment in log._segments]
+    disk.crash()
+    disk.corrupt(path(bases[2], ".log"), 70)
+    _, log = reopen(disk, SMALL)
+    assert log.log_end_offset == bases[2]
+    assert [segment.base_offset for segment in log._segments] == bases[:3]
+    assert "does not match its checksum" in caplog.text
+    assert caplog.text.count("is dropped") == len(bases) - 3
+    assert log.producers.check(read_header(make_batch(0, producer=(5, 0, bases[2])))) is None
+
+
+def test_a_missing_segment_above_the_recovery_point_ends_the_log() -> None:
+    disk = new_disk()
+    _, log = filled(disk)
+    bases = [segment.base_offset for segment in log._segments]
+    disk.crash()
+    disk.remove(path(bases[1], ".log"))
+    _, log = reopen(disk, SMALL)
+    assert log.log_end_offset == bases[1]
+    assert not disk.exists(path(bases[1], ".index"))
+
+
+def test_a_batch_of_an_older_epoch_ends_the_log() -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    append(log, epoch=3)
+    log._segments.active.file.append((make_batch(1, epoch=2),))
+    disk.crash()
+    assert reopen(disk)[1].log_end_offset == 1
+
+
+def test_a_rotten_batch_below_the_recovery_point_is_never_cut_off() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    size = disk.stat(path(0, ".log")).size
+    disk.crash()
+    disk.corrupt(path(0, ".log"), 16)
+    disk.remove(path(0, ".index"))
+    with pytest.raises(CorruptionError, match="broken"):
+        reopen(disk, SMALL)
+    assert disk.stat(path(0, ".log")).size == size
+
+
+def test_a_segment_that_is_missing_below_the_recovery_point_is_an_error() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    last = log._segments.active.base_offset
+    disk.crash()
+    disk.remove(path(last, ".log"))
+    with pytest.raises(CorruptionError, match="flushed up to 20"):
+        reopen(disk, SMALL)
+
+
+def test_a_log_that_ends_below_its_start_starts_over_empty() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    log.flush_blocking()
+    append(log, records=5)
+    log.high_watermark = 5
+    log.raise_log_start(4)
+    directory.write_checkpoints_blocking()
+    disk.crash()
+    disk.write_file(path(0, ".log"), b"")
+    _, log = reopen(disk)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (4, 4, 4)
+    append(log)
+    assert [header.base_offset for header in read_all(log)] == [4]
+
+
+def test_the_high_watermark_is_a_hint() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    log.high_watermark = 20
+    directory.write_checkpoints_blocking()
+    bases = [segment.base_offset for segment in log._segments]
+    disk.crash()
+    disk.corrupt(path(bases[-1], ".log"), 70)
+    _, log = reopen(disk, SMALL)
+    assert log.high_watermark == log.log_end_offset == bases[-1]
+
+
+# --- after an orderly stop ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_orderly_stop_leaves_everything_synced_and_known() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    log.high_watermark = 20
+    wanted = read_all(log)
+    directory.close_blocking(7)
+    disk.power_loss()
+    directory, log = reopen(disk, SMALL)
+    assert (directory.was_clean, directory.clean_broker_epoch) == (True, 7)
+    assert read_all(log) == wanted
+    assert (log.high_watermark, log.recovery_point) == (20, 20)
+
+
+@pytest.mark.parametrize("segment", [0, -1])
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "zeros", "beyond", "garbage"])
+def test_a_damaged_index_is_rebuilt(segment: int, suffix: str, damage: str) -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    base = log._segments[segment].base_offset
+    log.high_watermark = 20
+    wanted = read_all(log)
+    times = [run(log.find_offset_by_timestamp(1000 + number)) for number in range(20)]
+    directory.close_blocking(7)
+    name = path(base, suffix)
+    data = disk.read_file(name)
+    if damage == "missing":
+        disk.remove(name)
+    else:
+        entry = (2**31 - 1).to_bytes(4, "big")
+        damaged = {
+            "cut": data[:-1],
+            "zeros": bytes(len(data)),
+            "beyond": data + (entry * 2 if suffix == ".index" else (10**6).to_bytes(8, "big") + entry),
+            "garbage": b"\xa5" * len(data),
+        }[damage]
+        replace(disk, name, damaged)
+    _, log = reopen(disk, SMALL)
+    assert read_all(log) == wanted
+    for offset in range(20):
+        data_read = run(log.read_cold(offset, 1, 20, at_least_one=True))
+        assert read_header(data_read).base_offset == offset
+    assert [run(log.find_offset_by_timestamp(1000 + number)) for number in range(20)] == times
+    append(log, timestamp=5000)
+
+
+def test_a_segment_that_is_broken_after_an_orderly_stop_is_an_error() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    directory.close_blocking(1)
+    replace(disk, path(0, ".log"), disk.read_file(path(0, ".log"))[:-1])
+    with pytest.raises(CorruptionError, match="closed in order"):
+        reopen(disk)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"garbage", b"0\n1\n7 0\n", b"0\n2\n0 0\n0 0\n"])
+def test_a_damaged_epoch_file_is_rebuilt_from_the_batches(content: bytes | None) -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, SMALL)
+    for number in range(12):
+        append(log, epoch=number // 4)
+    directory.close_blocking(1)
+    name = f"{REPLICA}/leader-epoch-checkpoint"
+    if content is None:
+        disk.remove(name)
+    else:
+        replace(disk, name, content)
+    _, log = reopen(disk, SMALL)
+    if content != b"0\n1\n7 0\n":  # a file that can be right is believed
+        assert log.leader_epochs.entries() == [(0, 0), (1, 4), (2, 8)]
+
+
+def test_newer_batches_than_the_epoch_file_knows_are_learned_in_recovery() -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    append(log, epoch=0)
+    append(log, epoch=0)
+    append(log, epoch=5)
+    disk.crash()
+    assert reopen(disk)[1].leader_epochs.entries() == [(0, 0), (5, 2)]
+
+
+# --- producers ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_retries_of_the_last_five_batches_are_known_after_a_restart() -> None:
+    for was_clean in (True, False):
+        disk = new_disk()
+        directory, log = filled(disk)
+        if was_clean:
+            directory.close_blocking(1)
+        disk.crash()
+        directory, log = reopen(disk, SMALL)
+        assert directory.was_clean is was_clean
+        for number in range(15, 20):
+            assert log.producers.check(read_header(make_batch(0, producer=(5, 0, number)))) == number
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0\1garbage", None])
+def test_a_damaged_snapshot_gives_way_to_an_older_one(damage: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
+    disk = new_disk()
+    directory, _ = filled(disk)
+    directory.close_blocking(1)
+    name = path(20, ".snapshot")
+    if damage is None:
+        disk.corrupt(name, 20)
+    else:
+        replace(disk, name, damage)
+    _, log = reopen(disk, SMALL)
+    state = log.producers.get(5)
+    assert state is not None
+    assert state.last_sequence == 19
+    assert not disk.exists(name)
+    assert "an older snapshot used" in caplog.text
+
+
+def test_snapshots_that_no_segment_needs_are_removed() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    bases = {segment.base_offset for segment in log._segments} - {0}
+    directory.close_blocking(1)
+    directory, log = reopen(disk, SMALL)
+    append(log, producer=(5, 0, 20))
+    directory.close_blocking(2)
+    directory, log = reopen(disk, SMALL)
+    bases |= {segment.base_offset for segment in log._segments} - {0}
+    kept = {int(name[:20]) for name in disk.listdir(REPLICA) if name.endswith(".snapshot")}
+    assert kept == bases | {21}
+
+
+def test_producers_that_are_expired_are_not_loaded() -> None:
+    disk = new_disk()
+    directory, _ = filled(disk)
+    directory.close_blocking(1)
+    _, log = reopen(disk, SMALL, now_ms=1019 + 86_400_000)
+    assert len(log.producers) == 0
+
+
+# --- leftovers ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_leftovers_of_a_crash_are_removed() -> None:
+    disk = new_disk()
+    filled(disk)
+    disk.crash()
+    leftovers = [
+        f"{0:020d}.log.deleted",
+        f"{0:020d}.log.cleaned",
+        "leader-epoch-checkpoint.tmp",
+        f"{99:020d}.index",
+        f"{99:020d}.timeindex",
+    ]
+    for name in leftovers:
+        disk.write_file(f"{REPLICA}/{name}", b"x")
+    _, log = reopen(disk, SMALL)
+    assert log.log_end_offset == 20
+    assert not set(leftovers) & set(disk.listdir(REPLICA))
+
+
+def test_a_swap_that_was_decided_replaces_the_segments_it_covers() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    bases = [segment.base_offset for segment in log._segments]
+    directory.close_blocking(1)
+    compacted = make_batch(0, timestamp=1000, producer=(5, 0, 0)) + make_batch(
+        bases[2] - 1, producer=(5, 0, bases[2] - 1)
+    )
+    disk.write_file(path(0, ".log.swap"), compacted)
+    disk.write_file(path(0, ".index.swap"), b"")
+    disk.write_file(path(0, ".timeindex.swap"), b"")
+    _, log = reopen(disk, SMALL)
+    assert [segment.base_offset for segment in log._segments] == [0, *bases[2:]]
+    assert [header.base_offset for header in read_all(log)][:3] == [0, bases[2] - 1, bases[2]]
+
+
+def test_a_swap_that_was_not_decided_is_thrown_away() -> None:
+    disk = new_disk()
+    _, log = filled(disk)
+    wanted = read_all(log)
+    disk.crash()
+    disk.write_file(path(0, ".log.swap"), b"")
+    disk.write_file(path(0, ".index.cleaned"), b"")
+    assert read_all(reopen(disk, SMALL)[1]) == wanted
