@@ -7,20 +7,18 @@ network and directories: only what the jobs need (connector, time zone, few shuf
 
 import argparse
 import atexit
+import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 SHUFFLE_PARTITIONS = 4
 """The streams here keep a few hundred groups of state; Spark's default of 200 would be 200 tiny files a batch."""
-
-_QUICK_START = "-XX:TieredStopAtLevel=1"
-"""No optimising compiler: in a local run of minutes it takes more from the few cores than it gives back (measured on two
-cores with a short streaming job: 29 to 35 s without it, 44 to 74 s with it)."""
 
 _LOG4J2 = """\
 rootLogger.level = warn
@@ -61,17 +59,26 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def build_session(app_name: str, *, master: str = "local[*]", conf: Mapping[str, str] | None = None) -> SparkSession:
+def build_session(
+    app_name: str, *, master: str = "local[*]", conf: Mapping[str, str] | None = None, java_options: Sequence[str] = ()
+) -> SparkSession:
     """Return a session on ``master`` that has Spark's Kafka source and sink.
 
     The first session of a machine downloads the connector, later ones find it in Ivy's cache. ``conf`` wins over what is
-    set here. The scratch directory goes when the process ends; a process that is killed leaves it behind in ``TMPDIR``.
+    set here; ``java_options`` are added to the driver's. The scratch directory goes when the process ends; a process that is
+    killed leaves it behind in ``TMPDIR``.
+
+    Raises:
+        SystemExit: there is no Java.
     """
+    if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
+        raise SystemExit("Spark needs Java 17 or later: install it, or set JAVA_HOME.")
     scratch = tempfile.mkdtemp(prefix="esp-spark-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     log4j2 = os.path.join(scratch, "log4j2.properties")
     with open(log4j2, "w", encoding="utf-8") as file:
         file.write(_LOG4J2)
+    options = [f"-Dlog4j2.configurationFile={log4j2}", f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData", *java_options]
     settings = {
         "spark.jars.packages": KAFKA_CONNECTOR,
         "spark.sql.session.timeZone": "UTC",
@@ -79,18 +86,31 @@ def build_session(app_name: str, *, master: str = "local[*]", conf: Mapping[str,
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": " ".join(options),
     }
-    java_options = [f"-Dlog4j2.configurationFile={log4j2}", f"-Djava.io.tmpdir={scratch}", "-XX:-UsePerfData"]
     if master.startswith("local"):
         settings["spark.local.dir"] = scratch
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-        java_options.append(_QUICK_START)
-    settings["spark.driver.extraJavaOptions"] = " ".join(java_options)
     settings |= conf or {}
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _one_start_at_a_time():
+        return builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _one_start_at_a_time() -> Iterator[None]:
+    """Keep the sessions that this user starts at once from filling Ivy's cache together: it breaks, and both fail.
+
+    The lock is on the home directory itself, so that it leaves no file behind.
+    """
+    home = os.open(os.path.expanduser("~"), os.O_RDONLY)
+    try:
+        fcntl.flock(home, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(home)
 
 
 def _setting(text: str) -> tuple[str, str]:

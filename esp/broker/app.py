@@ -82,7 +82,8 @@ class BrokerNode:
         await self._controller.controlled_shutdown(self._settings.node_id, self._epoch)
         await self._replicas.wait_until_applied(self._controller.image.offset)
         await self._server.close()
-        await self._tasks.stop()
+        async with self._replicas.directories_lock:  # a thread does not stop with the task that waits for it
+            await self._tasks.stop()
         await self._controller.close()
         for directory in self._directories.all:
             await self._env.cpu.run(directory.close_blocking, self._epoch)
@@ -145,8 +146,9 @@ class BrokerNode:
         for listener in self._settings.client_listeners:
             bound = await self._server.listen(listener.name, Address(listener.host, listener.port))
             self.listening.append(bound)
-            told = advertised[listener.name]
-            endpoints[listener.name] = Address(told.host or self._env.host.name, told.port or bound.port)
+            told = advertised.get(listener.name)
+            if told is not None:  # else, as in Kafka, it serves those who know of it
+                endpoints[listener.name] = Address(told.host or self._env.host.name, told.port or bound.port)
         return endpoints
 
     def _registration(self, endpoints: dict[str, Address]) -> BrokerRegistration:

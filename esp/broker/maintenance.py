@@ -47,7 +47,7 @@ class Maintenance:
         self._directories = directories
 
     def start(self, tasks: Tasks) -> None:
-        """Start all jobs: each first after a delay, then again after each interval."""
+        """Start all jobs: each first after a delay, then again after each interval; once only where the interval is not above 0."""
         settings = self._settings
         delay_ms = settings.log_initial_task_delay_ms
         jobs: Sequence[tuple[str, int, int, Job]] = (
@@ -55,10 +55,22 @@ class Maintenance:
             ("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge),
             ("flush", BACKGROUND_FLUSH_INTERVAL_MS, BACKGROUND_FLUSH_INTERVAL_MS, self.flush_what_is_due),
             (
-                "checkpoint",
+                "checkpoint of high watermarks",
                 settings.replica_high_watermark_checkpoint_interval_ms,
                 settings.replica_high_watermark_checkpoint_interval_ms,
-                self.write_checkpoints,
+                self.write_high_watermarks,
+            ),
+            (
+                "checkpoint of recovery points",
+                delay_ms,
+                settings.log_flush_offset_checkpoint_interval_ms,
+                self.write_recovery_points,
+            ),
+            (
+                "checkpoint of log starts",
+                delay_ms,
+                settings.log_flush_start_offset_checkpoint_interval_ms,
+                self.write_log_starts,
             ),
             (
                 "producer expiration",
@@ -71,12 +83,14 @@ class Maintenance:
             tasks.start(self._repeat(name, first_ms, interval_ms, job), name=name)
 
     async def _repeat(self, name: str, first_ms: int, interval_ms: int, job: Job) -> None:
-        await self._env.clock.sleep_us(first_ms * 1000)
+        await self._env.clock.sleep_us(max(0, first_ms) * 1000)
         while True:
             try:
                 await job()
             except OSError as error:  # a full disk must not stop the node: what is undone is done the next time
                 log.error("%s has to be done again: %s", name, error)
+            if interval_ms <= 0:  # Kafka's scheduler takes that for "once"
+                return
             await self._env.clock.sleep_us(interval_ms * 1000)
 
     async def delete_old_segments(self) -> None:
@@ -97,20 +111,32 @@ class Maintenance:
     async def flush_what_is_due(self) -> None:
         """Flush logs that rolled a segment, or whose ``flush.ms`` has passed, or that recovery would have to read for too long."""
         now_us = self._env.clock.monotonic_us()
+        was_long = False
         for hosted in self._replicas:
             replica_log = hosted.log
-            if (
-                replica_log.has_unflushed_segment
-                or replica_log.unflushed_batches > UNFLUSHED_BATCHES_MAX
-                or hosted.flush_is_due(now_us)
-            ):
+            is_long = replica_log.has_unflushed_segment or replica_log.unflushed_batches > UNFLUSHED_BATCHES_MAX
+            if is_long or hosted.flush_is_due(now_us):
                 await self._replicas.flush(hosted)
+                was_long |= is_long
+        if was_long:  # recovery would read it all the same until the recovery point is written down
+            await self.write_recovery_points()
 
-    async def write_checkpoints(self) -> None:
-        """Write down high watermarks, recovery points and log starts."""
+    async def write_high_watermarks(self) -> None:
+        """Write down up to where each log is committed."""
+        await self._write(LogDirectory.write_high_watermarks_blocking)
+
+    async def write_recovery_points(self) -> None:
+        """Write down up to where each log is on the device."""
+        await self._write(LogDirectory.write_recovery_points_blocking)
+
+    async def write_log_starts(self) -> None:
+        """Write down where logs begin that do not begin with their first segment."""
+        await self._write(LogDirectory.write_log_starts_blocking)
+
+    async def _write(self, write_blocking: Callable[[LogDirectory], None]) -> None:
         async with self._replicas.directories_lock:
             for directory in self._directories:
-                await self._env.cpu.run(directory.write_checkpoints_blocking)
+                await self._env.cpu.run(write_blocking, directory)
 
     async def expire_producers(self) -> None:
         """Forget idempotent producers that were idle for ``producer.id.expiration.ms``."""

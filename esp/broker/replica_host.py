@@ -14,9 +14,9 @@ from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import INT_MAX, BrokerSettings
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import METADATA_TOPIC, NodeId, TopicPartition
+from esp.model.ids import METADATA_TOPIC, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
-from esp.model.settings import resolve_topic_settings
+from esp.model.settings import find_stored_problems, resolve_topic_settings
 from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
 from esp.replication.partition_leader import PartitionLeader
@@ -58,6 +58,7 @@ class ReplicaHost:
         """Metadata offset up to which the replicas here are as the metadata says."""
         self.directories_lock = asyncio.Lock()
         """Held by whoever lets a thread work on the data directories' logs or checkpoints, so that only one does."""
+        self._told_problems: dict[TopicId, list[str]] = {}
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._to_wake: dict[HostedPartition, None] = {}
         self._flushing: dict[HostedPartition, bool] = {}
@@ -188,6 +189,10 @@ class ReplicaHost:
                 hosted.role_changed()
 
     def _topic_settings(self, image: ClusterImage, topic: TopicImage) -> TopicSettings:
+        problems = find_stored_problems(topic.configs)
+        if problems and problems != self._told_problems.get(topic.topic_id):  # once, and not for each partition
+            self._told_problems[topic.topic_id] = problems
+            log.warning("the settings of topic %s in the metadata log: %s", topic.name, "; ".join(problems))
         # Leaders and controller agree on min.insync.replicas because both take it from the metadata (ELR-3).
         return dataclasses.replace(
             resolve_topic_settings(topic.configs, self._settings),
@@ -203,6 +208,7 @@ class ReplicaHost:
 
     async def _delete(self, topic: TopicImage) -> None:
         self.by_topic_id.pop(topic.topic_id.bytes, None)
+        self._told_problems.pop(topic.topic_id, None)
         for hosted in self.by_topic.pop(topic.name, {}).values():
             hosted.leader = None
             hosted.role_changed()

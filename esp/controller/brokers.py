@@ -1,4 +1,4 @@
-"""Brokers come, serve and go: registration, fencing, controlled shutdown (REPLICATION section 6; KIP-631, KIP-966)."""
+"""Brokers come, serve and go: registration, fencing, controlled shutdown (BRK rules; KIP-631, KIP-966)."""
 
 import uuid
 from collections.abc import Mapping

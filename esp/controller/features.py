@@ -1,4 +1,4 @@
-"""The features of a cluster and the levels of them that this release can work at (FORMATS 3.2)."""
+"""The features of a cluster and the levels of them that this release can work at (KIP-584, KIP-1022)."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -103,10 +103,14 @@ class ClusterImage:
 
     def min_insync_replicas(self, topic: TopicImage, replica_count: int) -> int:
         """How many replicas of a partition must be in sync for its high watermark to move (HW-1, ELR-3)."""
-        value = topic.configs.get(MIN_INSYNC_REPLICAS)
-        if value is None:
-            value = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(MIN_INSYNC_REPLICAS, "1")
-        return min(int(value), replica_count)
+        default = _count(self.broker_configs.get(CLUSTER_DEFAULT, {}).get(MIN_INSYNC_REPLICAS, ""), 1)
+        return min(_count(topic.configs.get(MIN_INSYNC_REPLICAS, ""), default), replica_count)
+
+
+def _count(text: str, default: int) -> int:
+    """The number from 1 on that a stored setting holds, else ``default``: a metadata log that others wrote must not end the node."""
+    digits = text.strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and int(digits) else default
 
 
 EMPTY_IMAGE = ClusterImage()

@@ -1,6 +1,6 @@
 """The one place that picks a partition's next leader and in-sync set, and the one that applies a change of a partition.
 
-Rules: ELECT-1, ELECT-2, ELR-1 of REPLICATION section 7 (KIP-966), with Kafka's ``PartitionChangeBuilder`` as the precedent.
+Rules: ELECT-1, ELECT-2, ELR-1 (KIP-966), with Kafka's ``PartitionChangeBuilder`` as the precedent.
 """
 
 import uuid

@@ -1,4 +1,9 @@
-"""Type, range and meaning of each setting of a node that has an effect here. Ranges are Kafka's (``KafkaConfig``)."""
+"""Type, range and meaning of each setting of a node that has an effect here. Ranges are Kafka's (``KafkaConfig``).
+
+An effect is that the value is asked, by the node or for a topic that has none of its own, or that it is held against what this release
+can do: ``process.roles``, ``controller.quorum.voters`` and ``compression.type``. A setting of Kafka's that is not listed is taken, and
+named in a warning.
+"""
 
 from typing import Final
 
@@ -6,6 +11,7 @@ from esp.model.setting import Kind, Setting, at_least, one_of
 
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+ROLES: Final = ("broker", "controller")
 LEAST_SEGMENT_BYTES: Final = 1024 * 1024
 
 BROKER_SETTINGS: Final[dict[str, Setting]] = {
@@ -13,7 +19,10 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
     for setting in (
         Setting("node.id", Kind.INT, "The node's number, unique in its cluster.", at_least(0)),
         Setting(
-            "process.roles", Kind.LIST, "What the node is: broker, controller, or both.", one_of("broker", "controller")
+            "process.roles",
+            Kind.LIST,
+            "What the node is; this release runs broker and controller in one.",
+            one_of(*ROLES),
         ),
         Setting("listeners", Kind.LIST, "Addresses the node listens on, as NAME://host:port."),
         Setting(
@@ -27,21 +36,12 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             "The security protocol of each listener name; only PLAINTEXT is served.",
         ),
         Setting("controller.listener.names", Kind.LIST, "Names of the listeners of the metadata quorum."),
-        Setting("inter.broker.listener.name", Kind.STRING, "Name of the listener that other brokers connect to."),
-        Setting("controller.quorum.voters", Kind.LIST, "The metadata quorum as id@host:port."),
-        Setting(
-            "controller.quorum.bootstrap.servers", Kind.LIST, "Where a node that starts finds the metadata quorum."
-        ),
+        Setting("controller.quorum.voters", Kind.LIST, "The metadata quorum as id@host:port: this node alone."),
         Setting("broker.rack", Kind.STRING, "The failure domain of the node, for the placement of replicas."),
         Setting("log.dir", Kind.LIST, "The data directory where log.dirs is not set."),
         Setting("log.dirs", Kind.LIST, "The data directories, separated by commas."),
         Setting(
             "metadata.log.dir", Kind.STRING, "The directory of the metadata log; without it, the first of log.dirs."
-        ),
-        Setting(
-            "metrics.listener",
-            Kind.STRING,
-            "host:port of the page with metrics in Prometheus' text format; off without it.",
         ),
         Setting("num.partitions", Kind.INT, "Partitions of a topic whose creator names no number.", at_least(1)),
         Setting(
@@ -52,11 +52,6 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         ),
         Setting("auto.create.topics.enable", Kind.BOOLEAN, "Whether asking for a topic that is not there creates it."),
         Setting("delete.topic.enable", Kind.BOOLEAN, "Whether topics can be deleted."),
-        Setting(
-            "unclean.leader.election.enable",
-            Kind.BOOLEAN,
-            "Whether a replica that lags may lead when no other is left.",
-        ),
         Setting(
             "compression.type", Kind.STRING, "How batches are kept; producer: as they came.", one_of(*COMPRESSION_TYPES)
         ),
@@ -72,7 +67,6 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         Setting(
             "log.message.timestamp.after.max.ms", Kind.LONG, "How far ahead a record's timestamp may be.", at_least(0)
         ),
-        Setting("log.preallocate", Kind.BOOLEAN, "Whether a segment's file is made at its full size."),
         Setting("log.retention.bytes", Kind.LONG, "Bytes of a partition's log that are kept; -1: all."),
         Setting("log.retention.ms", Kind.LONG, "Milliseconds that records are kept; -1: for ever."),
         Setting("log.retention.minutes", Kind.INT, "Minutes that records are kept where log.retention.ms is not set."),
@@ -115,9 +109,6 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             "replica.high.watermark.checkpoint.interval.ms", Kind.LONG, "Interval of replication-offset-checkpoint."
         ),
         Setting("socket.request.max.bytes", Kind.INT, "Largest request that is taken, in bytes.", at_least(1)),
-        Setting(
-            "queued.max.request.bytes", Kind.LONG, "Bytes of requests in hand before reading pauses; -1: no limit."
-        ),
         Setting("connections.max.idle.ms", Kind.LONG, "Milliseconds after which a silent connection is closed."),
         Setting("max.connections", Kind.INT, "Connections that the node takes.", at_least(0)),
         Setting("max.connections.per.ip", Kind.INT, "Connections that the node takes from one address.", at_least(0)),
@@ -135,38 +126,6 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             "Interval of forgetting silent producers.",
             at_least(1),
         ),
-        Setting("replica.lag.time.max.ms", Kind.LONG, "Milliseconds a follower may lag and stay in sync."),
-        Setting("broker.heartbeat.interval.ms", Kind.INT, "Milliseconds between two heartbeats to the controller."),
-        Setting(
-            "broker.session.timeout.ms", Kind.INT, "Milliseconds without heartbeat after which a broker is fenced."
-        ),
-        Setting("controller.quorum.election.timeout.ms", Kind.INT, "Milliseconds without a leader before an election."),
-        Setting(
-            "controller.quorum.fetch.timeout.ms",
-            Kind.INT,
-            "Milliseconds without a successful fetch before an election.",
-        ),
-        Setting(
-            "metadata.log.segment.bytes",
-            Kind.INT,
-            "Largest size of a segment of the metadata log.",
-            at_least(8 * 1024 * 1024),
-        ),
-        Setting(
-            "metadata.log.max.record.bytes.between.snapshots",
-            Kind.LONG,
-            "Bytes of metadata between snapshots.",
-            at_least(1),
-        ),
-        Setting("metadata.log.max.snapshot.interval.ms", Kind.LONG, "Milliseconds between two snapshots.", at_least(0)),
-        Setting(
-            "metadata.max.idle.interval.ms",
-            Kind.INT,
-            "Milliseconds of silence after which a NoOp is written.",
-            at_least(0),
-        ),
-        Setting("metadata.max.retention.bytes", Kind.LONG, "Bytes of metadata log and snapshots that are kept."),
-        Setting("metadata.max.retention.ms", Kind.LONG, "Milliseconds that metadata log and snapshots are kept."),
     )
 }
 
@@ -179,6 +138,7 @@ FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
 """Which settings stand in, in this order, for one that is not set."""
 
 REFUSED: Final[dict[str, str]] = {
+    "metrics.listener": "this release does not serve metrics; nothing would listen there",
     "authorizer.class.name": "this release does not authorise; every client may do everything",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",
 }

@@ -66,7 +66,7 @@ def describe_broker(broker: BrokerSettings, cluster_defaults: Mapping[str, str] 
     """Return all settings of a node, sorted by name: Kafka's, and any other that was given (told without its value, as Kafka does)."""
     known = _known("broker")
     described = []
-    for name in sorted(known.keys() | broker.explicit.keys() | {"metrics.listener"}):
+    for name in sorted(known.keys() | broker.explicit.keys()):
         entry = known.get(name, {})
         setting = BROKER_SETTINGS.get(name)
         kind = Kind[entry["type"].upper()] if entry else setting.kind if setting is not None else Kind.UNKNOWN

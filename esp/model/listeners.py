@@ -44,7 +44,6 @@ class Listeners:
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
-    inter_broker_listener_name: str
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -79,50 +78,35 @@ def parse_listeners(entries: Sequence[str]) -> tuple[Listener, ...]:
 
 def complete_listeners(
     *,
-    roles: Sequence[str],
     listeners: tuple[Listener, ...],
     advertised: tuple[Listener, ...],
     controller_names: tuple[str, ...],
-    inter_broker_name: str,
     protocols: Mapping[str, str],
 ) -> Listeners:
     """Fill in what was not given (the empty values) and check that all goes together.
 
     Args:
-        roles: the node's ``process.roles``.
         listeners: as given.
         advertised: as given.
         controller_names: ``controller.listener.names`` as given.
-        inter_broker_name: ``inter.broker.listener.name`` as given.
         protocols: security protocol by listener name, as ``listener.security.protocol.map`` has it.
 
     Raises:
         ListenerError: it does not.
     """
     names = controller_names or (DEFAULT_CONTROLLER_LISTENER,)
-    if not listeners and "broker" in roles:
+    if not listeners:
         listeners = (Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),)
-    if "controller" in roles and not any(listener.name in names for listener in listeners):
+    if not any(listener.name in names for listener in listeners):
         if controller_names:
             raise ListenerError("listeners", f"a controller needs the listener {names[0]} of controller.listener.names")
         listeners = (*listeners, Listener(DEFAULT_CONTROLLER_LISTENER, "127.0.0.1", ANY_PORT))
-    if "controller" not in roles and any(listener.name in names for listener in listeners):
-        raise ListenerError("listeners", f"a node that is no controller must not have the listener {names[0]}")
     _check_protocols(listeners, names, protocols)
     _check_ports(listeners)
     clients = tuple(listener for listener in listeners if listener.name not in names)
-    if "broker" not in roles:
-        return Listeners(listeners, (), names, "")
     if not clients:
         raise ListenerError("listeners", "a broker needs a listener for clients besides those of the controller")
-    advertised = _complete_advertised(clients, advertised, names)
-    given = [listener.name for listener in advertised]
-    inter_broker_name = inter_broker_name or (DEFAULT_LISTENER if DEFAULT_LISTENER in given else given[0])
-    if inter_broker_name not in given:
-        raise ListenerError(
-            "inter.broker.listener.name", f"{inter_broker_name} is none of the advertised listeners {', '.join(given)}"
-        )
-    return Listeners(listeners, advertised, names, inter_broker_name)
+    return Listeners(listeners, _complete_advertised(clients, advertised, names), names)
 
 
 def _check_protocols(listeners: Sequence[Listener], names: Sequence[str], protocols: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from esp.model.ids import DirectoryId, LeaderEpoch, NodeId, TopicId
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition's replicas and leader, as the controller decided them (REPLICATION section 7).
+    """A partition's replicas and leader, as the controller decided them: what a PartitionRecord holds.
 
     ``leader`` is -1 while there is none. ``partition_epoch`` rises with every change, ``leader_epoch`` with every change of
     the leader. ``directories`` runs parallel to ``replicas``.

@@ -52,22 +52,35 @@ class SettingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting that this build gives an effect.
+    """A setting whose values are checked.
 
     Attributes:
         name: Kafka's name, or ours where Kafka has no such setting.
         kind: its type.
         doc: one line for DescribeConfigs and messages.
         check: what a value must meet beyond its type.
+        served: what it must meet besides to be given anew; one that stands in a metadata log already need not.
     """
 
     name: str
     kind: Kind
     doc: str
     check: Check | None = None
+    served: Check | None = None
 
     def parse(self, text: str) -> Value:
-        """Return the value that ``text`` stands for.
+        """Return the value that ``text``, given by a client or an operator, stands for.
+
+        Raises:
+            SettingError: it stands for none, or for one that this release does not serve.
+        """
+        value = self.parse_stored(text)
+        if self.served is not None:
+            self.served(value)
+        return value
+
+    def parse_stored(self, text: str) -> Value:
+        """Return the value that ``text``, which stands in the metadata log, stands for: Kafka may have written it.
 
         Raises:
             SettingError: it stands for none.

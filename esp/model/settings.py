@@ -6,12 +6,13 @@ Names, types, ranges and defaults are Kafka's; a test holds the defaults here eq
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from esp.model.broker_setting_table import BROKER_SETTINGS, FALLBACKS, REFUSED
-from esp.model.broker_settings import BrokerSettings, Listener, Voter
+from esp.model.broker_setting_table import BROKER_SETTINGS, FALLBACKS, REFUSED, ROLES
+from esp.model.broker_settings import BrokerSettings, Listener
 from esp.model.described_settings import describe_broker, describe_topic, known_broker_names
 from esp.model.errors import ApiError, ErrorCode, OperatorError
 from esp.model.ids import NodeId
@@ -25,9 +26,9 @@ __all__ = [
     "BrokerSettings",
     "Listener",
     "TopicSettings",
-    "Voter",
     "describe_broker",
     "describe_topic",
+    "find_stored_problems",
     "load_broker_settings",
     "resolve_topic_settings",
     "validate_topic_overrides",
@@ -37,6 +38,7 @@ _LOGGER: Final = logging.getLogger(__name__)
 _FIELDS: Final = {field.name for field in fields(BrokerSettings)}
 _CHECKED_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy", "compression.type": "compression.type"}
 """Settings of a node that topics take over, and of which this release serves fewer values than Kafka."""
+_VOTERS: Final = "controller.quorum.voters"
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
@@ -62,31 +64,25 @@ def load_broker_settings(
     given = _collect(file_text, overrides, file_name)
     _look_at_names(given)
     reader = _Reader(given)
+    reader.check_roles()
     listeners = reader.listeners()
-    values: dict[str, Any] = {
-        name.replace(".", "_"): reader.value(name)
-        for name in given
-        if name in BROKER_SETTINGS and name.replace(".", "_") in _FIELDS
-    }
+    parsed = {name.replace(".", "_"): reader.value(name) for name in given if name in BROKER_SETTINGS}
+    values: dict[str, Any] = {field: value for field, value in parsed.items() if field in _FIELDS}
     for name, families in FALLBACKS.items():
         values[name.replace(".", "_")] = reader.duration(name, families)
     log_dirs = reader.log_dirs()
     values |= {
-        "node_id": NodeId(int(values.get("node_id", BrokerSettings().node_id))),
-        "process_roles": reader.roles(),
+        "node_id": reader.node_id(),
         "listeners": listeners.listeners,
         "advertised_listeners": listeners.advertised_listeners,
         "controller_listener_names": listeners.controller_listener_names,
-        "inter_broker_listener_name": listeners.inter_broker_listener_name,
-        "controller_quorum_voters": reader.voters(),
         "broker_rack": reader.text("broker.rack") or None,
         "log_dirs": log_dirs,
         "metadata_log_dir": reader.text("metadata.log.dir") or log_dirs[0],
-        "metrics_listener": reader.address("metrics.listener"),
     }
     explicit = {name: entry.text.strip() for name, entry in given.items()} | {
         "node.id": str(values["node_id"]),
-        "process.roles": ",".join(values["process_roles"]),
+        "process.roles": ",".join(ROLES),
         "listeners": ",".join(map(str, listeners.listeners)),
         "controller.listener.names": ",".join(listeners.controller_listener_names),
         "log.dirs": ",".join(log_dirs),
@@ -95,19 +91,44 @@ def load_broker_settings(
 
 
 def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
-    """Return a topic's effective settings: ``overrides``, which have been validated, over those of the node."""
+    """Return a topic's effective settings: ``overrides`` over those of the node.
+
+    Args:
+        overrides: as they stand in the metadata log, where this release checked them or another one, or Kafka, put them: one that it
+            would refuse today (``cleanup.policy=compact``) is taken, and for one that is no value at all the node's counts.
+            :func:`find_stored_problems` tells of both.
+        broker: the node's.
+    """
     values: dict[str, Any] = {}
     for name, entry in TOPIC_SETTINGS.items():
         if entry.field is None:
             continue
-        value: Value
+        assert entry.broker_name is not None, "every setting with an effect has a default of the node"
+        value: Value = getattr(broker, entry.broker_name.replace(".", "_"))
         if name in overrides:
-            value = entry.setting.parse(overrides[name])
-        else:
-            assert entry.broker_name is not None, "every setting with an effect has a default of the node"
-            value = getattr(broker, entry.broker_name.replace(".", "_"))
+            with suppress(SettingError):
+                value = entry.setting.parse_stored(overrides[name])
         values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
     return TopicSettings(**values)
+
+
+def find_stored_problems(overrides: Mapping[str, str]) -> list[str]:
+    """Return what of a topic's settings in the metadata log does not count as it stands there, in words for the operator."""
+    problems: list[str] = []
+    for name, text in overrides.items():
+        entry = TOPIC_SETTINGS.get(name)
+        if entry is None:
+            continue
+        try:
+            entry.setting.parse_stored(text)
+        except SettingError as error:
+            problems.append(f"{name}={text} is ignored, the node's counts: {error.reason}")
+            continue
+        try:
+            entry.setting.parse(text)
+        except SettingError as error:
+            problems.append(f"{name}={text} is kept without its effect: {error.reason}")
+    return problems
 
 
 def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
@@ -210,9 +231,30 @@ class _Reader:
         assert isinstance(value, tuple), "only lists have words"
         return value
 
-    def roles(self) -> tuple[str, ...]:
-        """What the node is."""
-        return self.words("process.roles") or BrokerSettings().process_roles
+    def check_roles(self) -> None:
+        """Refuse a node that would be less than broker and controller in one."""
+        name = "process.roles"
+        given = self.words(name)
+        if given and sorted(given) != sorted(ROLES):
+            raise OperatorError(
+                f"{_quote(name, self._given[name])}: This release runs broker and controller in one process",
+                f"Set {name}={','.join(ROLES)}, or leave it out.",
+            )
+
+    def node_id(self) -> NodeId:
+        """The node's number, held against ``controller.quorum.voters``."""
+        node_id = BrokerSettings().node_id
+        if "node.id" in self._given:
+            value = self.value("node.id")
+            assert isinstance(value, int), "a node's id is a number"
+            node_id = NodeId(value)
+        voters = self._voters()
+        if voters and voters != (node_id,):
+            raise OperatorError(
+                f"{_quote(_VOTERS, self._given[_VOTERS])}: In this release node {node_id} is a metadata quorum of its own",
+                f"Name this node alone, {node_id}@host:port, or leave {_VOTERS} out.",
+            )
+        return node_id
 
     def duration(self, name: str, families: Sequence[str]) -> int:
         """Return milliseconds from the first of ``name`` and ``families`` that was given; everything below 0 means "no limit", -1."""
@@ -234,36 +276,27 @@ class _Reader:
             raise self._refusal(name, "each data directory must be named, and named once")
         return directories
 
-    def voters(self) -> tuple[Voter, ...]:
-        """The metadata quorum, in the order given."""
-        name = "controller.quorum.voters"
-        voters: list[Voter] = []
-        for entry in self.words(name):
+    def _voters(self) -> tuple[int, ...]:
+        """The ids of the voters that are given, in their order."""
+        voters: list[int] = []
+        for entry in self.words(_VOTERS):
             node_id, separator, address = entry.partition("@")
             try:
-                if not separator or not node_id.isdecimal():
+                if not separator or not (node_id.isascii() and node_id.isdigit()):
                     raise SettingError("A voter is written id@host:port")
-                voters.append(Voter(NodeId(int(node_id)), *parse_address(address)))
+                parse_address(address)
             except SettingError as error:
-                raise self._refusal(name, error.reason) from error
+                raise self._refusal(_VOTERS, error.reason) from error
+            voters.append(int(node_id))
         return tuple(voters)
-
-    def address(self, name: str) -> tuple[str, int] | None:
-        """Return host and port, None if the setting is empty or was not given."""
-        try:
-            return parse_address(self.text(name)) if self.text(name) else None
-        except SettingError as error:
-            raise self._refusal(name, error.reason) from error
 
     def listeners(self) -> Listeners:
         """The listeners and what clients are told of them."""
         try:
             return complete_listeners(
-                roles=self.roles(),
                 listeners=self._listeners("listeners"),
                 advertised=self._listeners("advertised.listeners"),
                 controller_names=tuple(name.upper() for name in self.words("controller.listener.names")),
-                inter_broker_name=self.text("inter.broker.listener.name").upper(),
                 protocols=self._protocols(),
             )
         except ListenerError as error:

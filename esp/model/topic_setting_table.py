@@ -1,6 +1,6 @@
 """The settings of a topic: type, range, the node's setting that stands in, and the field of TopicSettings that holds the value.
 
-All 33 of Kafka 4.3 are known and checked, so that tools find what they expect; those without a field have no effect here.
+All 33 of Kafka 4.3 are known and checked, so that tools find what they expect; those without a field have no effect here beyond the check.
 """
 
 import re
@@ -69,15 +69,20 @@ def _known(name: str, kind: Kind, broker_name: str | None = None, check: Check |
 TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
     entry.setting.name: entry
     for entry in (
-        _effective(
-            "cleanup.policy", Kind.LIST, "log.cleanup.policy", "What happens to old segments: delete.", _cleanup_policy
+        TopicSetting(  # stored, any words will do: a policy that nobody knows must not fall back to the node's, which may delete
+            Setting("cleanup.policy", Kind.LIST, "What happens to old segments: delete.", served=_cleanup_policy),
+            "log.cleanup.policy",
+            "cleanup_policy",
         ),
-        _effective(
+        TopicSetting(
+            Setting(
+                "compression.type",
+                Kind.STRING,
+                "How batches are kept; producer: as they came.",
+                served=_compression_type,
+            ),
             "compression.type",
-            Kind.STRING,
-            "compression.type",
-            "How batches are kept; producer: as they came.",
-            _compression_type,
+            None,
         ),
         _effective(
             "file.delete.delay.ms",
@@ -139,9 +144,6 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
             at_least(1),
         ),
         _effective(
-            "preallocate", Kind.BOOLEAN, "log.preallocate", "Whether a segment's file is made at its full size."
-        ),
-        _effective(
             "retention.bytes", Kind.LONG, "log.retention.bytes", "Bytes of a partition's log that are kept; -1: all."
         ),
         _effective(
@@ -175,12 +177,6 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
         _effective(
             "segment.ms", Kind.LONG, "log.roll.ms", "Milliseconds after which a new segment begins.", at_least(1)
         ),
-        _effective(
-            "unclean.leader.election.enable",
-            Kind.BOOLEAN,
-            "unclean.leader.election.enable",
-            "Whether a replica that lags may lead when no other is left.",
-        ),
         _known("compression.gzip.level", Kind.INT, "compression.gzip.level", _gzip_level),
         _known("compression.lz4.level", Kind.INT, "compression.lz4.level", between(1, 17)),
         _known("compression.zstd.level", Kind.INT, "compression.zstd.level", between(-131_072, 22)),
@@ -190,9 +186,11 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
         _known("max.compaction.lag.ms", Kind.LONG, "log.cleaner.max.compaction.lag.ms", at_least(1)),
         _known("min.cleanable.dirty.ratio", Kind.DOUBLE, "log.cleaner.min.cleanable.ratio", between(0, 1)),
         _known("min.compaction.lag.ms", Kind.LONG, "log.cleaner.min.compaction.lag.ms", at_least(0)),
+        _known("preallocate", Kind.BOOLEAN, "log.preallocate"),
         _known("remote.log.copy.disable", Kind.BOOLEAN),
         _known("remote.log.delete.on.disable", Kind.BOOLEAN),
         _known("remote.storage.enable", Kind.BOOLEAN),
+        _known("unclean.leader.election.enable", Kind.BOOLEAN, "unclean.leader.election.enable"),
         _known(_LEADER_THROTTLED, Kind.LIST, None, _throttled_replicas(_LEADER_THROTTLED)),
         _known(_FOLLOWER_THROTTLED, Kind.LIST, None, _throttled_replicas(_FOLLOWER_THROTTLED)),
     )

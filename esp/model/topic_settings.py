@@ -14,7 +14,6 @@ class TopicSettings:
     """
 
     cleanup_policy: str = "delete"
-    compression_type: str = "producer"
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
@@ -24,11 +23,9 @@ class TopicSettings:
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_type: str = "CreateTime"
     min_insync_replicas: int = 1
-    preallocate: bool = False
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
-    unclean_leader_election_enable: bool = False

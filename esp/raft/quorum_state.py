@@ -1,6 +1,6 @@
 """``quorum-state``: what a voter must not forget (RAFT-1): its epoch, and whom it follows or voted for in it.
 
-The file is Kafka's, JSON of version 1 (KIP-853; FORMATS 1.4). Version 0 belongs to quorums with static voters.
+The file is Kafka's, JSON of version 1 (KIP-853; ``QuorumStateData``). Version 0 belongs to quorums with static voters.
 """
 
 from typing import Final

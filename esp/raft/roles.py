@@ -1,4 +1,4 @@
-"""The roles of a quorum member, and how it may pass from one to another (REPLICATION section 11)."""
+"""The roles of a quorum member, and how it may pass from one to another: Kafka's ``QuorumState``."""
 
 from collections.abc import Mapping
 from enum import Enum

@@ -1,4 +1,4 @@
-"""Snapshot files of the metadata log: ``%020d-%010d.checkpoint``, and the bootstrap file of the same form (FORMATS 1.1, 1.4).
+"""Snapshot files of the metadata log: ``%020d-%010d.checkpoint``, and the bootstrap file of the same form (KIP-630).
 
 A snapshot is a sequence of batches, offsets counted from 0: a control batch that begins with SNAPSHOT_HEADER, batches of records, a control
 batch with SNAPSHOT_FOOTER.

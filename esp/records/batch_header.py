@@ -1,7 +1,7 @@
 """The 61 bytes in front of every record batch of format 2, read and stamped in place.
 
 A batch stays bytes on the data path: what the leader decides about it (offset, epoch) is stamped into the header it came with,
-and the checksum covers neither, so it needs no second pass. Layout: FORMATS section 2; Kafka's ``DefaultRecordBatch``.
+and the checksum covers neither, so it needs no second pass. Layout: Kafka's ``DefaultRecordBatch``.
 """
 
 import struct

@@ -1,6 +1,6 @@
 """What is committed: the offset below which every in-sync replica has all records.
 
-Rules HW-1 to HW-5 of the replication specification, as functions of plain numbers.
+Rules HW-1 to HW-5, as functions of plain numbers.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Control records of the metadata log and of its snapshots, as key and value of a log record (FORMATS section 2.1).
+"""Control records of the metadata log and of its snapshots, as key and value of a log record: Kafka's ``ControlRecordType``.
 
 The entities are kio's; here are their types, keys and the versions that Kafka 4.3 writes. Readers skip control types that they do not know.
 """

@@ -1,7 +1,7 @@
 """A metadata record in the bytes of a log record's value: Kafka's ``MetadataRecordSerde``.
 
-A frame is the frame version, the record's key and the record's version, each an unsigned varint, then the record itself, in flexible form
-(FORMATS section 3). The log's batches are covered by a checksum, so kio's reader may read the record.
+A frame is the frame version, the record's key and the record's version, each an unsigned varint, then the record itself, in flexible
+form. The log's batches are covered by a checksum, so kio's reader may read the record.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""A disk in memory that forgets, tears, fails and fills up as a real one may, by seed (RELIABILITY sections 2 and 4.5).
+"""A disk in memory that forgets, tears, fails and fills up as a real one may, by seed.
 
 It is at least as harsh as Linux: bytes need the sync of their file, names that of their directory, and neither brings the other along.
 Tests and the simulator drive the misfortunes:

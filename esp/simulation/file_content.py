@@ -22,7 +22,7 @@ class PendingSync(NamedTuple):
 class FileContent:
     """An inode of the simulated disk. Lengths and offsets in bytes; sectors are numbered from 0."""
 
-    __slots__ = ("cached", "cold", "dirty", "durable", "modified_ms", "sequence")
+    __slots__ = ("cached", "cold", "dirty", "durable", "modified_ms", "sequence", "synced_sequence")
 
     def __init__(self) -> None:
         self.cached = bytearray()
@@ -32,6 +32,8 @@ class FileContent:
         self.cold: set[int] = set()
         """Sectors that are not in the page cache."""
         self.sequence = 0
+        self.synced_sequence = 0
+        """Where the newest finished sync stood."""
         self.modified_ms = 0
 
     def append(self, data: bytes) -> None:
@@ -44,6 +46,7 @@ class FileContent:
         """Cut to ``length``. The device keeps the old length and the old bytes until a sync."""
         assert length <= len(self.cached)
         del self.cached[length:]
+        self.sequence += 1
         sectors = _sector_count(length)
         self.dirty = {sector: sequence for sector, sequence in self.dirty.items() if sector < sectors}
         self.cold = {sector for sector in self.cold if sector < sectors}
@@ -56,7 +59,13 @@ class FileContent:
         return PendingSync(sectors, len(self.cached), self.sequence)
 
     def finish_sync(self, pending: PendingSync) -> None:
-        """Make durable what :meth:`begin_sync` returned; later writes stay dirty."""
+        """Make durable what :meth:`begin_sync` returned; later writes stay dirty.
+
+        A sync that began later and ended before did all of it, and knew of truncations since.
+        """
+        if pending.sequence < self.synced_sequence:
+            return
+        self.synced_sequence = pending.sequence
         for sector, data in pending.sectors:
             _write_sector(self.durable, sector, data)
         _set_length(self.durable, pending.length)

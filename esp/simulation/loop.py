@@ -3,8 +3,8 @@
 The loop runs what is ready, first in, first out, and then jumps to the next timer: nothing waits, and the same program gives the same
 run. There is no selector and no thread. Tasks, locks and queues are asyncio's own.
 
-A :class:`Process` ends as ``kill -9`` ends one: nothing that belongs to it runs any more, no ``finally`` and no handler of an error
-(RELIABILITY 4.3). What belongs to it is told by a context variable, which tasks, timers and callbacks inherit.
+A :class:`Process` ends as ``kill -9`` ends one: nothing that belongs to it runs any more, no ``finally`` and no handler of an error.
+What belongs to it is told by a context variable, which tasks, timers and callbacks inherit.
 """
 
 import asyncio

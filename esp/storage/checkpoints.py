@@ -1,4 +1,4 @@
-"""The small text files that keep one offset per partition of a data directory (FORMATS 1.3).
+"""The small text files that keep one offset per partition of a data directory (Kafka's ``OffsetCheckpointFile``).
 
 They are hints (REC-6): what cannot be read counts as absent, with a warning, and an empty file has no entries.
 """

@@ -1,4 +1,4 @@
-"""Names of files and directories below a data directory, and reading them back (FORMATS section 1)."""
+"""Names of files and directories below a data directory, and reading them back: Kafka's (``LogFileUtils``, ``LocalLog``)."""
 
 import re
 from enum import Enum

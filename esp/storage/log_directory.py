@@ -1,6 +1,6 @@
 """One entry of ``log.dirs``: its lock and identity, the logs in it, their checkpoints, and the marker of an orderly stop.
 
-What stands where: FORMATS 1.1. A directory is clean if it was left by :meth:`LogDirectory.close_blocking`; the marker says under which
+What stands where: docs/OPERATIONS.md, "The data directory". A directory is clean if it was left by :meth:`LogDirectory.close_blocking`; the marker says under which
 broker epoch, and is gone, durably, before anything is read or written (REC-1).
 """
 
@@ -257,6 +257,24 @@ class LogDirectory:
         self._write_offsets_blocking()
         self.write_high_watermarks_blocking()
 
+    def write_recovery_points_blocking(self) -> None:
+        """Write the checkpoint of recovery points; raises and demands what :meth:`write_checkpoints_blocking` does."""
+        recovery_points = self._still_there(self._recovery_points)
+        recovery_points.update({partition: log.recovery_point for partition, log in self.logs.items()})
+        self._write(RECOVERY_POINT_FILE, recovery_points)
+        self._recovery_points = recovery_points
+
+    def write_log_starts_blocking(self) -> None:
+        """Write the checkpoint of log starts, in which a log that starts with its first segment has no line. Raises OSError."""
+        log_starts = self._still_there(self._log_starts)
+        for partition, log in self.logs.items():
+            if log.log_start_offset > log.first_segment_offset or not log.names_are_durable:
+                log_starts[partition] = log.log_start_offset
+            else:
+                log_starts.pop(partition, None)
+        self._write(LOG_START_FILE, log_starts)
+        self._log_starts = log_starts
+
     def write_high_watermarks_blocking(self) -> None:
         """Write the checkpoint of high watermarks, which Kafka does more often than the others. Raises OSError."""
         high_watermarks = self._still_there(self._high_watermarks)
@@ -265,19 +283,8 @@ class LogDirectory:
         self._high_watermarks = high_watermarks
 
     def _write_offsets_blocking(self) -> None:
-        """Write recovery points and log starts. A log that starts with its first segment has no line in the latter."""
-        recovery_points = self._still_there(self._recovery_points)
-        log_starts = self._still_there(self._log_starts)
-        for partition, log in self.logs.items():
-            recovery_points[partition] = log.recovery_point
-            if log.log_start_offset > log.first_segment_offset or not log.names_are_durable:
-                log_starts[partition] = log.log_start_offset
-            else:
-                log_starts.pop(partition, None)
-        self._write(RECOVERY_POINT_FILE, recovery_points)
-        self._recovery_points = recovery_points
-        self._write(LOG_START_FILE, log_starts)
-        self._log_starts = log_starts
+        self.write_recovery_points_blocking()
+        self.write_log_starts_blocking()
 
     def _still_there(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """A copy without the replicas that were put aside."""

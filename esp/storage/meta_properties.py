@@ -1,4 +1,4 @@
-"""``meta.properties``: to which cluster and node a data directory belongs (FORMATS 1.1)."""
+"""``meta.properties``: to which cluster and node a data directory belongs, in Kafka's format."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""The sparse offset index of one segment: where in the file some of its batches start (FORMATS 1.5).
+"""The sparse offset index of one segment: where in the file some of its batches start (Kafka's ``OffsetIndex``).
 
 An entry holds the *last* offset of the batch that starts at its position. Both columns rise strictly. Offsets are kept relative to the
 segment's base, as in the file.

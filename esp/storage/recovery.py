@@ -1,4 +1,4 @@
-"""Opens a log from its files: what is trusted after an orderly stop, what is read again after any other (REPLICATION section 13).
+"""Opens a log from its files: what is trusted after an orderly stop, what is read again after any other (Kafka's ``LogLoader``).
 
 After an orderly stop everything was synced and the index files are complete. After a crash what lies below the recovery point was
 synced; from there on every batch is read and checked, and the log ends before the first bad byte (REC-3).

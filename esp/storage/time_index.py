@@ -1,4 +1,4 @@
-"""The sparse time index of one segment (FORMATS 1.5).
+"""The sparse time index of one segment, in the format of Kafka's ``TimeIndex``.
 
 An entry (timestamp, offset) says that no record up to that offset has a larger timestamp; the offset is the last of the batch that holds
 it. Timestamps and offsets rise strictly. Offsets are kept relative to the segment's base, as in the file.

@@ -1,4 +1,4 @@
-"""What of one log is not on the device yet, and the order in which it gets there (REPLICATION section 12).
+"""What of one log is not on the device yet, and the order in which it gets there.
 
 A new segment costs the loop no sync: its names, the sealed segment before it and the producer snapshot are synced by the next flush,
 before the recovery point passes them.

@@ -44,7 +44,9 @@ BAD_SETTINGS = {
     "log.retention.ms": "0",
     "node.id": "one",
     "listeners": "nonsense",
-    "process.roles": "worker",
+    "process.roles": "broker",
+    "controller.quorum.voters": "1@127.0.0.1:9093,2@127.0.0.1:9094",
+    "metrics.listener": "127.0.0.1:9308",
     "log.cleanup.policy": "burn",
 }
 

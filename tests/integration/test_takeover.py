@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
@@ -17,6 +17,8 @@ from esp.testing.real_kafka import RealKafka
 from tests.integration.conftest import eventually
 
 pytestmark = pytest.mark.kafka
+
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def fill(node: NodeProcess, start: int) -> None:
@@ -32,13 +34,38 @@ def check(node: NodeProcess, records: int) -> None:
     eventually(lambda: "t" in admin.list_topics(timeout=20).topics, timeout_s=20)
     resource = ConfigResource(ResourceType.TOPIC, "t")
     assert admin.describe_configs([resource])[resource].result(20)["retention.ms"].value == "123456789"
-    # a reader with a group, as librdkafka's always are, would make Kafka create its offsets topic, which is a compacted one
+    # without a group, which this release does not serve
     with closing(KafkaConsumer(bootstrap_servers=node.bootstrap, consumer_timeout_ms=20_000)) as consumer:
         partitions = [TopicPartition("t", partition) for partition in range(3)]
         consumer.assign(partitions)
         consumer.seek_to_beginning(*partitions)
         assert sorted(int(record.value) for record in islice(consumer, records)) == list(range(records))
         assert sum(consumer.end_offsets(partitions).values()) == records
+
+
+def commit_as_a_group(kafka: NodeProcess) -> None:
+    """Have Kafka create its offsets topic, a compacted one, and keep an offset in it."""
+    settings = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with closing(KafkaConsumer("t", bootstrap_servers=kafka.bootstrap, group_id="g", **settings)) as consumer:
+        next(iter(consumer))
+        consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(7, "", -1)})
+
+
+def check_group(kafka: NodeProcess) -> None:
+    """The group's offset is the one that it committed."""
+    with closing(KafkaConsumer(bootstrap_servers=kafka.bootstrap, group_id="g", enable_auto_commit=False)) as consumer:
+        assert consumer.committed(TopicPartition("t", 0)) == 7
+
+
+def check_offsets_topic(ours: NodeProcess) -> None:
+    """All of the topic is served, nothing of it was put aside, and the operator was told once what does not hold."""
+    admin = AdminClient({"bootstrap.servers": ours.bootstrap, "log_level": 0})
+    partitions = admin.list_topics(OFFSETS_TOPIC, timeout=20).topics[OFFSETS_TOPIC].partitions
+    assert len(partitions) == 50
+    assert all(partition.error is None for partition in partitions.values())
+    warnings = [line for line in ours.stderr_path.read_text().splitlines() if "cleanup.policy=compact" in line]
+    assert len(warnings) == 1
+    assert OFFSETS_TOPIC in warnings[0]
 
 
 def test_kafka_takes_over_our_directory_and_we_take_it_back(kafka_tools: KafkaTools, tmp_path: Path) -> None:
@@ -59,7 +86,12 @@ def test_kafka_takes_over_our_directory_and_we_take_it_back(kafka_tools: KafkaTo
         check(kafka, 500)
         fill(kafka, 500)
         check(kafka, 1000)
+        commit_as_a_group(kafka)
     with ours:
         check(ours, 1000)
+        check_offsets_topic(ours)
         fill(ours, 1000)
         check(ours, 1500)
+    with kafka:
+        check(kafka, 1500)
+        check_group(kafka)

@@ -1,7 +1,7 @@
 """ApiVersions (18), versions 0-4: what this node serves, straight from the registry.
 
 A version above ours is answered in the form of version 0 with error 35 and the range of this API alone, from which clients choose again
-(KIP-511); the dispatcher does that. ``transaction.version`` is not advertised, so that clients do not count on transactions (CLIENTS 5.5).
+(KIP-511); the dispatcher does that. ``transaction.version`` is not advertised, so that clients do not count on transactions.
 """
 
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """DescribeCluster (60), versions 1-2: the brokers and the controller (KIP-700, KIP-919).
 
-Version 0 is not served: kafka-python fails on it, and every client falls back to Metadata (CLIENTS 5.6). Asked for controllers, a broker
+Version 0 is not served: kafka-python fails on it, and every client falls back to Metadata. Asked for controllers, a broker
 answers MISMATCHED_ENDPOINT_TYPE as Kafka's does.
 """
 

@@ -1,8 +1,8 @@
 """Fetch (1), versions 4-18: the hot path out.
 
-Records leave as they stand in the segment, as views of the mapped file (ARCHITECTURE 2). A request that finds fewer than ``min_bytes``
+Records leave as they stand in the segment, as views of the mapped file. A request that finds fewer than ``min_bytes``
 waits on its partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the
-loop for them, so that it holds up nobody else (ARCHITECTURE 9). ``read_committed`` ends at the last stable offset, which is the high
+loop for them, so that it holds up nobody else. ``read_committed`` ends at the last stable offset, which is the high
 watermark while there are no transactions. Version 13 names topics by id; sessions are KIP-227's.
 """
 

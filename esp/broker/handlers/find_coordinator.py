@@ -1,7 +1,7 @@
 """FindCoordinator (10), versions 0-6: there are no groups, transactions or share groups yet.
 
 Every key is answered with COORDINATOR_NOT_AVAILABLE, which clients retry. It is served all the same, because librdkafka turns lz4 on only
-where it is advertised (CLIENTS 5.14).
+where it is advertised.
 """
 
 from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as RequestUpTo3

@@ -57,7 +57,8 @@ def _to_create(services: Services, request: Request, message: MetadataRequest | 
     if not services.settings.auto_create_topics_enable:
         return []
     known = services.metadata.image.topics_by_name
-    return [topic.name for topic in message.topics if topic.name is not None and topic.name not in known]
+    names = dict.fromkeys(topic.name for topic in message.topics if topic.name is not None)
+    return [name for name in names if name not in known]
 
 
 async def _create_and_answer(

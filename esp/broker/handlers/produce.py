@@ -1,8 +1,8 @@
 """Produce (0), versions 3-13: the hot path in.
 
 Each partition's batch goes from the receive buffer through the leader's checks into the log; the request is answered at once if all of it
-is committed by then, or if nobody asked for that. Version 13 names topics by id. Versions 0-2 are advertised and not served
-(CLIENTS 2): their requests end the connection, as in Kafka.
+is committed by then, or if nobody asked for that. Version 13 names topics by id. Versions 0-2 are advertised and not served:
+old librdkafka compresses only then. Their requests end the connection, as in Kafka.
 
 Deviation from Kafka: records inside a batch are not opened; header fields are held against one another.
 """

@@ -11,11 +11,10 @@ from typing import Any
 import pyspark
 
 from esp.testing.ports import free_port
+from tests.integration.spark.session import QUICK_START
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
-QUICK_START = "-XX:TieredStopAtLevel=1"
-"""For every JVM of the cluster: six of them on two cores, for a minute."""
 
 
 class StandaloneCluster:

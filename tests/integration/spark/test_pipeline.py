@@ -9,6 +9,7 @@ import pytest
 
 from esp.testing.node_process import NodeProcess
 from pyspark_jobs import feed_flights
+from tests.integration.spark.session import QUICK_START
 
 FLIGHTS = 9_000
 TIMEOUT_S = 280
@@ -25,7 +26,7 @@ def pipeline(node: NodeProcess, tmp_path: Path):
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
-            env={**os.environ, "TMPDIR": str(tmp_path)},
+            env={**os.environ, "TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": QUICK_START},
         )
 
     return run

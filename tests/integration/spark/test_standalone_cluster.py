@@ -16,7 +16,8 @@ from pyspark_jobs.expected import expected_delays, expected_with_weather
 from pyspark_jobs.flight_report import read_windows, transform
 from pyspark_jobs.flights_data import read_flights, read_weather
 from pyspark_jobs.report_checks import Expected, check_rows, check_windows
-from tests.integration.spark.standalone import HOST, QUICK_START, StandaloneCluster
+from tests.integration.spark.session import QUICK_START
+from tests.integration.spark.standalone import HOST, StandaloneCluster
 
 FLIGHTS = 5_000
 
@@ -40,7 +41,7 @@ def test_the_streaming_job_runs_on_a_cluster_of_two_workers(
         "spark.driver.port": str(free_port()),
         "spark.blockManager.port": str(free_port()),
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": QUICK_START,
+        "spark.executor.extraJavaOptions": f"{QUICK_START} -Djava.io.tmpdir={tmp_path}",
     }
     command = [
         *(sys.executable, "-m", "pyspark_jobs.flight_delays", "--available-now", "--master", standalone.master),

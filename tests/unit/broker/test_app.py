@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 
 from esp.broker.app import BrokerNode
+from esp.model.broker_settings import Listener
 from esp.model.errors import ErrorCode, OperatorError
 from esp.simulation.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.conversation import (
@@ -43,6 +44,44 @@ async def test_a_node_serves_once_it_has_started_and_says_where(node):
     assert (broker.host, broker.port) == ADDRESS
 
 
+INSIDE = Listener("IN", "127.0.0.1", 9094)
+OUTSIDE = Listener("OUT", "127.0.0.1", 9095)
+
+
+@simulated(
+    listeners=(INSIDE, OUTSIDE, Listener("CONTROLLER", "127.0.0.1", 0)),
+    advertised_listeners=(OUTSIDE._replace(host="example.org", port=80),),
+)
+async def test_a_listener_that_is_not_advertised_is_bound_and_not_told(node):
+    assert [address.port for address in node.node.listening] == [9094, 9095]
+    inside, outside = [await node.client(address) for address in node.node.listening]
+    (broker,) = (await metadata(outside)).brokers
+    assert (broker.host, broker.port) == ("example.org", 80)
+    assert (await metadata(inside)).brokers == ()
+    await create_topic(inside)
+    assert (await produce(inside, "t", records(b"a"))).error_code is ErrorCode.none
+
+
+@simulated()
+async def test_settings_of_a_topic_that_would_be_refused_today_do_not_end_the_node(node, monkeypatch, caplog):
+    await node.stop()
+    with monkeypatch.context() as patched:  # as Kafka may write them into the metadata log
+        patched.setattr("esp.broker.app.validate_topic_overrides", lambda overrides: None)
+        await node.start()
+        client = await node.client()
+        configs = {"cleanup_policy": "compact", "retention_ms": "soon", "min_insync_replicas": "all"}
+        await create_topic(client, partitions=3, **configs)
+        await produce(client, "t", records(b"a", b"b"))
+        await node.stop()
+    caplog.clear()
+    await node.start()
+    assert await read(node) == [b"a", b"b"]
+    settings = node.log("t").settings
+    assert (settings.cleanup_policy, settings.retention_ms) == ("compact", node.settings.log_retention_ms)
+    [warning] = [record.message for record in caplog.records if record.name == "esp.broker.replica_host"]
+    assert all(word in warning for word in ("topic t ", "cleanup.policy=compact", "retention.ms=soon", "=all"))
+
+
 @simulated()
 async def test_everything_is_there_after_an_orderly_stop_and_start(node):
     client = await node.client()
@@ -56,6 +95,24 @@ async def test_everything_is_there_after_an_orderly_stop_and_start(node):
     assert await read(node) == [b"a", b"b"]
     client = await node.client()
     assert (await metadata(client, ["t"])).topics[0].topic_id == topic_id
+
+
+def test_the_same_seed_gives_the_same_run():
+    def run(seed):
+        loop = SimulatedLoop()
+
+        async def main():
+            node = SimulatedNode(loop, seed)
+            acknowledged = {"topics": set(), "records": {}, "sent": {}, "lives": 0}
+            await life(node, acknowledged)
+            await life(node, acknowledged)
+            files = {name: node.disk.read_file(f"/data/{name}") for name in node.names() if "." in name}
+            return loop.steps, loop.time(), acknowledged, files
+
+        return loop.run(main())
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
 
 
 @simulated()
@@ -75,9 +132,11 @@ async def test_connections_before_the_node_is_ready_are_answered_when_it_is(node
     seen = []
 
     async def early():
-        while ADDRESS not in node.network.listeners:
-            await asyncio.sleep(0.0001)
-        client = await node.client()
+        client = None
+        for _ in range(100_000):
+            with suppress(ConnectionRefusedError):
+                client = await node.client()
+                break
         answer = await metadata(client)
         seen.append(node.node._server._waiting is None)
         return answer

@@ -22,7 +22,7 @@ def segments(node, topic="t"):
 @simulated(log_initial_task_delay_ms=1000, log_retention_check_interval_ms=1000)
 async def test_old_segments_go_by_size_and_their_files_after_the_delay(node):
     client = await node.client()
-    await create_topic(client, segment_bytes=1024 * KIB, retention_bytes=1300 * KIB, file_delete_delay_ms=20_000)
+    await create_topic(client, segment_bytes=1024 * KIB, retention_bytes=1000 * KIB, file_delete_delay_ms=20_000)
     await fill(client, 4)
     assert len(segments(node)) == 4
     await asyncio.sleep(3)
@@ -62,7 +62,11 @@ async def test_one_log_whose_segments_cannot_be_dropped_does_not_hold_up_the_oth
     assert (await list_offset(client, "t", -2)).offset == 2
 
 
-@simulated(replica_high_watermark_checkpoint_interval_ms=2000)
+@simulated(
+    log_initial_task_delay_ms=1000,
+    replica_high_watermark_checkpoint_interval_ms=2000,
+    log_flush_offset_checkpoint_interval_ms=2000,
+)
 async def test_checkpoints_are_written_again_and_again_and_a_full_disk_does_not_stop_the_node(node):
     client = await node.client()
     await create_topic(client)
@@ -76,6 +80,42 @@ async def test_checkpoints_are_written_again_and_again_and_a_full_disk_does_not_
     await asyncio.sleep(3)
     assert b"t 0 3" in node.disk.read_file("/data/recovery-point-offset-checkpoint")
     assert b"t 0 3" in node.disk.read_file("/data/replication-offset-checkpoint")
+
+
+CHECKPOINTS = {
+    "replication-offset-checkpoint": "replica_high_watermark_checkpoint_interval_ms",
+    "recovery-point-offset-checkpoint": "log_flush_offset_checkpoint_interval_ms",
+    "log-start-offset-checkpoint": "log_flush_start_offset_checkpoint_interval_ms",
+}
+
+
+async def written_at(node, name, *, until_s):
+    """The seconds after now at which a file is there again each time it was removed."""
+    began, times = node.loop.time(), []
+    while node.loop.time() - began < until_s:
+        if name in node.names():
+            times.append(round(node.loop.time() - began))
+            node.disk.remove(f"/data/{name}")
+        await asyncio.sleep(0.1)
+    return times
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@simulated(start=False)
+async def test_each_checkpoint_has_an_interval_of_its_own(node, name):
+    never = dict.fromkeys(CHECKPOINTS.values(), 3_600_000)
+    await node.start(log_initial_task_delay_ms=3000, **(never | {CHECKPOINTS[name]: 3000}))
+    others = [asyncio.ensure_future(written_at(node, other, until_s=14)) for other in CHECKPOINTS if other != name]
+    assert await written_at(node, name, until_s=14) == [3, 6, 9, 12]
+    for other in others:
+        assert len(await other) <= 1  # after log.initial.task.delay.ms
+
+
+@simulated(start=False)
+async def test_a_checkpoint_without_an_interval_is_written_once(node):
+    await node.start(log_initial_task_delay_ms=1000, **dict.fromkeys(CHECKPOINTS.values(), 0))
+    for times in await asyncio.gather(*(written_at(node, name, until_s=10) for name in CHECKPOINTS)):
+        assert len(times) == 1
 
 
 @simulated()
@@ -97,12 +137,14 @@ async def test_many_small_batches_are_flushed_so_that_recovery_stays_short(node)
     await fill(client, 5, size=10)
     await asyncio.sleep(10)
     assert node.log("t").unflushed_batches == 5
+    assert "recovery-point-offset-checkpoint" not in node.names()
     limit, maintenance.UNFLUSHED_BATCHES_MAX = maintenance.UNFLUSHED_BATCHES_MAX, 4
     try:
         await asyncio.sleep(2)
     finally:
         maintenance.UNFLUSHED_BATCHES_MAX = limit
     assert node.log("t").unflushed_batches == 0
+    assert b"t 0 5" in node.disk.read_file("/data/recovery-point-offset-checkpoint")
 
 
 @simulated(producer_id_expiration_ms=10_000, producer_id_expiration_check_interval_ms=1000)

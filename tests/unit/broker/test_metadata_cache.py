@@ -3,9 +3,9 @@ import uuid
 import pytest
 
 from esp.broker.metadata_cache import MetadataCache
+from esp.controller.topics import NewTopic
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
-from esp.controller.topics import NewTopic
 from esp.ports.network import Address
 from tests.unit.controller.samples import Cluster
 

@@ -1,4 +1,4 @@
-"""Fetch requests that wait, that are cut to a size, that need the device: through a whole node, since waking and waiting is what is tested."""
+"""Fetch requests that wait, that are cut to a size, that need the device: through a whole node, which wakes them."""
 
 import asyncio
 

@@ -77,7 +77,7 @@ def test_a_node_is_told_with_all_of_kafka_s_settings():
     assert told["node.id"].value == "1"
     assert told["node.id"].source is Source.STATIC_BROKER
     assert told["log.retention.ms"].value is None
-    assert told.keys() - {entry["name"] for entry in KAFKA["broker"]} == {"metrics.listener"}
+    assert told.keys() == {entry["name"] for entry in KAFKA["broker"]}
 
 
 def test_what_the_node_was_given_is_told_but_secrets_and_unknown_values_are_not():

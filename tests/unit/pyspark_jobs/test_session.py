@@ -2,7 +2,7 @@ import argparse
 
 import pytest
 
-from pyspark_jobs.session import add_session_arguments
+from pyspark_jobs.session import add_session_arguments, build_session
 
 
 def parse(*arguments: str) -> argparse.Namespace:
@@ -24,3 +24,10 @@ def test_a_setting_without_key_or_value_is_refused(text: str, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         parse("--conf", text)
     assert "is not KEY=VALUE" in capsys.readouterr().err
+
+
+def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(SystemExit, match="Spark needs Java 17"):
+        build_session("no-java")

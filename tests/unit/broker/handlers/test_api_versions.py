@@ -1,0 +1,30 @@
+import pytest
+
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.protocol.registry import SERVED, ApiKey
+from tests.unit.broker.simulated_node import model, simulated
+
+
+async def ask(node, version):
+    client = await node.client()
+    request = model(ApiKey.API_VERSIONS, version).Request(client_software_name="a", client_software_version="1")
+    return await client.call(ApiKey.API_VERSIONS, version, request)
+
+
+@pytest.mark.parametrize("version", range(5))
+@simulated()
+async def test_what_is_advertised_is_what_the_registry_says(node, version):
+    answer = await ask(node, version)
+    assert {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys} == {
+        api.key: (api.advertised_min, api.max_version) for api in SERVED.values()
+    }
+    assert answer.error_code == 0
+
+
+@simulated()
+async def test_the_features_of_the_cluster_are_told_from_version_3_on(node):
+    answer = await ask(node, 3)
+    assert {row.name for row in answer.supported_features} == set(SUPPORTED_FEATURES)
+    assert {row.name for row in answer.finalized_features} == set(node.node._metadata.image.features)
+    assert answer.finalized_features_epoch == node.node._metadata.image.offset
+    assert "transaction.version" not in {row.name for row in answer.finalized_features}

@@ -1,0 +1,179 @@
+import uuid
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.protocol.messages import encode_request
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import (
+    create_topic,
+    fetch,
+    init_producer_id,
+    produce,
+    produce_later,
+    produce_request,
+)
+from tests.unit.broker.simulated_node import RefusedError, records, simulated, values
+
+
+def at(version, topic_id, name="t"):
+    return topic_id if version >= 13 else name
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@simulated()
+async def test_batches_get_the_offsets_in_their_order(node, version):
+    client = await node.client()
+    topic = at(version, await create_topic(client))
+    for offset in (0, 2, 4):
+        answer = await produce(client, topic, records(b"a", b"b"), version=version)
+        assert (answer.error_code, answer.base_offset, answer.index) == (ErrorCode.none, offset, 0)
+        assert answer.log_start_offset == (0 if version >= 5 else -1)
+    assert values((await fetch(client, "t")).records) == [b"a", b"b"] * 3
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@simulated()
+async def test_what_is_not_there_is_refused_by_name_or_id(node, version):
+    client = await node.client()
+    topic_id = await create_topic(client)
+    unknown = await produce(client, at(version, uuid.uuid4(), "u"), records(b"a"), version=version)
+    code = ErrorCode.unknown_topic_id if version >= 13 else ErrorCode.unknown_topic_or_partition
+    assert (unknown.error_code, unknown.base_offset) == (code, -1)
+    answer = await produce(client, at(version, topic_id), records(b"a"), partition=1, version=version)
+    assert answer.error_code is ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+@simulated()
+async def test_each_partition_is_answered_for_itself(node, acks):
+    client = await node.client()
+    await create_topic(client, partitions=2)
+    request = produce_request(
+        [("t", 0, records(b"a")), ("u", 0, records(b"b")), ("t", 1, b"junk"), ("t", 1, records(b"c"))], acks=acks
+    )
+    answer = await client.call(ApiKey.PRODUCE, 12, request)
+    seen = [
+        (topic.name, part.index, int(part.error_code))
+        for topic in answer.responses
+        for part in topic.partition_responses
+    ]
+    assert seen == [("t", 0, 0), ("u", 0, 3), ("t", 1, 87), ("t", 1, 0)]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+@simulated()
+async def test_an_impossible_number_of_acks_is_refused_and_nothing_is_appended(node, acks):
+    client = await node.client()
+    await create_topic(client)
+    assert (await produce(client, "t", records(b"a"), acks=acks)).error_code is ErrorCode.invalid_required_acks
+    assert node.log("t").log_end_offset == 0
+
+
+@simulated()
+async def test_transactional_requests_are_refused(node):
+    client = await node.client()
+    await create_topic(client)
+    answer = await produce(client, "t", records(b"a"), transactional_id="x")
+    assert answer.error_code is ErrorCode.transactional_id_authorization_failed
+    assert node.log("t").log_end_offset == 0
+
+
+@pytest.mark.parametrize("batch", [None, b"", b"x" * 60, bytes(200)])
+@simulated()
+async def test_what_is_no_batch_is_refused_and_nothing_is_appended(node, batch):
+    client = await node.client()
+    await create_topic(client)
+    answer = await produce(client, "t", batch)
+    assert answer.error_code in (ErrorCode.invalid_record, ErrorCode.corrupt_message)
+    assert node.log("t").log_end_offset == 0
+    assert (await produce(client, "t", records(b"a"))).base_offset == 0
+
+
+@simulated()
+async def test_acks_0_is_never_answered_and_later_requests_are(node):
+    client = await node.client()
+    await create_topic(client)
+    for _ in range(3):
+        client.connection.write([_frame_without_answer(records(b"a"))])
+    assert (await produce(client, "t", records(b"b"))).base_offset == 3
+
+
+def _frame_without_answer(batch, topic="t"):
+    return encode_request(ApiKey.PRODUCE, 12, 99, "test", produce_request([(topic, 0, batch)], acks=0))
+
+
+@simulated()
+async def test_acks_0_that_is_refused_ends_the_connection(node):
+    client, other = await node.client(), await node.client()
+    await create_topic(other)
+    client.connection.write([_frame_without_answer(records(b"a"), topic="u")])
+    with pytest.raises(RefusedError):
+        await produce(client, "t", records(b"b"))
+    assert (await produce(other, "t", records(b"b"))).error_code is ErrorCode.none
+
+
+@simulated()
+async def test_a_retry_of_an_idempotent_batch_gets_the_same_offset_and_is_not_appended_again(node):
+    client = await node.client()
+    await create_topic(client)
+    producer_id = (await init_producer_id(client)).producer_id
+
+    def batch(sequence, epoch=0):
+        return records(b"a", b"b", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+    for sequence in (0, 2, 4):
+        assert (await produce(client, "t", batch(sequence))).base_offset == sequence
+    for restart in (False, True):
+        if restart:
+            await node.restart()
+            client = await node.client()
+        for sequence in (0, 4, 2):
+            answer = await produce(client, "t", batch(sequence))
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.none, sequence)
+    assert node.log("t").log_end_offset == 6
+    assert (await produce(client, "t", batch(8))).error_code is ErrorCode.out_of_order_sequence_number
+    assert (await produce(client, "t", batch(0, epoch=1))).base_offset == 6
+    assert (await produce(client, "t", batch(6))).error_code is ErrorCode.invalid_producer_epoch
+
+
+@simulated()
+async def test_a_retry_of_a_batch_that_is_not_flushed_yet_waits_for_the_flush_too(node):
+    client, other = await node.client(), await node.client()
+    await create_topic(client, flush_messages=1)
+    batch = records(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+    first = produce_later(client, "t", batch)
+    second = produce_later(other, "t", batch)
+    for answer in (await first, await second):
+        assert answer.responses[0].partition_responses[0].base_offset == 0
+    assert node.log("t").recovery_point == 1
+
+
+@simulated()
+async def test_the_brokers_time_is_stamped_where_the_topic_wants_that(node):
+    client = await node.client()
+    await create_topic(client, message_timestamp_type="LogAppendTime")
+    answer = await produce(client, "t", records(b"a", timestamp_ms=5))
+    assert answer.log_append_time is not None
+    now_ms = node.env.clock.wall_ms()
+    assert now_ms - 100 < answer.log_append_time.timestamp() * 1000 <= now_ms
+
+
+@pytest.mark.parametrize("version", [6, 7])
+@simulated()
+async def test_zstd_needs_version_7(node, version):
+    client = await node.client()
+    await create_topic(client)
+    answer = await produce(client, "t", records(b"a", codec=4), version=version)
+    assert answer.error_code is (ErrorCode.none if version == 7 else ErrorCode.unsupported_compression_type)
+
+
+@simulated()
+async def test_too_few_replicas_are_refused_before_anything_is_appended(node):
+    client = await node.client()
+    await create_topic(client, min_insync_replicas=1)
+    await produce(client, "t", records(b"a"))
+    hosted = node.hosted("t")
+    hosted.leader.has_enough_replicas.__self__._min_isr = 2
+    assert (await produce(client, "t", records(b"b"))).error_code is ErrorCode.not_enough_replicas
+    assert (await produce(client, "t", records(b"b"), acks=1)).error_code is ErrorCode.none
