@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         checks += check_rows(rows, expected) + check_windows(windows, expected)
         facts = gather(rows, windows)
     except AnalysisException as error:
-        print(f"Reading the rows in {arguments.rows} failed: {error.desc}", file=sys.stderr)
+        print(f"Reading the rows in {arguments.rows} failed: {str(error).splitlines()[0]}", file=sys.stderr)
         return 1
     finally:
         spark.stop()

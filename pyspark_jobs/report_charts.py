@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 
@@ -23,7 +23,7 @@ WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 SMOOTHING_DAYS = 7
 DPI = 130
 
-STYLE = {
+STYLE: Any = {
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "text.color": INK,

@@ -140,6 +140,7 @@ class PendingFetch:
     def park(self, clock: Clock, wait_ms: int) -> None:
         """Answer when :meth:`read` is satisfied, or after ``wait_ms``."""
         self._timer = clock.call_later_us(wait_ms * 1000, self._time_out)
+        self._request.on_abandoned = self._stop_waiting
         for item in self._wanted:
             hosted = self._find(item.topic, item.partition)
             if hosted not in self._parked_on:
@@ -156,12 +157,15 @@ class PendingFetch:
         self._end()
 
     def _end(self) -> None:
+        self._stop_waiting()
+        self._request.reply(self.encode())
+
+    def _stop_waiting(self) -> None:
         assert self._timer is not None
         self._timer.cancel()
         for hosted in self._parked_on:
             hosted.forget(self._look_again)
         self._parked_on.clear()
-        self._request.reply(self.encode())
 
     def encode(self) -> Sequence[Buffer]:
         """The answer's buffers, of what was read last; the session now takes the client to know what stands in them."""

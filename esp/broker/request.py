@@ -25,7 +25,16 @@ class Request:
     leave in the order of the requests of a connection, whoever is ready first.
     """
 
-    __slots__ = ("_on_reply", "answer", "api_key", "api_version", "client", "client_id", "correlation_id")
+    __slots__ = (
+        "_on_reply",
+        "answer",
+        "api_key",
+        "api_version",
+        "client",
+        "client_id",
+        "correlation_id",
+        "on_abandoned",
+    )
 
     def __init__(
         self,
@@ -42,6 +51,8 @@ class Request:
         self.client_id = client_id
         self.client = client
         self.answer: Sequence[Buffer] | None = None
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called if the connection ends while the request is kept: nobody waits for its answer any more."""
         self._on_reply = on_reply
 
     def reply(self, buffers: Sequence[Buffer]) -> None:

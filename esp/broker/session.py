@@ -167,7 +167,10 @@ class Session:
     def on_closed(self) -> None:
         """Forget what is parked: answers to a dead connection go nowhere."""
         self._closed = True
-        self._parked.clear()
+        parked, self._parked = self._parked, deque()
+        for request in parked:
+            if request.on_abandoned is not None:
+                request.on_abandoned()
         self._on_end(self)
 
     def on_writable(self, writable: bool) -> None:

@@ -12,7 +12,7 @@ from pyspark_jobs import feed_flights
 from tests.integration.spark.session import QUICK_START
 
 FLIGHTS = 9_000
-TIMEOUT_S = 280
+TIMEOUT_S = 500
 
 
 @pytest.fixture
@@ -32,6 +32,7 @@ def pipeline(node: NodeProcess, tmp_path: Path):
     return run
 
 
+@pytest.mark.timeout(600)  # three Spark sessions one after the other
 def test_a_pipeline_killed_in_the_middle_loses_and_doubles_no_flight(
     pipeline, node: NodeProcess, tmp_path: Path
 ) -> None:

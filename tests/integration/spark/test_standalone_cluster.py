@@ -30,6 +30,7 @@ def standalone(tmp_path: Path) -> Iterator[StandaloneCluster]:
     cluster.stop()
 
 
+@pytest.mark.timeout(600)  # six JVMs on a few cores
 def test_the_streaming_job_runs_on_a_cluster_of_two_workers(
     standalone: StandaloneCluster, node: NodeProcess, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -52,7 +53,7 @@ def test_the_streaming_job_runs_on_a_cluster_of_two_workers(
         command,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=500,
         env={**os.environ, "TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": QUICK_START},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from esp.model.errors import ErrorCode
 from tests.unit.broker.conversation import create_topic, delete_topic, fetch, fetch_later, of_one_partition, produce
-from tests.unit.broker.simulated_node import records, simulated, values
+from tests.unit.broker.simulated_node import RefusedError, records, simulated, values
 
 SEGMENT = "/data/t-0/00000000000000000000.log"
 
@@ -51,6 +51,19 @@ async def test_a_fetch_that_finds_nothing_is_answered_empty_when_its_time_is_up(
     assert 0.5 <= node.loop.time() - before < 0.51
     assert (answer.error_code, answer.records, answer.high_watermark) == (0, b"", 3)
     assert not node.hosted("t")._waiters
+
+
+@simulated()
+async def test_nothing_waits_any_longer_for_a_client_that_has_gone(node):
+    client = await filled(node)
+    waiting = fetch_later(client, [("t", 0, 3)], max_wait_ms=2**31 - 1)
+    await asyncio.sleep(1)
+    assert node.hosted("t")._waiters
+    client.close()
+    await asyncio.sleep(1)
+    assert not node.hosted("t")._waiters
+    with pytest.raises(RefusedError):
+        await waiting
 
 
 @simulated()

@@ -186,3 +186,14 @@ def test_answers_after_the_end_of_the_connection_go_nowhere():
     played.dispatcher.parked[1].reply((b"late",))
     assert played.answers == b""
     assert played.ended == [played.session]
+
+
+def test_who_keeps_a_request_is_told_that_its_connection_has_ended():
+    played = Played()
+    played.dispatcher.to_park = {1, 2, 3}
+    played.receive(frame(1) + frame(2) + frame(3))
+    abandoned = []
+    played.dispatcher.parked[2].on_abandoned = lambda: abandoned.append(2)
+    played.dispatcher.parked[3].on_abandoned = lambda: abandoned.append(3)
+    played.session.on_closed()
+    assert abandoned == [2, 3]
