@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             line.print_new()
         raise_failure(queries)
     except StreamingQueryException as error:
-        print(f"The streaming job failed: {error}", file=sys.stderr)
+        print(f"The streaming job failed: {str(error).splitlines()[0]}", file=sys.stderr)
         return 1
     finally:
         spark.stop()

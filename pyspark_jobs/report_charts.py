@@ -23,7 +23,7 @@ WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 SMOOTHING_DAYS = 7
 DPI = 130
 
-STYLE: Any = {
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "text.color": INK,

@@ -1,7 +1,7 @@
 """One entry of ``log.dirs``: its lock and identity, the logs in it, their checkpoints, and the marker of an orderly stop.
 
-What stands where: docs/OPERATIONS.md, "The data directory". A directory is clean if it was left by :meth:`LogDirectory.close_blocking`; the marker says under which
-broker epoch, and is gone, durably, before anything is read or written (REC-1).
+What stands where: docs/OPERATIONS.md, "The data directory". A directory is clean if it was left by :meth:`LogDirectory.close_blocking`; the
+marker says under which broker epoch, and is gone, durably, before anything is read or written (REC-1).
 """
 
 import json
