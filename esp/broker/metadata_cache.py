@@ -8,7 +8,8 @@ from typing import Final
 
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.model.errors import ErrorCode
-from esp.model.ids import NodeId, TopicId
+from esp.model.ids import NO_NODE, NodeId, TopicId
+from esp.model.partition import PartitionState
 from esp.ports.network import Address
 
 INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
@@ -48,6 +49,14 @@ class MetadataCache:
             for node in sorted(nodes)
             if listener in self.image.brokers[node].endpoints
         ]
+
+    def leader(self, partition: PartitionState) -> NodeId:
+        """The leader that clients are told of: -1 while there is none that serves."""
+        return partition.leader if partition.leader in self.alive else NO_NODE
+
+    def offline_replicas(self, partition: PartitionState) -> tuple[NodeId, ...]:
+        """Replicas on brokers that do not serve."""
+        return tuple(node for node in partition.replicas if node not in self.alive)
 
     def rack(self, node: NodeId) -> str | None:
         """``broker.rack`` of a registered broker."""

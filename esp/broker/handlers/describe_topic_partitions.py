@@ -19,6 +19,7 @@ from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.model.errors import ErrorCode
+from esp.model.ids import NO_NODE
 from esp.model.partition import PartitionState
 
 _PAGE_PARTITIONS_MAX = 2000
@@ -74,16 +75,15 @@ def _topic(
 
 
 def _partition(services: Services, partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
-    alive = services.metadata.alive
-    leaderless = partition.leader not in alive
+    leader = services.metadata.leader(partition)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.leader_not_available if leaderless else ErrorCode.none,
+        error_code=ErrorCode.leader_not_available if leader == NO_NODE else ErrorCode.none,
         partition_index=i32(partition.partition),
-        leader_id=BrokerId(-1 if leaderless else partition.leader),
+        leader_id=BrokerId(leader),
         leader_epoch=i32(partition.leader_epoch),
         replica_nodes=broker_ids(partition.replicas),
         isr_nodes=broker_ids(partition.isr),
         eligible_leader_replicas=broker_ids(partition.elr),
         last_known_elr=broker_ids(partition.last_known_elr),
-        offline_replicas=broker_ids(node for node in partition.replicas if node not in alive),
+        offline_replicas=broker_ids(services.metadata.offline_replicas(partition)),
     )

@@ -32,7 +32,7 @@ from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import TopicId
+from esp.model.ids import NO_NODE, TopicId
 from esp.model.partition import PartitionState
 
 IDS_FROM: Final = 12
@@ -142,14 +142,13 @@ def _topic(services: Services, request: Request, topic: TopicImage, with_operati
 
 
 def _partition(services: Services, request: Request, partition: PartitionState) -> MetadataResponsePartition:
-    alive = services.metadata.alive
-    leaderless = partition.leader not in alive
+    leader = services.metadata.leader(partition)
     return MetadataResponsePartition(
-        error_code=ErrorCode.leader_not_available if leaderless else ErrorCode.none,
+        error_code=ErrorCode.leader_not_available if leader == NO_NODE else ErrorCode.none,
         partition_index=i32(partition.partition),
-        leader_id=BrokerId(-1 if leaderless else partition.leader),
+        leader_id=BrokerId(leader),
         leader_epoch=i32(partition.leader_epoch),
         replica_nodes=broker_ids(partition.replicas),
         isr_nodes=broker_ids(partition.isr),
-        offline_replicas=broker_ids(node for node in partition.replicas if node not in alive),
+        offline_replicas=broker_ids(services.metadata.offline_replicas(partition)),
     )
