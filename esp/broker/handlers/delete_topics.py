@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUpTo5
-from kio.schema.delete_topics.v6.request import DeleteTopicsRequest
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.types import TopicName
 
@@ -20,14 +20,17 @@ async def handle(
 ) -> DeleteTopicsResponse:
     """Delete what is there; each topic is answered for itself."""
     wanted: list[str | TopicId] = []
+    answers: list[DeletableTopicResult] = []
     if isinstance(message, RequestUpTo5):
         wanted.extend(message.topic_names)
     else:
         for topic in message.topics:
-            if topic.name is not None:
+            if topic.name is not None and topic.topic_id is None:
                 wanted.append(topic.name)
-            elif topic.topic_id is not None:
+            elif topic.name is None and topic.topic_id is not None:
                 wanted.append(TopicId(topic.topic_id))
+            else:
+                answers.append(_ambiguous(topic))
     results: Sequence[DeletedTopic | ApiError]
     if not services.settings.delete_topic_enable:
         error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
@@ -37,7 +40,22 @@ async def handle(
         await services.replicas.wait_until_applied(services.controller.image.offset)
     return DeleteTopicsResponse(
         throttle_time=NO_THROTTLE,
-        responses=tuple(_result(asked, result) for asked, result in zip(wanted, results, strict=True)),
+        responses=(
+            *answers,
+            *(_result(asked, result) for asked, result in zip(wanted, results, strict=True)),
+        ),
+    )
+
+
+def _ambiguous(topic: DeleteTopicState) -> DeletableTopicResult:
+    """The answer for a topic that has neither a name nor an id, or both."""
+    return DeletableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=ErrorCode.invalid_request,
+        error_message="Neither topic name nor id were specified."
+        if topic.name is None
+        else "You may not specify both topic name and topic id.",
     )
 
 

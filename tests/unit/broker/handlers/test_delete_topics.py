@@ -47,4 +47,22 @@ async def test_each_topic_is_answered_for_itself(node):
     types = model(ApiKey.DELETE_TOPICS, 6)
     states = [types.DeleteTopicState(name=name, topic_id=None) for name in ("a", "missing", "b", None)]
     answer = await client.call(ApiKey.DELETE_TOPICS, 6, types.Request(topics=tuple(states), timeout=ms(1)))
-    assert [(each.name, int(each.error_code)) for each in answer.responses] == [("a", 0), ("missing", 3), ("b", 0)]
+    assert [(each.name, int(each.error_code)) for each in answer.responses] == [
+        (None, 42),
+        ("a", 0),
+        ("missing", 3),
+        ("b", 0),
+    ]
+
+
+@simulated()
+async def test_a_topic_is_given_by_its_name_or_its_id_and_never_by_both_or_neither(node):
+    client = await node.client()
+    await create_topic(client, "t")
+    types = model(ApiKey.DELETE_TOPICS, 6)
+    topic_id = node.replicas.by_topic["t"][0].topic_id
+    both = types.DeleteTopicState(name="t", topic_id=topic_id)
+    neither = types.DeleteTopicState(name=None, topic_id=None)
+    answer = await client.call(ApiKey.DELETE_TOPICS, 6, types.Request(topics=(both, neither), timeout=ms(1000)))
+    assert [result.error_code for result in answer.responses] == [ErrorCode.invalid_request] * 2
+    assert node.hosted("t").leader is not None, "nothing was deleted"
