@@ -6,6 +6,7 @@ the disk ends the node (RAFT-16): a voter is never half alive.
 """
 
 import asyncio
+import errno
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NoReturn
@@ -168,7 +169,9 @@ class RaftDriver:
                 future.set_result(None)
 
     def _fail(self, error: Exception) -> NoReturn:
-        self._env.host.fatal(f"the metadata log {self._log.path} failed: {error!r}")
+        is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        remedy = "make room on its disk" if is_full else "look after its disk"
+        self._env.host.fatal(f"the metadata log {self._log.path} failed: {error!r}; {remedy} and start the node again")
 
 
 async def _read_batches(log: Log) -> AsyncIterator[tuple[BatchHeader, memoryview]]:

@@ -219,6 +219,16 @@ async def test_an_error_of_the_disk_ends_the_node_and_nothing_is_acknowledged(op
     await _end(create)
 
 
+async def test_a_full_disk_ends_the_node_with_words_that_say_what_to_do():
+    node = MetadataNode()
+    await node.stop(await node.start())
+    node.disk.fill_up(0)
+    start = asyncio.create_task(node.start())
+    await asyncio.wait({start}, timeout=0.2)
+    assert "make room on its disk and start the node again" in node.host.reason
+    await _end(start)
+
+
 async def _end(task):
     """Collect a task of a node that has ended, and the node's own."""
     for other in {task, *asyncio.all_tasks()} - {asyncio.current_task()}:
