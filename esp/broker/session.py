@@ -1,6 +1,6 @@
 """One client connection: frames in, answers out in the order of their requests.
 
-All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write. A handler that
+All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write, or a few. A handler that
 cannot answer yet parks its request here; later answers of the connection wait behind it. Reading stops while too many requests are
 parked or while the client does not take what it asked for, so that neither can fill the node's memory.
 """
@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 MAX_PARKED_REQUESTS: Final = 128
 """Unanswered requests of one connection before it is read no further; clients keep 5, or a few tens when told to."""
+
+MAX_HELD_BUFFERS: Final = 64
+"""Buffers of answers that wait for the end of a read: a client that asks for much in one read, and takes nothing, is noticed after that."""
 
 _FRAME_LENGTH: Final = struct.Struct(">i")
 _SHORTEST_HEADER: Final = 8
@@ -97,6 +100,8 @@ class Session:
             if self._closed:
                 return end
             position = frame_end
+            if len(self._out) >= MAX_HELD_BUFFERS:
+                self._flush()
         self._reading = False
         if self._out:
             self._flush()

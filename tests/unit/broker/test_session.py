@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.broker.request import NO_REPLY, ClientContext, Request
-from esp.broker.session import MAX_PARKED_REQUESTS, Session
+from esp.broker.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, Session
 from esp.ports.network import Address
 from esp.protocol.errors import DecodeError
 
@@ -176,6 +176,24 @@ def test_a_client_that_does_not_take_its_answers_is_read_no_further():
     played.session.on_writable(True)
     played.receive(b"")
     assert played.answers == b"1;"
+
+
+def test_a_client_that_asks_for_much_in_one_read_and_takes_nothing_is_noticed_within_the_read():
+    played = Played()
+    taken_by_the_network = played.connection.write
+
+    def write(buffers):
+        taken_by_the_network(buffers)
+        played.session.on_writable(False)
+
+    played.connection.write = write
+    asked = 10 * MAX_HELD_BUFFERS
+    played.receive(b"".join(frame(number) for number in range(asked)))
+    assert len(played.dispatcher.seen) == MAX_HELD_BUFFERS
+    while len(played.dispatcher.seen) < asked:
+        played.session.on_writable(True)
+        played.receive(b"")
+    assert played.answers == b"".join(b"%d;" % number for number in range(asked))
 
 
 def test_answers_after_the_end_of_the_connection_go_nowhere():
