@@ -4,22 +4,20 @@ A version above ours is answered in the form of version 0 with error 35 and the 
 (KIP-511); the dispatcher does that. ``transaction.version`` is not advertised, so that clients do not count on transactions.
 """
 
-from datetime import timedelta
-
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import (
-    ApiVersion,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from kio.static.primitive import i16, i32Timedelta, i64
+from kio.static.primitive import i16, i64
 
+from esp.broker.handlers.common import NO_THROTTLE
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.errors import ErrorCode
-from esp.protocol.registry import SERVED
+from esp.protocol.api_versions import api_version_rows
 
 
 def handle(services: Services, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -27,11 +25,8 @@ def handle(services: Services, request: Request, message: ApiVersionsRequest) ->
     image = services.metadata.image
     return ApiVersionsResponse(
         error_code=ErrorCode.none,
-        api_keys=tuple(
-            ApiVersion(api_key=i16(api.key), min_version=i16(api.advertised_min), max_version=i16(api.max_version))
-            for api in SERVED.values()
-        ),
-        throttle_time=i32Timedelta.parse(timedelta()),
+        api_keys=api_version_rows(),
+        throttle_time=NO_THROTTLE,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=i16(low), max_version=i16(high))
             for name, (low, high) in SUPPORTED_FEATURES.items()
