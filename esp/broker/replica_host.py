@@ -158,12 +158,10 @@ class ReplicaHost:
         if self._node_id not in state.replicas:
             return
         if hosted is None:
-            name = TopicPartition(topic.name, state.partition)
-            settings = self._topic_settings(image, topic)
-            directory = min(self._directories, key=lambda candidate: len(candidate.logs))
-            hosted = self._add(
-                topic, await self._env.cpu.run(directory.create_log_blocking, name, topic.topic_id, settings)
-            )
+            opened = await self._create_log(image, topic, TopicPartition(topic.name, state.partition))
+            if opened is None:
+                return
+            hosted = self._add(topic, opened)
         leader = hosted.leader
         if state.leader != self._node_id:
             if leader is not None:
@@ -179,6 +177,21 @@ class ReplicaHost:
         else:
             leader.update(state)
             hosted.role_changed()
+
+    async def _create_log(self, image: ClusterImage, topic: TopicImage, name: TopicPartition) -> Log | None:
+        """A new log in the directory with the fewest; None if its disk is full or failed, which is no reason to end the others."""
+        directory = min(self._directories, key=lambda candidate: len(candidate.logs))
+        settings = self._topic_settings(image, topic)
+        try:
+            return await self._env.cpu.run(directory.create_log_blocking, name, topic.topic_id, settings)
+        except OSError as error:
+            log.error(
+                "%s cannot be made in %s: %s; it is served once that is mended and the node was started again",
+                name,
+                directory.path,
+                error,
+            )
+            return None
 
     def _change_settings(self, image: ClusterImage, topic: TopicImage) -> None:
         settings = self._topic_settings(image, topic)

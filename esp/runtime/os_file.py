@@ -58,19 +58,16 @@ class OsFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         """See :class:`esp.ports.disk.File`."""
-        if len(buffers) == 1:  # the append of a produced batch
-            expected = len(buffers[0])
-            written = os.pwrite(self._fd, buffers[0], self._size)
-            self._size += written
-            if written != expected:
-                self._append_rest(buffers, written, expected)
-            return
         if len(buffers) > _BUFFERS_MAX:
             for start in range(0, len(buffers), _BUFFERS_MAX):
                 self.append(buffers[start : start + _BUFFERS_MAX])
             return
-        expected = sum(map(len, buffers))
-        written = os.pwritev(self._fd, buffers, self._size)
+        if len(buffers) == 1:  # a produced batch: cheaper than the call for many
+            expected = len(buffers[0])
+            written = os.pwrite(self._fd, buffers[0], self._size)
+        else:
+            expected = sum(map(len, buffers))
+            written = os.pwritev(self._fd, buffers, self._size)
         self._size += written
         if written != expected:
             self._append_rest(buffers, written, expected)

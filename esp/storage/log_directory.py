@@ -209,8 +209,9 @@ class LogDirectory:
         self._forget_offsets_blocking(partition)
         self._disk.make_directory(path)
         self._write_topic_id_blocking(path, topic_id)
+        log = self._open_log_blocking(partition, topic_id, settings, 0, was_clean=False)
         self.replicas[partition] = topic_id
-        return self._open_log_blocking(partition, topic_id, settings, 0, was_clean=False)
+        return log
 
     def schedule_delete(self, log: Log, now_ms: int) -> None:
         """Put a log aside under the name of a removed one; :meth:`purge` removes it after ``file.delete.delay.ms``.

@@ -329,3 +329,22 @@ async def test_a_full_disk_refuses_appends_and_ends_when_there_is_room_again(nod
     assert (await produce(client, "t", records(b"c"))).base_offset == 1
     await node.restart()
     assert values((await fetch(await node.client(), "t")).records) == [b"a", b"c"]
+
+
+@simulated()
+async def test_a_replica_that_cannot_be_made_ends_nobody_else_and_is_served_after_the_next_start(node):
+    client = await node.client()
+    await create_topic(client, "good")
+    node.disk.fail("create", "*/bad-0/*", times=10**6)
+    await create_topic(client, "bad")
+    refused = await produce(client, "bad", records(b"x"))
+    assert refused.error_code == ErrorCode.not_leader_or_follower
+    assert (await produce(client, "good", records(b"x"))).error_code == 0
+    await delete_topic(client, "bad")
+    await create_topic(client, "bad")
+    node.disk.heal()
+    await node.stop()
+    await node.start()
+    client = await node.client()
+    assert (await produce(client, "bad", records(b"x"))).error_code == 0
+    assert values((await fetch(client, "good")).records) == [b"x"]
