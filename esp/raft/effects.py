@@ -1,24 +1,153 @@
-"""What the raft core asks of its driver."""
+"""What the raft core asks of its driver: steps, to be done in the order in which they stand.
+
+Each ends before the next begins, except :class:`Flush` and :class:`Send`, which only begin something.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from esp.model.ids import LeaderEpoch
+from esp.model.ids import LeaderEpoch, NodeId
+from esp.ports.network import Address, Buffer
+from esp.raft.messages import Request, Response
 from esp.raft.quorum_state import QuorumState
+from esp.raft.snapshot import SnapshotId
+from esp.records.batch_header import BatchHeader
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
-    """Steps for the driver, to be done in the order of the fields.
+class Persist:
+    """Write this to ``quorum-state``, durably, before anything that follows (RAFT-1)."""
 
-    After a ``batch`` the driver flushes the log and then tells the core (:meth:`~esp.raft.node.RaftNode.on_flushed`); one flush may serve
-    many batches (SYNC-2).
+    state: QuorumState
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEpoch:
+    """Let the log begin this epoch at its end (LOG-8); on disk it stands with the flush of its first batch (LOG-10)."""
+
+    epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append this batch, checked, its offset and epoch stamped. ``is_fetched`` tells a leader's batch from an own one."""
+
+    batch: Buffer
+    header: BatchHeader
+    is_fetched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Cut the log back to this end offset; nothing below the high watermark is ever cut (RAFT-10)."""
+
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Begin to flush the log, then say so (:meth:`~esp.raft.node.RaftNode.on_flushed`); one flush may serve many batches (SYNC-2)."""
+
+
+class Peer(NamedTuple):
+    """Another member: its id, and where it is found. Bootstrap servers, whose ids nobody knows yet, have ids from -2 downwards."""
+
+    node_id: NodeId
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a request; exactly one of ``on_response`` and ``on_send_failed`` follows, with the same ``peer.node_id`` and ``request``."""
+
+    peer: Peer
+    request: Request
+
+
+class ReadRecords(NamedTuple):
+    """Put batches of the log into ``FetchResponse.records``: from ``offset`` to ``end_offset``, at most ``max_bytes``, but at least one."""
+
+    offset: int
+    end_offset: int
+    max_bytes: int
+
+
+class ReadSnapshot(NamedTuple):
+    """Put this piece of a snapshot into ``FetchSnapshotResponse``: ``size``, ``position`` and ``data``.
+
+    Without such a snapshot the answer is SNAPSHOT_NOT_FOUND, with a position outside it POSITION_OUT_OF_RANGE.
     """
 
-    persist: QuorumState | None = None
-    """Write this to ``quorum-state``, durably, before anything that follows (RAFT-1)."""
-    begin_epoch: LeaderEpoch | None = None
-    """Let the log begin this epoch at its end, durably (LOG-8, LOG-9)."""
-    batch: bytes | None = None
-    """Append this batch, its offset and epoch stamped."""
-    high_watermark: int | None = None
-    """Everything below this offset is committed now."""
+    snapshot_id: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a request (the ``token`` came with it), after adding what is to be read."""
+
+    token: object
+    response: Response
+    read: ReadRecords | ReadSnapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Everything below this offset is committed."""
+
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    """The member's epoch, or its leader (NO_NODE if there is none), or the leader's address has changed.
+
+    If this node itself led the epoch before, its uncommitted records may be lost: who waits for them is told so (RAFT-22).
+    """
+
+    epoch: LeaderEpoch
+    leader_id: NodeId
+    leader_address: Address | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshotChunk:
+    """Write a fetched piece of a snapshot at this position of its part file; position 0 begins the file anew."""
+
+    snapshot_id: SnapshotId
+    position: int
+    data: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class FinishSnapshot:
+    """All pieces are there: verify the snapshot, make it durable, cut the log fully to its end, load it (RAFT-31, RAFT-32).
+
+    Then say so (:meth:`~esp.raft.node.RaftNode.on_snapshot_installed`), or that it was corrupt (``on_snapshot_refused``).
+    """
+
+    snapshot_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class Fatal:
+    """State is in doubt; the node ends at once (RAFT-16)."""
+
+    reason: str
+
+
+Effect = (
+    Persist
+    | BeginEpoch
+    | Append
+    | Truncate
+    | Flush
+    | Send
+    | Reply
+    | Commit
+    | LeaderChanged
+    | WriteSnapshotChunk
+    | FinishSnapshot
+    | Fatal
+)

@@ -1,111 +1,397 @@
-"""A member of the metadata quorum, as a pure state machine: no I/O, time comes as an argument, effects are returned.
+"""A member of the metadata quorum, as a pure state machine: time comes as an argument, effects are returned (KIP-595, 630, 853, 996).
 
-The quorum is of one voter, this node: it is its own majority, so it elects itself when it starts and commits what it has flushed.
-
-Invariants: the epoch never goes down (RAFT-2); an epoch that was led before a restart is never led again (RAFT-5); the high watermark never
-goes down, never passes what this node has flushed (RAFT-12), and stays unknown until the LeaderChange record of the epoch is below it
-(RAFT-13).
+Every node runs one. With the controller role it votes, or may come to vote; without it observes for ever. This module is the door: it hands
+each event to the part that the member's role gives it to, and lets the role do what is due after it. The parts: :mod:`~esp.raft.reception`,
+:mod:`~esp.raft.elections`, :mod:`~esp.raft.following`, :mod:`~esp.raft.leading`, :mod:`~esp.raft.voter_changes`; what they share is the
+:class:`~esp.raft.member.Member`.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from esp.model.ids import NO_NODE, LeaderEpoch
-from esp.raft.effects import Effects
-from esp.raft.quorum import is_majority, majority_offset
+from esp.model.ids import LeaderEpoch, NodeId
+from esp.ports.network import Address
+from esp.ports.random import Random
+from esp.raft.description import QuorumDescription
+from esp.raft.effects import Effect, Flush
+from esp.raft.elections import Elections, find_ballot
+from esp.raft.following import Following
+from esp.raft.leader_state import LeaderState
+from esp.raft.leading import Leading
+from esp.raft.log_outline import LogOutline
+from esp.raft.member import Member
+from esp.raft.messages import (
+    BeginQuorumEpochResponse,
+    FetchResponse,
+    FetchSnapshotResponse,
+    Request,
+    Response,
+    VoteRequest,
+    VoteResponse,
+)
+from esp.raft.now import Now
 from esp.raft.quorum_state import QuorumState
-from esp.raft.roles import TRANSITIONS, Role
-from esp.raft.voters import KRAFT_VERSION, VoterKey, VoterSet
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
-from esp.schemas.control_records import ControlEntity, encode_control_record, kraft_version, leader_change
-
-
-class LogEnd(NamedTuple):
-    """Where a log ends: the next offset, and the epoch of the last batch (0 if there is none)."""
-
-    offset: int
-    epoch: int
+from esp.raft.reception import Reception
+from esp.raft.role_states import Election, Follower, Resigned, Unattached
+from esp.raft.roles import Role
+from esp.raft.settings import QuorumSettings
+from esp.raft.snapshot import SnapshotId
+from esp.raft.voter_changes import VoterChanges
+from esp.raft.voter_history import VoterHistory
+from esp.raft.voters import VoterEndpoint, VoterKey, VoterSet
 
 
 class RaftNode:
-    """One voter.
+    """One member of the quorum. Every method that returns effects wants them done in their order.
 
     Args:
         local: this node, with the directory that holds its log.
-        voters: the voters by the newest record of them, committed or not (RAFT-40); ``local`` is the only one.
+        cluster_id: requests of other clusters are refused.
+        has_controller_role: whether it votes, or may come to vote.
+        endpoints: where its own controller listeners are reached; empty without the role.
+        listener_name: which listener of a voter the others call.
+        voters: the voters by the newest record of them, committed or not (RAFT-40).
+        bootstrap: where to ask for the leader besides the voters.
         quorum_state: what the file of that name says; None if there is none yet.
-        log_end: where the log ends after recovery.
+        log: the log after recovery.
+        settings: timing.
+        random: the source of all randomness.
     """
 
-    def __init__(self, local: VoterKey, voters: VoterSet, quorum_state: QuorumState | None, log_end: LogEnd) -> None:
-        assert voters.keys() == {local}, "a quorum of one is its own only voter"
-        self.local = local
-        self.voters = voters
-        state = quorum_state or QuorumState()
-        self.epoch = LeaderEpoch(max(state.leader_epoch, log_end.epoch))  # RAFT-4: the log may know of a later epoch
-        self.role = Role.UNATTACHED
-        if state.leader_epoch == self.epoch and state.leader_id == local.node_id:
-            self.role = Role.RESIGNED
-        self.log_end_offset = log_end.offset
-        """Offset of the next record, appended or about to be."""
-        self.epoch_start_offset: int | None = None
-        """Offset of the LeaderChange record of the epoch that this node leads."""
-        self.high_watermark: int | None = None
-        """Everything below is committed; None while that is unknown."""
-        self._flushed_offset = 0
-
-    def start(self, now_ms: int) -> Effects:
-        """Stand for election, and win it, being the only voter. Called once, before everything else.
-
-        Candidacy and victory come in one step: nothing is seen of the former, so ``quorum-state`` holds the leader from the start, and
-        after a crash in between this node comes back resigned.
-        """
-        self._become(Role.CANDIDATE)
-        self.epoch = LeaderEpoch(self.epoch + 1)
-        votes = {self.local}
-        assert is_majority(len(votes), len(self.voters.keys()))
-        self._become(Role.LEADER)
-        self.epoch_start_offset = self.log_end_offset
-        voter_ids = [key.node_id for key in sorted(self.voters.keys())]
-        entities: list[ControlEntity] = [leader_change(self.local.node_id, voter_ids, [key.node_id for key in votes])]
-        if self.log_end_offset == 0:  # the log carries on what the 0-0 snapshot says, as Kafka's does
-            entities += (kraft_version(KRAFT_VERSION), self.voters.to_record())
-        records = [NewRecord(record.value, record.key) for record in map(encode_control_record, entities)]
-        return Effects(
-            persist=QuorumState(leader_epoch=self.epoch, leader_id=self.local.node_id, voted_id=NO_NODE),
-            begin_epoch=self.epoch,
-            batch=self._next_batch(records, now_ms, control=True),
+    def __init__(
+        self,
+        local: VoterKey,
+        *,
+        cluster_id: str,
+        has_controller_role: bool,
+        endpoints: tuple[VoterEndpoint, ...],
+        listener_name: str,
+        voters: VoterHistory,
+        bootstrap: Sequence[Address],
+        quorum_state: QuorumState | None,
+        log: LogOutline,
+        settings: QuorumSettings,
+        random: Random,
+    ) -> None:
+        self._member = Member(
+            local,
+            cluster_id=cluster_id,
+            has_controller_role=has_controller_role,
+            endpoints=endpoints,
+            listener_name=listener_name,
+            voters=voters,
+            bootstrap=bootstrap,
+            quorum_state=quorum_state,
+            log=log,
+            settings=settings,
+            random=random,
         )
+        self._leading = Leading(self._member)
+        self._changes = VoterChanges(self._member, self._leading)
+        self._elections = Elections(self._member, self._leading.begin)
+        self._following = Following(self._member, self._elections)
+        self._reception = Reception(self._member, self._elections, self._following, self._leading, self._changes)
 
-    def propose(self, values: Sequence[bytes], now_ms: int) -> Effects:
-        """Append one batch of records, which is committed as a whole or not at all. Only the leader does.
+    # What the driver reads
+
+    @property
+    def role(self) -> Role:
+        """What the member does in its epoch."""
+        return self._member.state.role
+
+    @property
+    def epoch(self) -> LeaderEpoch:
+        """The newest epoch that this member knows of."""
+        return self._member.epoch
+
+    @property
+    def leader_id(self) -> NodeId:
+        """The epoch's leader, NO_NODE while none is known that answers."""
+        return self._member.leader_id
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where the leader's controller listener is."""
+        return self._member.leader_address
+
+    @property
+    def high_watermark(self) -> int | None:
+        """Everything below is committed; None while that is unknown."""
+        return self._member.high_watermark
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._member.log.end_offset
+
+    @property
+    def epoch_start_offset(self) -> int | None:
+        """The offset of the LeaderChange record of the epoch that this node leads; None if it does not lead."""
+        state = self._member.state
+        return state.epoch_start_offset if isinstance(state, LeaderState) else None
+
+    @property
+    def voters(self) -> VoterSet:
+        """The newest voters, committed or not (RAFT-40)."""
+        return self._member.history.voters
+
+    @property
+    def kraft_version(self) -> int:
+        """1 if the voters stand in the log; 0 for static ones."""
+        return self._member.history.kraft_version
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node is one of the voters."""
+        return self._member.is_voter
+
+    @property
+    def has_ended(self) -> bool:
+        """After :meth:`shutdown`: whether nothing is left to be said to the others."""
+        state = self._member.state
+        is_silent = not isinstance(state, Resigned) or not state.farewells or self._member.is_due(state.deadline_us)
+        return self._member.is_shutting_down and is_silent
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        """When :meth:`on_tick` is to be called, in monotonic microseconds; None: not before something else has happened."""
+        member = self._member
+        state = member.state
+        if isinstance(state, Resigned):
+            retries = [farewell.retry_at_us for farewell in state.farewells.values() if farewell.request is None]
+            return None if self.has_ended else min([state.deadline_us, *retries])
+        if member.is_shutting_down or (member.installing is not None and not isinstance(state, LeaderState)):
+            return None
+        if isinstance(state, LeaderState):
+            deadline_us = self._leading.next_deadline_us(state)
+            return deadline_us if state.change is None else min(deadline_us, state.change.deadline_us)
+        if isinstance(state, Election):
+            return self._elections.next_deadline_us(state)
+        if isinstance(state, Follower):
+            return self._following.next_deadline_us(state)
+        if member.is_voter:
+            return state.deadline_us
+        return state.poll_at_us if state.in_flight is None else None
+
+    def describe(self, now: Now) -> QuorumDescription | None:
+        """What DescribeQuorum tells; None if this node does not lead."""
+        self._member.now = now
+        state = self._member.state
+        return self._leading.describe(state) if isinstance(state, LeaderState) else None
+
+    # What happens
+
+    def start(self, now: Now) -> list[Effect]:
+        """Begin; called once, before everything else.
+
+        The only voter elects itself at once. Others ask soon for an election, unless they know whom to follow: a pre-vote disturbs nobody,
+        and its answers name the leader if there is one.
+        """
+        member = self._member
+        member.now = now
+        if member.has_controller_role and not member.log.is_flushed:
+            member.effects.append(Flush())
+        state = member.state
+        delay_us = member.random.below(member.settings.election_timeout_us // 4 + 1)
+        if member.is_voter and len(member.history.voters.voters) == 1:
+            self._elections.ask(may_return=False)
+        elif isinstance(state, Unattached):
+            state.deadline_us = member.after_us(delay_us)
+            state.poll_at_us = now.monotonic_us
+            leader = member.known_leader
+            voter = member.history.voters.find_node(leader)
+            address = None if voter is None else voter.find_address(member.listener_name)
+            if address is not None:
+                member.become_follower(member.epoch, leader, address)
+        elif isinstance(state, Resigned):
+            state.deadline_us = member.after_us(delay_us)
+        member.announce()
+        return self._settle()
+
+    def on_tick(self, now: Now) -> list[Effect]:
+        """Time has passed: do what is due."""
+        self._member.now = now
+        return self._settle()
+
+    def on_request(self, now: Now, request: Request, token: object) -> list[Effect]:
+        """Somebody asks for something: exactly one :class:`~esp.raft.effects.Reply` with ``token`` follows, now or later."""
+        member = self._member
+        member.now = now
+        self._reception.on_request(request, token)
+        return self._settle()
+
+    def on_response(self, now: Now, peer: NodeId, request: Request, response: Response) -> list[Effect]:
+        """``peer`` has answered ``request``, the object that was sent. What nobody waits for any more is dropped (LOG-5)."""
+        member = self._member
+        member.now = now
+        state = member.state
+        if isinstance(state, Election) and isinstance(request, VoteRequest) and isinstance(response, VoteResponse):
+            found = find_ballot(state, peer, request)
+            if found is not None:
+                self._elections.on_response(state, *found, response)
+        elif isinstance(state, Follower):
+            if request is state.in_flight and isinstance(response, FetchResponse | FetchSnapshotResponse):
+                self._following.on_response(state, response)
+            elif request is state.update:
+                self._following.on_update_done(state)
+        elif isinstance(state, Unattached):
+            if request is state.in_flight:
+                self._following.on_poll_response(state, response)
+        elif isinstance(state, Resigned):
+            farewell = state.farewells.get(peer)
+            if farewell is not None and farewell.request is request:
+                del state.farewells[peer]
+                member.observe(response.leader_epoch, response.leader_id, response.leader_address)
+        elif isinstance(state, LeaderState) and isinstance(response, BeginQuorumEpochResponse):
+            self._on_begin_response(state, request, response)
+        return self._settle()
+
+    def on_send_failed(self, now: Now, peer: NodeId, request: Request, *, refused: bool) -> list[Effect]:
+        """``request`` is not answered, for whatever reason; what it asked for may have been done.
 
         Args:
-            values: the records' values, at least one.
-            now_ms: their time, milliseconds since the Unix epoch.
+            now: the time.
+            peer: whom it was sent to.
+            request: the object that was sent.
+            refused: nobody listens there, so the process that did is gone.
         """
-        assert self.role is Role.LEADER, f"{self.role} proposes nothing"
-        return Effects(batch=self._next_batch([NewRecord(value) for value in values], now_ms, control=False))
+        member = self._member
+        member.now = now
+        state = member.state
+        if isinstance(state, Election) and isinstance(request, VoteRequest):
+            found = find_ballot(state, peer, request)
+            if found is not None:
+                self._elections.on_send_failed(state, *found, refused=refused)
+        elif isinstance(state, Follower):
+            if request is state.in_flight:
+                self._following.on_fetch_failed(state, refused=refused)
+            elif request is state.update:
+                self._following.on_update_done(state)
+        elif isinstance(state, Unattached):
+            if request is state.in_flight:
+                self._following.on_poll_failed(state)
+        elif isinstance(state, Resigned):
+            farewell = state.farewells.get(peer)
+            if farewell is not None and farewell.request is request:
+                farewell.request = None
+                farewell.retry_at_us = member.retry_us(3)
+                if refused:
+                    del state.farewells[peer]
+        elif isinstance(state, LeaderState):
+            self._on_begin_failed(state, request)
+        return self._settle()
 
-    def on_flushed(self, offset: int) -> Effects:
-        """The log is on the device up to ``offset`` (exclusive): what is flushed here counts, nothing else does (RAFT-12)."""
-        assert self._flushed_offset <= offset <= self.log_end_offset, f"flushed up to {offset} of {self.log_end_offset}"
-        assert self.epoch_start_offset is not None, "only the leader has something to flush"
-        self._flushed_offset = offset
-        candidate = majority_offset([self._flushed_offset])
-        if candidate <= self.epoch_start_offset or candidate == self.high_watermark:
-            return Effects()
-        self.high_watermark = candidate
-        return Effects(high_watermark=candidate)
+    def on_flushed(self, now: Now, offset: int) -> list[Effect]:
+        """The log is on the device up to ``offset`` (exclusive): what is flushed here counts, nothing else does (RAFT-11, RAFT-12)."""
+        member = self._member
+        member.now = now
+        log = member.log
+        log.flushed_offset = max(log.flushed_offset, min(offset, log.end_offset))
+        if isinstance(member.state, LeaderState) and self._leading.advance(member.state):
+            self._changes.on_committed(member.state)
+        return self._settle()
 
-    def _become(self, role: Role) -> None:
-        assert role in TRANSITIONS[self.role], f"{self.role} cannot become {role}"
-        self.role = role
+    def on_leader_gone(self, now: Now) -> list[Effect]:
+        """The address of the leader that is followed refuses connections: its process is gone, and with it its leadership (RAFT-5)."""
+        self._member.now = now
+        if isinstance(self._member.state, Follower):
+            self._following.on_leader_gone(self._member.state)
+        return self._settle()
 
-    def _next_batch(self, records: Sequence[NewRecord], now_ms: int, *, control: bool) -> bytes:
-        batch = build_batch(
-            records, base_offset=self.log_end_offset, leader_epoch=self.epoch, timestamp_ms=now_ms, control=control
+    def on_snapshot_written(self, now: Now, snapshot_id: SnapshotId, log_start_offset: int) -> list[Effect]:
+        """The driver wrote a snapshot of what is committed, durably, and the log now starts at ``log_start_offset`` (RAFT-31)."""
+        member = self._member
+        member.now = now
+        assert snapshot_id.end_offset <= (member.high_watermark or 0), (
+            "a snapshot holds committed records only (RAFT-30)"
         )
-        self.log_end_offset += len(records)
-        return batch
+        member.log.advance_start(snapshot_id, log_start_offset)
+        return self._settle()
+
+    def on_snapshot_installed(
+        self, now: Now, snapshot_id: SnapshotId, voters: VoterSet, kraft_version: int
+    ) -> list[Effect]:
+        """The fetched snapshot is in place of the log (:class:`~esp.raft.effects.FinishSnapshot`); ``voters`` are those that it names."""
+        self._member.now = now
+        self._following.on_snapshot_installed(snapshot_id, voters, kraft_version)
+        return self._settle()
+
+    def on_snapshot_refused(self, now: Now, snapshot_id: SnapshotId) -> list[Effect]:
+        """The fetched snapshot was corrupt and is gone; it will be fetched again."""
+        self._member.now = now
+        assert self._member.installing == snapshot_id, f"{snapshot_id} was not to be installed"
+        self._member.installing = None
+        return self._settle()
+
+    def propose(self, now: Now, values: Sequence[bytes]) -> list[Effect]:
+        """Append one batch of records, at least one, which is committed as a whole or not at all. Only the leader does."""
+        member = self._member
+        member.now = now
+        assert member.state.role is Role.LEADER, f"{member.state.role} proposes nothing"
+        self._leading.propose(values)
+        return self._settle()
+
+    def resign(self, now: Now) -> list[Effect]:
+        """Give up leadership; nothing happens if this node does not lead."""
+        member = self._member
+        member.now = now
+        if isinstance(member.state, LeaderState):
+            self._leading.resign(member.state)
+        return self._settle()
+
+    def shutdown(self, now: Now) -> list[Effect]:
+        """Give up leadership and begin nothing more; requests are still answered. :attr:`has_ended` tells when the others know."""
+        member = self._member
+        member.is_shutting_down = True
+        if isinstance(member.state, Election):
+            member.become_unattached(member.epoch)
+        return self.resign(now)
+
+    def _on_begin_failed(self, state: LeaderState, request: Request) -> None:
+        if state.change is not None and state.change.probe is request:
+            self._changes.on_probe_failed(state, state.change)
+        for replica in state.replicas.values():
+            if replica.begin_request is request:
+                self._leading.on_begin_failed(replica)
+
+    def _on_begin_response(self, state: LeaderState, request: Request, response: BeginQuorumEpochResponse) -> None:
+        change = state.change
+        if change is not None and change.probe is request:
+            self._changes.on_probe_response(state, change, response)
+            return
+        for replica in list(state.replicas.values()):
+            if replica.begin_request is request:
+                self._leading.on_begin_response(replica, response)
+
+    def _settle(self) -> list[Effect]:
+        """Do what the role has to do now, until no role changes any more, and hand over the effects."""
+        member = self._member
+        while True:
+            state = member.state
+            self._poll()
+            if member.state is state:
+                break
+        effects, member.effects = member.effects, []
+        return effects
+
+    def _poll(self) -> None:
+        member = self._member
+        state = member.state
+        if isinstance(state, Resigned):
+            self._leading.poll_resigned(state)
+            if member.is_due(state.deadline_us) and not member.is_shutting_down:
+                if member.is_voter:
+                    self._elections.ask(may_return=False)
+                else:
+                    member.become_unattached(member.epoch)
+        elif member.is_shutting_down:
+            return
+        elif isinstance(state, LeaderState):
+            self._leading.poll(state)
+            if member.state is state:
+                self._changes.poll(state)
+        elif isinstance(state, Election):
+            self._elections.poll(state)
+        elif isinstance(state, Follower):
+            self._following.poll(state)
+        else:
+            self._following.poll_unattached(state)

@@ -7,6 +7,7 @@ batch with SNAPSHOT_FOOTER.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
 from kio.schema.snapshot_footer_record.v0.data import SnapshotFooterRecord
 from kio.schema.snapshot_header_record.v0.data import SnapshotHeaderRecord
 from kio.schema.voters_record.v0.data import VotersRecord
@@ -28,6 +29,9 @@ from esp.schemas.control_records import (
 
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 SUFFIX: Final = ".checkpoint"
+
+BATCH_RECORDS_MAX: Final = 1024
+"""Records of one batch of a snapshot: Kafka's limit."""
 
 
 class SnapshotId(NamedTuple):
@@ -59,14 +63,16 @@ def build_snapshot(
     Args:
         snapshot_id: what it holds.
         control: control records that follow the header in its batch.
-        values: the records' values; all in one batch.
+        values: the records' values.
         last_contained_timestamp_ms: the timestamp of the log's last batch that is in it.
         now_ms: the time of the snapshot's own batches.
     """
     header = [snapshot_header(last_contained_timestamp_ms), *control]
     parts: list[tuple[list[NewRecord], bool]] = [(_control_records(header), True)]
-    if values:
-        parts.append(([NewRecord(value) for value in values], False))
+    parts.extend(
+        ([NewRecord(value) for value in values[start : start + BATCH_RECORDS_MAX]], False)
+        for start in range(0, len(values), BATCH_RECORDS_MAX)
+    )
     parts.append((_control_records([snapshot_footer()]), True))
     data = bytearray()
     offset = 0
@@ -93,35 +99,65 @@ def build_first_snapshot(voters: VoterSet, now_ms: int) -> bytes:
     )
 
 
-def read_voters(data: bytes) -> VoterSet:
-    """The voters that a snapshot names.
+class SnapshotContents(NamedTuple):
+    """What a snapshot says."""
+
+    voters: VoterSet | None
+    """None where the voters are static and stand in no record."""
+    kraft_version: int
+    batches: list[memoryview]
+    """The batches of records, in order."""
+
+
+def read_snapshot(data: bytes) -> SnapshotContents:
+    """Check a snapshot, and take it apart.
 
     Raises:
-        CorruptionError: the snapshot is not whole, or names no voters.
+        CorruptionError: it is not whole, or not what was written.
     """
-    entities = list(_control_entities(data))
-    if not entities or not isinstance(entities[0], SnapshotHeaderRecord):
-        raise CorruptionError("snapshot does not begin with its header")
-    if not isinstance(entities[-1], SnapshotFooterRecord):
-        raise CorruptionError("snapshot does not end with its footer")
-    for entity in entities:
-        if isinstance(entity, VotersRecord):
-            return VoterSet.from_record(entity)
-    raise CorruptionError("snapshot names no voters")
-
-
-def _control_entities(data: bytes) -> Iterator[ControlEntity]:
+    voters: VoterSet | None = None
+    kraft_version = 0
+    batches: list[memoryview] = []
+    entities: list[ControlEntity] = []
     view = memoryview(data)
     while view:
         header = read_whole_header(view)
         batch = view[: header.size]
         check_batch(batch, header)
         if header.is_control:
-            for record in iterate_records(batch):
-                entity = decode_control_record(record.key, record.value)
-                if entity is not None:
-                    yield entity
+            entities.extend(_control_entities(batch))
+        else:
+            batches.append(batch)
         view = view[header.size :]
+    if not entities or not isinstance(entities[0], SnapshotHeaderRecord):
+        raise CorruptionError("snapshot does not begin with its header")
+    if not isinstance(entities[-1], SnapshotFooterRecord):
+        raise CorruptionError("snapshot does not end with its footer")
+    for entity in entities:
+        if isinstance(entity, VotersRecord):
+            voters = VoterSet.from_record(entity)
+        elif isinstance(entity, KRaftVersionRecord):
+            kraft_version = entity.k_raft_version
+    return SnapshotContents(voters, kraft_version, batches)
+
+
+def read_voters(data: bytes) -> VoterSet:
+    """The voters that a snapshot names.
+
+    Raises:
+        CorruptionError: the snapshot is not whole, or names no voters.
+    """
+    voters = read_snapshot(data).voters
+    if voters is None:
+        raise CorruptionError("snapshot names no voters")
+    return voters
+
+
+def _control_entities(batch: memoryview) -> Iterator[ControlEntity]:
+    for record in iterate_records(batch):
+        entity = decode_control_record(record.key, record.value)
+        if entity is not None:
+            yield entity
 
 
 def _control_records(entities: Sequence[ControlEntity]) -> list[NewRecord]:

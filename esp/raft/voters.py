@@ -1,4 +1,4 @@
-"""The voters of the metadata quorum (REPLICATION RAFT-40): who they are, and their record in log and snapshots."""
+"""The voters of the metadata quorum (RAFT-40): who they are, and their record in log and snapshots."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,16 +8,26 @@ from kio.schema.voters_record.v0 import data as wire
 from kio.static.primitive import i16, u16
 
 from esp.model.ids import ZERO_UUID, DirectoryId, NodeId
+from esp.ports.network import Address
 
 KRAFT_VERSION = 1
 """Voters stand in the log, with their directory ids (KIP-853)."""
 
 
 class VoterKey(NamedTuple):
-    """Who votes: a node with the disk it voted with. The same node with another disk is not the voter it was (RAFT-3)."""
+    """Who votes: a node with the disk it voted with. The same node with another disk is not the voter it was (RAFT-3, RAFT-45).
+
+    A directory id of zero is one that is not known: static voters have none, and old clients name none.
+    """
 
     node_id: NodeId
     directory_id: DirectoryId
+
+    def is_same(self, other: "VoterKey") -> bool:
+        """Whether both may be one voter: same node, and no two different directories are known."""
+        return self.node_id == other.node_id and (
+            self.directory_id == other.directory_id or ZERO_UUID in (self.directory_id, other.directory_id)
+        )
 
 
 class VoterEndpoint(NamedTuple):
@@ -35,16 +45,53 @@ class Voter:
     key: VoterKey
     endpoints: tuple[VoterEndpoint, ...]
 
+    def find_address(self, listener: str) -> Address | None:
+        """Where the voter's listener of that name is; None if it has none."""
+        return find_address(self.endpoints, listener)
+
+
+def find_address(endpoints: tuple[VoterEndpoint, ...], listener: str) -> Address | None:
+    """The address of the endpoint of that name; None if there is none."""
+    for endpoint in endpoints:
+        if endpoint.listener == listener:
+            return Address(endpoint.host, endpoint.port)
+    return None
+
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """All voters, by id."""
+    """All voters, by id. Empty at an observer that has not fetched yet."""
 
     voters: tuple[Voter, ...]
 
     def keys(self) -> frozenset[VoterKey]:
         """Who may vote."""
         return frozenset(voter.key for voter in self.voters)
+
+    def find(self, key: VoterKey) -> Voter | None:
+        """The voter that ``key`` stands for; the key of a static voter has no directory, so the node's id decides there."""
+        for voter in self.voters:
+            if voter.key.node_id == key.node_id and (
+                voter.key.directory_id == key.directory_id or voter.key.directory_id == ZERO_UUID
+            ):
+                return voter
+        return None
+
+    def find_node(self, node_id: NodeId) -> Voter | None:
+        """The voter of that id, whatever its directory."""
+        for voter in self.voters:
+            if voter.key.node_id == node_id:
+                return voter
+        return None
+
+    def with_voter(self, voter: Voter) -> "VoterSet":
+        """The set with this voter, in place of one with its id."""
+        others = [other for other in self.voters if other.key.node_id != voter.key.node_id]
+        return VoterSet(tuple(sorted([*others, voter], key=lambda voter: voter.key)))
+
+    def without(self, key: VoterKey) -> "VoterSet":
+        """The set without this voter."""
+        return VoterSet(tuple(voter for voter in self.voters if voter.key != key))
 
     def to_record(self) -> wire.VotersRecord:
         """The set as a control record."""

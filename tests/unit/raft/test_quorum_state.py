@@ -37,3 +37,14 @@ def test_a_vote_is_kept_with_the_directory_that_it_was_given_to():
 def test_a_file_that_cannot_be_understood_is_refused(data):
     with pytest.raises(CorruptionError):
         QuorumState.decode(data)
+
+
+def test_the_file_of_static_voters_has_the_bytes_that_kafka_gives_it():
+    data = (
+        b'{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1},{"voterId":2},{"voterId":3}],"data_version":0}'
+    )
+    voters = tuple(NodeId(number) for number in (1, 2, 3))
+    state = QuorumState(leader_epoch=LeaderEpoch(1), leader_id=NodeId(1), version=0, voters=voters)
+    assert state.encode() == data
+    assert QuorumState.decode(data) == state

@@ -1,0 +1,308 @@
+"""What every part of the core works on: who this node is, its persistent state, its log, its role, and the effects that are asked for.
+
+Roles change here and nowhere else, so that nothing can forget what a change brings with it: ``quorum-state`` first (RAFT-1), then word to
+the driver, then an answer to all who waited for the leader that this node was.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypedDict
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import NO_NODE, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
+from esp.ports.network import Address
+from esp.ports.random import Random
+from esp.raft.effects import (
+    Effect,
+    Fatal,
+    LeaderChanged,
+    Peer,
+    Persist,
+    ReadRecords,
+    ReadSnapshot,
+    Reply,
+    Send,
+)
+from esp.raft.leader_state import LeaderState
+from esp.raft.log_outline import LogOutline
+from esp.raft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    FetchSnapshotResponse,
+    Request,
+    Response,
+    VoterChangeResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from esp.raft.now import Now
+from esp.raft.quorum_state import STATIC_VERSION, QuorumState
+from esp.raft.role_states import Election, Follower, Resigned, Unattached
+from esp.raft.roles import TRANSITIONS, Role
+from esp.raft.settings import QuorumSettings
+from esp.raft.snapshot import SnapshotId
+from esp.raft.voter_history import VoterHistory
+from esp.raft.voters import VoterEndpoint, VoterKey, find_address
+
+RoleState = Unattached | Election | LeaderState | Follower | Resigned
+BOOTSTRAP_IDS_START: Final = -2
+"""Bootstrap servers are called -2, -3 and so on until they say who they are."""
+
+
+class LeaderFields(TypedDict):
+    """The fields of :class:`~esp.raft.messages.Response`."""
+
+    error: ErrorCode
+    leader_epoch: LeaderEpoch
+    leader_id: NodeId
+    leader_address: Address | None
+
+
+class Member:
+    """One member of the quorum; see :class:`~esp.raft.node.RaftNode` for the arguments.
+
+    Invariants: the epoch never falls (RAFT-2); within an epoch a known leader stays the known leader, and a vote stays the vote; the high
+    watermark never falls.
+    """
+
+    def __init__(
+        self,
+        local: VoterKey,
+        *,
+        cluster_id: str,
+        has_controller_role: bool,
+        endpoints: tuple[VoterEndpoint, ...],
+        listener_name: str,
+        voters: VoterHistory,
+        bootstrap: Sequence[Address],
+        quorum_state: QuorumState | None,
+        log: LogOutline,
+        settings: QuorumSettings,
+        random: Random,
+    ) -> None:
+        self.local = local
+        self.cluster_id = cluster_id
+        self.has_controller_role = has_controller_role
+        self.endpoints = endpoints
+        self.listener_name = listener_name
+        self.history = voters
+        self.bootstrap = tuple(bootstrap)
+        self.log = log
+        self.settings = settings
+        self.random = random
+        self.now = Now(0, 0)
+        self.high_watermark: int | None = None if log.snapshot_id is None else log.snapshot_id.end_offset
+        self.installing: SnapshotId | None = None
+        """The fetched snapshot that the driver is about to install; the log is not touched meanwhile."""
+        self.is_shutting_down = False
+        self.failed_rounds = 0
+        """Rounds of votes that were lost since there was a leader."""
+        self.effects: list[Effect] = []
+        self._persisted = quorum_state or QuorumState()
+        self.epoch = LeaderEpoch(max(self._persisted.leader_epoch, log.last_epoch))  # RAFT-4
+        self.known_leader = NO_NODE
+        self.known_address: Address | None = None
+        self.voted: VoterKey | None = None
+        """Whom this node voted for in the epoch; a leader has forgotten it."""
+        self.state: RoleState = Unattached(deadline_us=0, poll_at_us=0)
+        if self._persisted.leader_epoch == self.epoch:
+            self.known_leader = self._persisted.leader_id
+            if self._persisted.voted_id != NO_NODE:
+                self.voted = VoterKey(self._persisted.voted_id, self._persisted.voted_directory_id)
+            if self.known_leader == local.node_id:
+                self.state = Resigned(deadline_us=0)  # RAFT-5
+        self._announced: tuple[LeaderEpoch, NodeId, Address | None] = (self.epoch, NO_NODE, None)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node, with this disk, is one of the newest voters."""
+        return self.has_controller_role and self.history.voters.find(self.local) is not None
+
+    @property
+    def leader_id(self) -> NodeId:
+        """The leader that this node is or follows, NO_NODE if there is none or it is gone."""
+        state = self.state
+        if isinstance(state, LeaderState) or (isinstance(state, Follower) and not state.is_leader_gone):
+            return self.known_leader
+        return NO_NODE
+
+    @property
+    def leader_address(self) -> Address | None:
+        """Where :attr:`leader_id` is found."""
+        return None if self.leader_id == NO_NODE else self.known_address
+
+    # Time and chance
+
+    def after_us(self, delay_us: int) -> int:
+        """The moment so long from now."""
+        return self.now.monotonic_us + delay_us
+
+    def is_due(self, moment_us: int) -> bool:
+        """Whether a moment has come."""
+        return self.now.monotonic_us >= moment_us
+
+    def draw_timeout_us(self, timeout_us: int) -> int:
+        """A moment between once and twice the timeout from now (RAFT-8)."""
+        return self.after_us(timeout_us + self.random.below(timeout_us + 1))
+
+    def retry_us(self, failures: int) -> int:
+        """When to ask again somebody who has failed to answer so often in a row."""
+        return self.after_us(self.settings.retry_backoff_us * min(1 << failures, 8))
+
+    # Effects
+
+    def send(self, node_id: NodeId, address: Address, request: Request) -> None:
+        """Ask for a request to be sent."""
+        self.effects.append(Send(Peer(node_id, address), request))
+
+    def reply(self, token: object, response: Response, read: ReadRecords | ReadSnapshot | None = None) -> None:
+        """Ask for an answer to be sent."""
+        self.effects.append(Reply(token, response, read))
+
+    def refuse(self, token: object, request: Request, error: ErrorCode, message: str | None = None) -> None:
+        """Ask for an answer with an error and nothing else, but what is known of the leader."""
+        self.effects.append(Reply(token, self._refusal(request, error, message)))
+
+    def describe_leader(self, error: ErrorCode = ErrorCode.none) -> "LeaderFields":
+        """What every answer says."""
+        return LeaderFields(
+            error=error, leader_epoch=self.epoch, leader_id=self.leader_id, leader_address=self.leader_address
+        )
+
+    def _refusal(self, request: Request, error: ErrorCode, message: str | None) -> Response:
+        fields = self.describe_leader(error)
+        if isinstance(request, VoteRequest):
+            return VoteResponse(**fields)
+        if isinstance(request, BeginQuorumEpochRequest):
+            return BeginQuorumEpochResponse(**fields)
+        if isinstance(request, EndQuorumEpochRequest):
+            return EndQuorumEpochResponse(**fields)
+        if isinstance(request, FetchRequest):
+            return FetchResponse(**fields)
+        if isinstance(request, FetchSnapshotRequest):
+            return FetchSnapshotResponse(**fields, snapshot_id=request.snapshot_id)
+        return VoterChangeResponse(**fields, message=message)
+
+    def fail(self, reason: str) -> None:
+        """Ask for the end of the node (RAFT-16)."""
+        self.effects.append(Fatal(reason))
+
+    # Roles
+
+    def observe(self, epoch: LeaderEpoch, leader_id: NodeId, address: Address | None) -> None:
+        """Somebody spoke of an epoch and, unless NO_NODE, its leader: follow what is newer than what is known here."""
+        if epoch < self.epoch or leader_id == self.local.node_id:
+            if epoch > self.epoch:  # the epoch of another disk that this node had
+                self.become_unattached(epoch, leader_id)
+            return
+        address = address or self._voter_address(leader_id)
+        if epoch > self.epoch:
+            if leader_id == NO_NODE or address is None:
+                self.become_unattached(epoch, leader_id)
+            else:
+                self.become_follower(epoch, leader_id, address)
+        elif leader_id != NO_NODE and address is not None and not isinstance(self.state, Follower | LeaderState):
+            is_unattached = isinstance(self.state, Unattached) and self.known_leader == leader_id
+            if self.known_leader == NO_NODE or is_unattached:
+                self.become_follower(epoch, leader_id, address)
+
+    def become_unattached(self, epoch: LeaderEpoch, leader_id: NodeId | None = None) -> None:
+        """Follow nobody in an epoch: a newer one, or this one without its leader."""
+        known_leader = leader_id if leader_id is not None else self.known_leader if epoch == self.epoch else NO_NODE
+        state = Unattached(
+            deadline_us=self.draw_timeout_us(self.settings.election_timeout_us), poll_at_us=self.now.monotonic_us
+        )
+        self._enter(state, epoch, known_leader, self.voted if epoch == self.epoch else None, None)
+
+    def become_follower(self, epoch: LeaderEpoch, leader_id: NodeId, address: Address) -> None:
+        """Follow the leader of an epoch."""
+        self.failed_rounds = 0
+        state = Follower(deadline_us=self.draw_timeout_us(self.settings.fetch_timeout_us))
+        self._enter(state, epoch, leader_id, self.voted if epoch == self.epoch else None, address)
+
+    def become_prospective(self, state: Election) -> None:
+        """Ask whether one would be elected; nothing that persists changes."""
+        self._enter(state, self.epoch, self.known_leader, self.voted, self.known_address)
+
+    def become_candidate(self, state: Election) -> None:
+        """Stand for election in a new epoch, with one's own vote."""
+        self._enter(state, LeaderEpoch(self.epoch + 1), NO_NODE, self.local, None)
+
+    def become_leader(self, state: LeaderState) -> None:
+        """Lead the epoch in which this node stood."""
+        self.failed_rounds = 0
+        address = find_address(self.endpoints, self.listener_name)
+        self._enter(state, self.epoch, self.local.node_id, None, address)
+
+    def become_resigned(self, state: Resigned) -> None:
+        """Lead no more."""
+        self._enter(state, self.epoch, self.known_leader, None, None)
+
+    def vote_for(self, candidate: VoterKey) -> None:
+        """Give this epoch's vote (RAFT-2), durably before it is told (RAFT-1)."""
+        assert self.known_leader == NO_NODE, "the epoch has a leader"
+        assert self.voted is None or self.voted.is_same(candidate), "one vote in an epoch"
+        self.voted = candidate
+        self._persist()
+
+    def announce(self) -> None:
+        """Tell the driver of the epoch and its leader, if anything about them is new."""
+        announced = (self.epoch, self.leader_id, self.leader_address)
+        if announced != self._announced:
+            self._announced = announced
+            self.effects.append(LeaderChanged(*announced))
+
+    def _enter(
+        self, state: RoleState, epoch: LeaderEpoch, leader_id: NodeId, voted: VoterKey | None, address: Address | None
+    ) -> None:
+        old = self.state
+        assert state.role in TRANSITIONS[old.role], f"{old.role} cannot become {state.role}"
+        assert epoch >= self.epoch, f"epoch {epoch} after {self.epoch} (RAFT-2)"
+        if epoch == self.epoch:
+            assert self.known_leader in {NO_NODE, leader_id}, "the leader of an epoch stays its leader (RAFT-2)"
+            assert old.role is not Role.LEADER or state.role is Role.RESIGNED, "a leader can only resign in its epoch"
+        self.state, self.epoch, self.known_leader, self.voted = state, epoch, leader_id, voted
+        self.known_address = address
+        self._persist()
+        self.announce()
+        if isinstance(old, LeaderState):
+            self._abandon(old)
+
+    def _persist(self) -> None:
+        """Ask for ``quorum-state`` to be written if it says something else. Of several states that nobody saw only the last is."""
+        kraft_version = self.history.kraft_version
+        is_static = kraft_version == STATIC_VERSION
+        voted = self.voted or VoterKey(NO_NODE, DirectoryId(ZERO_UUID))
+        state = QuorumState(
+            self.epoch,
+            self.known_leader,
+            voted.node_id,
+            DirectoryId(ZERO_UUID) if is_static else voted.directory_id,
+            kraft_version,
+            tuple(voter.key.node_id for voter in self.history.voters.voters) if is_static else (),
+        )
+        if state == self._persisted:
+            return
+        self._persisted = state
+        place = len(self.effects)
+        while place > 0 and isinstance(self.effects[place - 1], LeaderChanged):
+            place -= 1
+        if place > 0 and isinstance(self.effects[place - 1], Persist):
+            self.effects[place - 1] = Persist(state)
+        else:
+            self.effects.append(Persist(state))
+
+    def _abandon(self, old: LeaderState) -> None:
+        """Answer those who waited for the leader that this node was; what they waited for may come true or not (PROMISE-7)."""
+        for parked in old.parked:
+            self.refuse(parked.token, parked.request, ErrorCode.not_leader_or_follower)
+        if old.change is not None and old.change.token is not None:
+            self.refuse(old.change.token, old.change.request, ErrorCode.not_leader_or_follower)
+
+    def _voter_address(self, node_id: NodeId) -> Address | None:
+        voter = self.history.voters.find_node(node_id)
+        return None if voter is None else voter.find_address(self.listener_name)

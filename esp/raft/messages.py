@@ -1,0 +1,187 @@
+"""What members of the quorum ask and answer each other: Kafka's raft messages without their wire form (KIP-595, 630, 853, 996).
+
+The driver translates between these and the wire. ``cluster_id`` None means that the sender did not say it. A directory id of zero means
+that the sender did not say it, or does not know it (static voters).
+"""
+
+from dataclasses import dataclass
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
+from esp.ports.network import Address, Buffer
+from esp.raft.snapshot import SnapshotId
+from esp.raft.voters import VoterEndpoint, VoterKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What every answer says: whether the request was served, and whom the sender follows in which epoch."""
+
+    error: ErrorCode = ErrorCode.none
+    leader_epoch: LeaderEpoch
+    """The epoch of the member that answers."""
+    leader_id: NodeId = NO_NODE
+    """The leader of that epoch, as far as it is known."""
+    leader_address: Address | None = None
+    """Where that leader is found, if it is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    """A candidate asks for a vote, or whether it would get one (``pre_vote``; KIP-996)."""
+
+    cluster_id: str | None
+    voter: VoterKey
+    """Who is asked; a node with another directory does not answer for it (RAFT-15)."""
+    candidate_epoch: LeaderEpoch
+    candidate: VoterKey
+    last_epoch: int
+    """Epoch of the last batch in the candidate's log."""
+    last_epoch_end_offset: int
+    """The candidate's log end offset."""
+    pre_vote: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteResponse(Response):
+    """The answer to a :class:`VoteRequest`."""
+
+    is_granted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochRequest:
+    """A leader makes itself known to a voter."""
+
+    cluster_id: str | None
+    voter: VoterKey
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+    leader_endpoints: tuple[VoterEndpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginQuorumEpochResponse(Response):
+    """The answer to a :class:`BeginQuorumEpochRequest`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochRequest:
+    """A leader gives up its epoch."""
+
+    cluster_id: str | None
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+    preferred_candidates: tuple[VoterKey, ...]
+    """Who should stand for election, the one with the longest log first."""
+    leader_endpoints: tuple[VoterEndpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuorumEpochResponse(Response):
+    """The answer to an :class:`EndQuorumEpochRequest`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """Where an epoch ends in the leader's log (LOG-11)."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """A member asks for what follows its log; from a voter it also says that the log below is on its device (RAFT-11)."""
+
+    cluster_id: str | None
+    replica: VoterKey
+    current_leader_epoch: LeaderEpoch
+    fetch_offset: int
+    """The sender's log end offset."""
+    last_fetched_epoch: int
+    """Epoch of the last batch below ``fetch_offset``; 0 if there is none."""
+    high_watermark: int | None
+    """What the sender believes to be committed (KIP-1166); None if it did not say."""
+    max_wait_ms: int
+    """How long the leader may hold the answer back while there is nothing new."""
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResponse(Response):
+    """The answer to a :class:`FetchRequest`: records, or where the logs part, or a snapshot to begin from."""
+
+    high_watermark: int | None = None
+    """None while the leader does not know it."""
+    log_start_offset: int = -1
+    diverging_epoch: EpochEnd | None = None
+    snapshot_id: SnapshotId | None = None
+    records: Buffer = b""
+    """Whole batches, unchecked; the driver of the leader reads them (:class:`~esp.raft.effects.ReadRecords`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotRequest:
+    """A member asks for a piece of a snapshot."""
+
+    cluster_id: str | None
+    replica: VoterKey
+    current_leader_epoch: LeaderEpoch
+    snapshot_id: SnapshotId
+    position: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSnapshotResponse(Response):
+    """The answer to a :class:`FetchSnapshotRequest`."""
+
+    snapshot_id: SnapshotId
+    size: int = 0
+    """Bytes of the whole snapshot."""
+    position: int = 0
+    data: Buffer = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoterRequest:
+    """An operator, or the observer itself, wants an observer to become a voter (RAFT-42)."""
+
+    cluster_id: str | None
+    voter: VoterKey
+    endpoints: tuple[VoterEndpoint, ...]
+    timeout_ms: int
+    ack_when_committed: bool = True
+    """Whether the answer waits for the commit (else for the append)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveVoterRequest:
+    """An operator wants a voter to vote no more."""
+
+    cluster_id: str | None
+    voter: VoterKey
+    timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateVoterRequest:
+    """A voter says that its endpoints are not those of the voters' record."""
+
+    cluster_id: str | None
+    current_leader_epoch: LeaderEpoch
+    voter: VoterKey
+    endpoints: tuple[VoterEndpoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterChangeResponse(Response):
+    """The answer to a request to add, remove or update a voter."""
+
+    message: str | None = None
+
+
+ElectionRequest = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
+LeaderRequest = FetchRequest | FetchSnapshotRequest | AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
+Request = ElectionRequest | LeaderRequest

@@ -1,0 +1,43 @@
+"""The timing of the quorum, by Kafka's settings ``controller.quorum.*``."""
+
+from dataclasses import dataclass
+from typing import Final
+
+_PACE_FLOOR_US: Final = 1000
+"""Shares of a timeout are never shorter, so that a test's tiny timeouts make no busy loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSettings:
+    """Timeouts in microseconds; Kafka's defaults."""
+
+    election_timeout_us: int = 1_000_000
+    """``controller.quorum.election.timeout.ms``: how long a round of votes may take. Drawn from once to twice this (RAFT-8)."""
+    fetch_timeout_us: int = 2_000_000
+    """``controller.quorum.fetch.timeout.ms``: how long a follower hears nothing before it asks for an election."""
+    retry_backoff_us: int = 20_000
+    """``controller.quorum.retry.backoff.ms``: the pause before a request that failed is sent again."""
+    fetch_max_wait_ms: int = 500
+    """How long a leader may hold back the answer to a fetch, there being nothing new."""
+    fetch_max_bytes: int = 8 * 1024 * 1024
+    """How much a fetch brings at most, but one batch at least; also the size of a snapshot's piece."""
+
+    @property
+    def check_quorum_timeout_us(self) -> int:
+        """How long a leader leads without a majority that fetches (RAFT-7)."""
+        return self.fetch_timeout_us * 3 // 2
+
+    @property
+    def begin_epoch_interval_us(self) -> int:
+        """How often a leader reminds voters that do not fetch (RAFT-9)."""
+        return self.fetch_timeout_us // 2
+
+    @property
+    def first_delay_us(self) -> int:
+        """The limit of the random delay before a follower acts on the end of its leader's process, so that not all do at once."""
+        return max(self.election_timeout_us // 40, _PACE_FLOOR_US)
+
+    @property
+    def round_backoff_us(self) -> int:
+        """The unit of the random pause between two rounds of votes; it doubles with each round that failed."""
+        return max(self.election_timeout_us // 50, _PACE_FLOOR_US)

@@ -1,0 +1,167 @@
+"""The disk of one quorum member in memory: metadata log, ``quorum-state``, snapshots, and what of them survives a loss of power."""
+
+import json
+import uuid
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+from esp.model.ids import DirectoryId, NodeId
+from esp.ports.network import Buffer
+from esp.raft.log_outline import LogOutline
+from esp.raft.quorum_state import QuorumState
+from esp.raft.snapshot import SnapshotId
+from esp.raft.voter_history import VoterHistory
+from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
+from esp.records.batch_header import BatchHeader
+
+
+class StoredBatch(NamedTuple):
+    """A batch in the log."""
+
+    data: bytes
+    header: BatchHeader
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSnapshot:
+    """A whole snapshot: the digest of the state that it holds, and the voters."""
+
+    snapshot_id: SnapshotId
+    digest: int
+    voters: VoterSet
+    kraft_version: int
+
+    def encode(self) -> bytes:
+        """The bytes that are fetched."""
+        voters = [
+            [voter.key.node_id, str(voter.key.directory_id), [list(endpoint) for endpoint in voter.endpoints]]
+            for voter in self.voters.voters
+        ]
+        return json.dumps([*self.snapshot_id, self.digest, voters, self.kraft_version]).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "StoredSnapshot":
+        """The snapshot that was fetched; ValueError if the bytes are not whole."""
+        end_offset, epoch, digest, voters, kraft_version = json.loads(data)
+        voter_set = VoterSet(
+            tuple(
+                Voter(
+                    VoterKey(NodeId(node_id), DirectoryId(uuid.UUID(directory_id))),
+                    tuple(VoterEndpoint(*endpoint) for endpoint in endpoints),
+                )
+                for node_id, directory_id, endpoints in voters
+            )
+        )
+        return cls(SnapshotId(end_offset, epoch), digest, voter_set, kraft_version)
+
+
+@dataclass(slots=True)
+class QuorumDisk:
+    """One directory. The log begins where ``snapshot``, if there is one below it, ends."""
+
+    directory_id: DirectoryId
+    first_voters: VoterSet
+    first_kraft_version: int
+    quorum_state: QuorumState | None = None
+    batches: list[StoredBatch] = field(default_factory=list)
+    start_offset: int = 0
+    end_offset: int = 0
+    synced_offset: int = 0
+    start_epoch: int = 0
+    snapshot: StoredSnapshot | None = None
+    cuts: int = 0
+    """How often the log was cut: a flush that began before says nothing of what came after."""
+
+    def append(self, data: Buffer, header: BatchHeader) -> None:
+        """Append a batch, into the page cache."""
+        assert header.base_offset == self.end_offset, "the log has no gaps"
+        self.batches.append(StoredBatch(bytes(data), header))
+        self.end_offset = header.next_offset
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Cut the log."""
+        while self.batches and self.batches[-1].header.base_offset >= end_offset:
+            self.batches.pop()
+        self.end_offset = self.batches[-1].header.next_offset if self.batches else self.start_offset
+        assert self.end_offset == end_offset, "the log is cut between batches"
+        self.synced_offset = min(self.synced_offset, end_offset)
+        self.cuts += 1
+
+    def restart_at(self, snapshot: StoredSnapshot) -> None:
+        """Let the log begin anew at the end of a snapshot."""
+        self.batches.clear()
+        self.snapshot = snapshot
+        self.start_offset = self.end_offset = self.synced_offset = snapshot.snapshot_id.end_offset
+        self.start_epoch = snapshot.snapshot_id.epoch
+        self.cuts += 1
+
+    def drop_before(self, snapshot: StoredSnapshot) -> None:
+        """Remove what a new snapshot holds."""
+        self.snapshot = snapshot
+        self.start_offset, self.start_epoch = snapshot.snapshot_id
+        self.batches = [batch for batch in self.batches if batch.header.base_offset >= self.start_offset]
+        self.synced_offset = max(self.synced_offset, self.start_offset)
+
+    def lose_power(self, random: Random) -> None:
+        """Keep what is synced, and a random part, from the front, of what is not."""
+        unsynced = [index for index, batch in enumerate(self.batches) if batch.header.next_offset > self.synced_offset]
+        if unsynced:
+            kept = random.choice(unsynced)
+            del self.batches[kept:]
+            self.end_offset = self.batches[-1].header.next_offset if self.batches else self.start_offset
+
+    def roll_back(self, random: Random) -> None:
+        """Lose synced records too, as a disk does that is restored from a copy."""
+        if self.batches:
+            del self.batches[random.randrange(len(self.batches)) :]
+            self.end_offset = self.batches[-1].header.next_offset if self.batches else self.start_offset
+            self.synced_offset = min(self.synced_offset, self.end_offset)
+
+    def read(self, offset: int, end_offset: int, max_bytes: int) -> bytes:
+        """Whole batches from ``offset`` on, one at least."""
+        data = bytearray()
+        for batch in self.batches[self.find_index(offset) :]:
+            if batch.header.next_offset > end_offset or (data and len(data) + len(batch.data) > max_bytes):
+                break
+            data += batch.data
+        return bytes(data)
+
+    def find_index(self, offset: int) -> int:
+        """Where in ``batches`` the batch with ``offset`` is."""
+        return bisect_left(self.batches, offset, key=lambda batch: batch.header.last_offset)
+
+    def find_batch_before(self, end_offset: int) -> StoredBatch | None:
+        """The batch that ends there."""
+        index = self.find_index(end_offset - 1)
+        if index < len(self.batches) and self.batches[index].header.next_offset == end_offset:
+            return self.batches[index]
+        return None
+
+    def outline(self) -> LogOutline:
+        """The log as the core sees it at its start."""
+        epochs: list[tuple[int, int]] = []
+        for batch in self.batches:
+            if not epochs or batch.header.leader_epoch > epochs[-1][0]:
+                epochs.append((batch.header.leader_epoch, batch.header.base_offset))
+        return LogOutline(
+            start_offset=self.start_offset,
+            start_epoch=self.start_epoch,
+            end_offset=self.end_offset,
+            flushed_offset=self.synced_offset,
+            epochs=epochs,
+            snapshot_id=None if self.snapshot is None else self.snapshot.snapshot_id,
+        )
+
+    def history(self) -> VoterHistory:
+        """The voters by snapshot and log."""
+        snapshot = self.snapshot
+        if snapshot is None:
+            history = VoterHistory(self.first_voters, self.first_kraft_version)
+        else:
+            history = VoterHistory(VoterSet(()), 0)
+            history.restart_at(snapshot.snapshot_id, snapshot.voters, snapshot.kraft_version)
+        for batch in self.batches:
+            history.replay(batch.data, batch.header)
+        return history
