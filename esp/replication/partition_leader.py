@@ -1,11 +1,13 @@
-"""The leader of one partition during one leader epoch.
+"""The leader of one partition during one leader epoch: what may be appended, who is in sync, what is committed.
 
-Invariants: appends carry the epoch of this object (LOG-5); the high watermark of the log never falls while it leads (HW-5); what
-:meth:`PartitionLeader.append` refused left no byte behind (PRODUCE-5). Everything is called from the node's loop.
+Invariants: appends carry the epoch of this object (LOG-5); the high watermark of the log never falls while it leads (HW-5) and stands
+still while the committed ISR is below the minimum (HW-2); what :meth:`PartitionLeader.append` refused left no byte behind (PRODUCE-5).
+Everything is called from the node's loop. Times are monotonic microseconds.
 """
 
 import struct
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -13,16 +15,25 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.model.partition import PartitionState
 from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, MAX_TIMESTAMP_OFFSET, TIMESTAMP_TYPE_BIT, stamp
-from esp.replication.high_watermark import effective_min_isr, next_high_watermark
+from esp.replication.fetch_check import FetchOffsets, check_leader_epoch, check_position
+from esp.replication.follower_progress import FollowerProgress
+from esp.replication.high_watermark import effective_min_isr
+from esp.replication.isr_changes import ChangeKind, IsrAnswer, IsrChange, IsrChanges
 from esp.replication.produced_batch import validate_produced
 from esp.replication.replica_log import ReplicaLog
 
 ALL_REPLICAS = -1
 """``acks`` of a producer that wants its records committed."""
 
+_NO_BOUND: Final = 1 << 63
+"""Above every offset: there is no follower to wait for."""
+
 _UINT32 = struct.Struct(">I")
 _INT16 = struct.Struct(">h")
 _INT64 = struct.Struct(">q")
+
+IsEligible = Callable[[NodeId, int], bool]
+"""Whether the metadata knows a broker, under just this broker epoch, as unfenced and not in controlled shutdown (KIP-841, KIP-903)."""
 
 
 class Appended(NamedTuple):
@@ -34,32 +45,97 @@ class Appended(NamedTuple):
 
 
 class PartitionLeader:
-    """Takes produced batches into the log and says what of it is committed.
+    """Takes produced batches into the log, follows the followers, and says what is committed.
 
     Args:
         log: the replica's log; its latest epoch is that of ``state`` already (LOG-8).
         state: the partition as the controller decided it, this node leading.
         node_id: this node.
+        now_us: members of the ISR count as caught up now, until they have fetched.
+        lag_time_max_us: ``replica.lag.time.max.ms``.
+        is_eligible: asks the metadata that was applied last.
     """
 
-    __slots__ = ("_min_isr", "_node_id", "leader_epoch", "log", "state")
+    __slots__ = (
+        "_followers",
+        "_followers_end",
+        "_is_eligible",
+        "_isr_changes",
+        "_lag_time_max_us",
+        "_may_commit",
+        "_min_isr",
+        "_node_id",
+        "epoch_start_offset",
+        "leader_epoch",
+        "log",
+    )
 
-    def __init__(self, log: ReplicaLog, state: PartitionState, node_id: NodeId) -> None:
+    def __init__(
+        self,
+        log: ReplicaLog,
+        state: PartitionState,
+        node_id: NodeId,
+        *,
+        now_us: int,
+        lag_time_max_us: int,
+        is_eligible: IsEligible,
+    ) -> None:
         assert state.leader == node_id
+        assert log.leader_epochs.latest == state.leader_epoch, "a leader's epoch begins before it serves (LOG-8)"
         self.log = log
         self._node_id = node_id
+        self._lag_time_max_us = lag_time_max_us
+        self._is_eligible = is_eligible
         self.leader_epoch: int = state.leader_epoch
-        self.state = state
-        self.update(state)
+        self.epoch_start_offset = log.log_end_offset
+        """Where this epoch began, at the latest."""
+        self._isr_changes = IsrChanges(state)
+        self._followers = {
+            node: FollowerProgress(now_us) if node in state.isr else FollowerProgress()
+            for node in state.replicas
+            if node != node_id
+        }
+        self._recount(now_us)
 
-    def update(self, state: PartitionState) -> None:
-        """Take over a newer state of the same leader epoch, or the topic's new settings."""
+    # --- the partition's state -----------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> PartitionState:
+        """The partition as committed, as far as this leader knows: from the metadata or from an answer of the controller."""
+        return self._isr_changes.committed
+
+    @property
+    def maximal_isr(self) -> frozenset[NodeId]:
+        """Everybody that is in the ISR or might be, as changes are pending (HW-3)."""
+        return self._isr_changes.maximal_isr
+
+    @property
+    def is_high_watermark_current(self) -> bool:
+        """Whether the high watermark has reached this epoch's start; before, the latest offset is OFFSET_NOT_AVAILABLE (HW-8, KIP-207)."""
+        return self.log.high_watermark >= self.epoch_start_offset
+
+    def has_enough_replicas(self) -> bool:
+        """Whether the committed ISR reaches the minimum (PRODUCE-1, PRODUCE-2)."""
+        return self._may_commit
+
+    def follower(self, node_id: NodeId) -> FollowerProgress | None:
+        """What is known of one follower; None if it is no replica."""
+        return self._followers.get(node_id)
+
+    def update(self, state: PartitionState, now_us: int) -> bool:
+        """Take over what the metadata says now: of this partition, its topic's settings, or of brokers (HW-6, ISR-10).
+
+        Metadata may lag behind answers of the controller: an older state is passed over.
+
+        Returns:
+            Whether the high watermark moved.
+        """
         assert state.leader_epoch == self.leader_epoch
         assert state.leader == self._node_id
-        assert state.partition_epoch >= self.state.partition_epoch
-        self.state = state
-        self._min_isr = effective_min_isr(self.log.settings.min_insync_replicas, len(state.replicas))
-        self.maybe_advance_high_watermark()
+        self._isr_changes.install(state)
+        return self._recount(now_us)
+
+    # --- produce -------------------------------------------------------------------------------------------------------------------
 
     def append(self, batch: memoryview, acks: int, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
         """Check and append one batch of a producer; ``batch`` is stamped in place.
@@ -74,7 +150,7 @@ class PartitionLeader:
             ApiError: the batch is refused, and nothing of it was appended.
         """
         log = self.log
-        if acks == ALL_REPLICAS and not self.has_enough_replicas():
+        if acks == ALL_REPLICAS and not self._may_commit:
             raise ApiError(
                 ErrorCode.not_enough_replicas,
                 f"{len(self.state.isr)} in-sync replicas are fewer than the minimum of {self._min_isr}",
@@ -98,20 +174,200 @@ class PartitionLeader:
         # Without the constructor's call: this is done for every produced batch.
         return tuple.__new__(Appended, (base_offset, base_offset + header.record_count, append_time_ms))
 
-    def has_enough_replicas(self) -> bool:
-        """Whether the committed ISR reaches the minimum (PRODUCE-1, PRODUCE-2)."""
-        return len(self.state.isr) >= self._min_isr
-
     def maybe_advance_high_watermark(self) -> bool:
-        """Commit what all in-sync replicas have; True if the high watermark moved (HW-6).
+        """Commit what all in-sync replicas have; True if the high watermark moved (HW-4, HW-5, HW-6).
 
-        Where ``flush.messages`` is 1 a record counts only when it is flushed here too (SYNC-4).
+        Where ``flush.messages`` is 1 a record counts only when it is flushed: here, and at followers, which fetch only after a flush
+        (SYNC-4).
         """
         log = self.log
-        own_end = log.recovery_point if log.settings.flush_messages == 1 else log.log_end_offset
-        # The controller puts no other replica into the ISR yet, so the maximal ISR is this node.
-        committed = next_high_watermark(log.high_watermark, (own_end,), len(self.state.isr), self._min_isr)
-        if committed == log.high_watermark:
+        committed = log.recovery_point if log.settings.flush_messages == 1 else log.log_end_offset
+        if self._followers_end < committed:
+            committed = self._followers_end
+        if committed <= log.high_watermark or not self._may_commit:
             return False
         log.high_watermark = committed
         return True
+
+    def _recount(self, now_us: int) -> bool:
+        """Look at everything anew that the high watermark depends on but for the log; True if it moved."""
+        state = self._isr_changes.committed
+        replicas = state.replicas
+        if len(replicas) != len(self._followers) + 1 or not self._followers.keys() <= set(replicas):
+            self._followers = {
+                node: self._followers.get(node) or FollowerProgress() for node in replicas if node != self._node_id
+            }
+        self._min_isr = effective_min_isr(self.log.settings.min_insync_replicas, len(replicas))
+        self._may_commit = len(state.isr) >= self._min_isr
+        return self._count_followers(now_us)
+
+    def _count_followers(self, now_us: int) -> bool:
+        maximal_isr = self._isr_changes.maximal_isr
+        log_end_offset = self.log.log_end_offset
+        slowest = _NO_BOUND
+        for node, follower in self._followers.items():
+            if follower.log_end_offset < slowest and (
+                node in maximal_isr
+                # About to get in: the high watermark waits for it, or it would never catch up with it (HW-4).
+                or (
+                    not follower.lags(now_us, log_end_offset, self._lag_time_max_us)
+                    and self._is_eligible(node, follower.broker_epoch)
+                )
+            ):
+                slowest = follower.log_end_offset
+        self._followers_end = slowest
+        return self.maybe_advance_high_watermark()
+
+    # --- followers -----------------------------------------------------------------------------------------------------------------
+
+    def check_follower_fetch(
+        self,
+        replica_id: NodeId,
+        broker_epoch: int,
+        current_leader_epoch: int,
+        fetch_offset: int,
+        last_fetched_epoch: int,
+    ) -> FetchOffsets:
+        """TRUNC-3 from step 2 on, changing nothing: for a fetch that was taken in before and waited.
+
+        Raises:
+            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE.
+        """
+        check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        follower = self._followers.get(replica_id)
+        if follower is None:
+            raise ApiError(ErrorCode.unknown_leader_epoch, f"Node {replica_id} is no replica, as far as is known here")
+        if broker_epoch < follower.broker_epoch:
+            raise ApiError(
+                ErrorCode.not_leader_or_follower, f"Node {replica_id} has fetched as a newer incarnation (KAFKA-15221)"
+            )
+        return check_position(self.log, fetch_offset, last_fetched_epoch)
+
+    def on_follower_fetch(
+        self,
+        now_us: int,
+        replica_id: NodeId,
+        broker_epoch: int,
+        current_leader_epoch: int,
+        fetch_offset: int,
+        last_fetched_epoch: int,
+        log_start_offset: int,
+    ) -> FetchOffsets:
+        """Check a follower's fetch and, if it is valid, take its position in: ISR-2 and ISR-5 in one step.
+
+        The high watermark may move: compare it with before, or with what the answer says. A diverging fetch changes nothing (KAFKA-13141).
+
+        Args:
+            now_us: when it came.
+            replica_id: who asks.
+            broker_epoch: of which incarnation.
+            current_leader_epoch: the epoch in which it follows.
+            fetch_offset: its log end.
+            last_fetched_epoch: the epoch of its last record, -1 if there is none.
+            log_start_offset: its log start.
+
+        Raises:
+            ApiError: as :meth:`check_follower_fetch`.
+        """
+        offsets = self.check_follower_fetch(
+            replica_id, broker_epoch, current_leader_epoch, fetch_offset, last_fetched_epoch
+        )
+        if offsets.diverging_epoch < 0:
+            self._followers[replica_id].on_fetch(
+                now_us, broker_epoch, fetch_offset, log_start_offset, offsets.log_end_offset
+            )
+            if self._count_followers(now_us):
+                committed = self.log.high_watermark
+                return offsets._replace(high_watermark=committed, last_stable_offset=committed)
+        return offsets
+
+    def check_consumer_fetch(
+        self, current_leader_epoch: int, fetch_offset: int, last_fetched_epoch: int
+    ) -> FetchOffsets:
+        """TRUNC-3 from step 2 on for a consumer, which may not know leader epochs (-1); it may read up to the high watermark (TRUNC-7).
+
+        Raises:
+            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE.
+        """
+        if current_leader_epoch >= 0:
+            check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        return check_position(self.log, fetch_offset, last_fetched_epoch)
+
+    def in_sync_followers(self, fetch_offset: int) -> Iterable[tuple[NodeId, FollowerProgress]]:
+        """Followers in the committed ISR that have the record at ``fetch_offset``, for reads from the nearest replica (KIP-392)."""
+        isr = self._isr_changes.committed.isr
+        return [
+            (node, follower)
+            for node, follower in self._followers.items()
+            if node in isr and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
+        ]
+
+    # --- the in-sync set -----------------------------------------------------------------------------------------------------------
+
+    def can_join_isr(self, replica_id: NodeId, now_us: int) -> bool:
+        """Whether a follower may be added to the ISR (ISR-4); one that is silent and behind would be removed at once, and is not added."""
+        follower = self._followers.get(replica_id)
+        return (
+            follower is not None
+            and replica_id not in self._isr_changes.committed.isr
+            and follower.log_end_offset >= self.log.high_watermark
+            # Else it might lack records of earlier epochs that are committed with the first one of this epoch (KAFKA-7128).
+            and follower.log_end_offset >= self.epoch_start_offset
+            and not self._lags(replica_id, now_us)
+            and self._is_eligible(replica_id, follower.broker_epoch)
+        )
+
+    def next_isr_change(self, now_us: int, own_broker_epoch: int) -> IsrChange | None:
+        """The AlterPartition to be sent now, new or once more; None while one is in flight or nothing is to be changed (ISR-1).
+
+        Ask after a fetch of a follower that :meth:`can_join_isr`, after an answer, after changes of brokers, and from time to time, at
+        least twice per ``replica.lag.time.max.ms``: shrinking has no other cause than time (ISR-3).
+        """
+        changes = self._isr_changes
+        if changes.pending is not None:
+            return changes.resend()
+        self._note_idle(now_us)
+        self._count_followers(now_us)
+        state = changes.committed
+        kind = None
+        isr = state.isr
+        if state.recovering:  # nothing is to be recovered while there are no transactions (ELECT-4)
+            kind = ChangeKind.RECOVERED
+        elif changes.needs_confirmation:
+            kind = ChangeKind.CONFIRM
+        elif joining := [node for node in self._followers if self.can_join_isr(node, now_us)]:
+            kind, isr = ChangeKind.EXPAND, (*isr, *joining)
+        else:
+            in_sync = tuple(node for node in isr if node == self._node_id or not self._lags(node, now_us))
+            if len(in_sync) < len(isr):
+                kind, isr = ChangeKind.SHRINK, in_sync
+        if kind is None:
+            return None
+        members = tuple((node, self._broker_epoch(node, own_broker_epoch)) for node in isr)
+        change = IsrChange(kind, members, self.leader_epoch, state.partition_epoch, recovering=False)
+        changes.propose(change)
+        self._count_followers(now_us)
+        return change
+
+    def on_isr_answer(self, change: IsrChange, answer: IsrAnswer, now_us: int) -> bool:
+        """Take in what the controller answered to ``change``; an answer that did not come is one with REQUEST_TIMED_OUT.
+
+        Returns:
+            Whether the high watermark moved (HW-6, KAFKA-13091).
+        """
+        if answer.error_code is ErrorCode.none and answer.leader_epoch != self.leader_epoch:
+            # The change brought another leader epoch with it, which the metadata will tell: until then its fate here stays open.
+            answer = IsrAnswer(ErrorCode.new_leader_elected)
+        self._isr_changes.on_answer(change, answer)
+        return self._recount(now_us)
+
+    def _lags(self, node: NodeId, now_us: int) -> bool:
+        return self._followers[node].lags(now_us, self.log.log_end_offset, self._lag_time_max_us)
+
+    def _note_idle(self, now_us: int) -> None:
+        log_end_offset = self.log.log_end_offset
+        for follower in self._followers.values():
+            follower.note_idle(now_us, log_end_offset)
+
+    def _broker_epoch(self, node: NodeId, own_broker_epoch: int) -> int:
+        return own_broker_epoch if node == self._node_id else self._followers[node].broker_epoch

@@ -14,6 +14,7 @@ from esp.records.batch_header import (
     HEADER_SIZE,
     MAGIC,
     NO_TIMESTAMP,
+    SIZE_BEFORE_LENGTH_ENDS,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -41,16 +42,17 @@ def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *
     if size < HEADER_SIZE:
         raise ApiError(ErrorCode.invalid_record, f"A record batch has at least {HEADER_SIZE} bytes, here are {size}")
     header = read_header(batch)
-    if header.size < HEADER_SIZE or not 0 <= header.magic <= MAGIC:
-        raise ApiError(ErrorCode.corrupt_message, f"Not a batch: {header.size} bytes of magic {header.magic}")
+    header_says = header.batch_length + SIZE_BEFORE_LENGTH_ENDS
+    if header_says < HEADER_SIZE or not 0 <= header.magic <= MAGIC:
+        raise ApiError(ErrorCode.corrupt_message, f"Not a batch: {header_says} bytes of magic {header.magic}")
     if header.magic != MAGIC:
         raise ApiError(
             ErrorCode.invalid_record, f"Produce requests carry record batches of magic 2, not {header.magic}"
         )
-    if header.size != size:
+    if header_says != size:
         raise ApiError(
             ErrorCode.invalid_record,
-            f"A produce request carries one whole record batch for a partition; this one has {header.size} bytes, {size} came",
+            f"A produce request carries one whole record batch for a partition; this one has {header_says} bytes, {size} came",
         )
     if size > settings.max_message_bytes:
         raise ApiError(

@@ -18,8 +18,23 @@ class ProducerChecks(Protocol):
         """
 
 
+class EpochStarts(Protocol):
+    """At which offset each leader epoch of a log began (LOG-7)."""
+
+    latest: int | None
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch up to ``epoch``, and where the next one begins (LOG-11); (-1, -1) if the asker is ahead."""
+
+    def epoch_of(self, offset: int) -> int | None:
+        """The epoch under which the record at ``offset`` was written, as far as is known."""
+
+
 class ReplicaLog(Protocol):
-    """One replica's log, as far as replication drives it."""
+    """One replica's log, as far as replication drives it. Invariant (LOG-1): log start <= high watermark <= log end.
+
+    ``recovery_point`` is the offset up to which everything was synced.
+    """
 
     settings: TopicSettings
     log_start_offset: int
@@ -31,9 +46,30 @@ class ReplicaLog(Protocol):
     def producers(self) -> ProducerChecks:
         """The idempotent producers that the log knows."""
 
+    @property
+    def leader_epochs(self) -> EpochStarts:
+        """The leader epochs that the log knows."""
+
     def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
-        """Append one checked and stamped batch.
+        """Append one checked and stamped batch; its epoch begins with it if it is a new one (LOG-8).
 
         Raises:
             ApiError: KAFKA_STORAGE_ERROR, with nothing appended (LOG-13).
+        """
+
+    def raise_log_start(self, offset: int) -> None:
+        """Hide what lies below ``offset``, which is at most the high watermark (LOG-12)."""
+
+    def truncate_to(self, offset: int) -> None:
+        """End at ``offset``, or before it where it stands within a batch, and let go of epochs that begin there or later (TRUNC-6).
+
+        Raises:
+            OSError: the log is offline.
+        """
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything and go on, empty, at ``offset`` (TRUNC-5).
+
+        Raises:
+            OSError: the log is offline.
         """

@@ -15,6 +15,7 @@ from esp.records.builder import build_batch
 from esp.records.checks import check_batch
 from esp.records.record import NewRecord
 from esp.replication.partition_leader import PartitionLeader
+from esp.storage.leader_epochs import LeaderEpochs
 
 NODE = NodeId(1)
 NOW_MS = 1_700_000_000_000
@@ -37,6 +38,7 @@ class RememberingLog:
         self.high_watermark = 0
         self.recovery_point = 0
         self.producers = NoProducers()
+        self.leader_epochs = LeaderEpochs([(5, 0)])
         self.batches: list[bytes] = []
 
     def append(self, batch, header: BatchHeader, now_ms: int) -> None:
@@ -61,7 +63,15 @@ def state(*, isr=(NODE,), replicas=(NODE,), epoch=5) -> PartitionState:
 
 def leader(partition: PartitionState | None = None, **settings) -> tuple[PartitionLeader, RememberingLog]:
     log = RememberingLog(**settings)
-    return PartitionLeader(log, partition or state(), NODE), log
+    core = PartitionLeader(
+        log,
+        partition or state(),
+        NODE,
+        now_us=0,
+        lag_time_max_us=30_000_000,
+        is_eligible=lambda _node, _epoch: True,
+    )
+    return core, log
 
 
 def produced(count=3, **options) -> memoryview:
@@ -191,7 +201,7 @@ def test_zstd_is_refused_from_requests_that_do_not_know_it():
     core.append(produced(codec=4), -1, NOW_MS, zstd_allowed=True)
 
 
-def test_an_older_state_of_the_partition_is_not_taken():
+def test_an_older_state_of_the_partition_is_passed_over():
     core, _ = leader(dataclasses.replace(state(), partition_epoch=3))
-    with pytest.raises(AssertionError):
-        core.update(dataclasses.replace(state(), partition_epoch=2))
+    core.update(dataclasses.replace(state(), partition_epoch=2), 0)
+    assert core.state.partition_epoch == 3

@@ -1,0 +1,214 @@
+"""The follower of one partition during one leader epoch: where it fetches, what it takes over, where it truncates.
+
+Invariants: bytes are appended only for the triple of leader, leader epoch and log end that they were asked for (LOG-5); an answer that
+makes the log shorter never moves high watermark or log start (TRUNC-4; KAFKA-14704); the log is never cut below a high watermark that is
+firm (TRUNC-8). Everything is called from the node's loop, one call at a time.
+"""
+
+import logging
+from enum import Enum
+from typing import Final, NamedTuple
+
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.model.ids import NodeId
+from esp.model.partition import PartitionState
+from esp.ports.network import Buffer
+from esp.replication.fetch_check import UNDEFINED, FetchOffsets, check_leader_epoch, check_position
+from esp.replication.fetched_batches import iterate_fetched
+from esp.replication.replica_log import ReplicaLog
+
+_logger = logging.getLogger(__name__)
+
+_NO_RECORDS: Final = b""
+
+
+class CommittedDataLossError(Exception):
+    """To follow its leader the replica would have to drop records that are committed, though no unclean election explains that (TRUNC-8).
+
+    The replica must be taken offline, with its files as they are.
+    """
+
+
+class FetchPosition(NamedTuple):
+    """What a Fetch says of a partition (TRUNC-2): the triple of LOG-5, and how far the log reaches back.
+
+    ``last_fetched_epoch`` is the epoch of the last record, -1 if the log has none.
+    """
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+class FetchAnswer(NamedTuple):
+    """What a leader answered for one partition."""
+
+    error_code: int
+    high_watermark: int = UNDEFINED
+    log_start_offset: int = UNDEFINED
+    records: Buffer = _NO_RECORDS
+    diverging_epoch: int = UNDEFINED
+    diverging_end_offset: int = UNDEFINED
+
+
+class Next(Enum):
+    """What is to be done after an answer."""
+
+    FETCH = "fetch from the new position"
+    BACK_OFF = "fetch again after replica.fetch.backoff.ms, or when the metadata changed"
+    ASK_RANGE = "ask the leader where its log starts and ends (TRUNC-5)"
+    IGNORE = "the answer is none for where the replica stands now; a fetch that is is under way, or due"
+
+
+class PartitionFollower:
+    """Keeps a replica's log equal to its leader's.
+
+    Args:
+        log: the replica's log.
+        state: the partition as the controller decided it, another node leading.
+        node_id: this node.
+        high_watermark_is_firm: whether this process learned the log's high watermark by following or leading, and all elections since
+            were clean (:func:`~esp.replication.clean_election.is_clean_step`). After a restart it is not: what the metadata went through
+            meanwhile is not known.
+    """
+
+    __slots__ = ("_node_id", "high_watermark_is_firm", "leader_epoch", "log", "state")
+
+    def __init__(
+        self, log: ReplicaLog, state: PartitionState, node_id: NodeId, *, high_watermark_is_firm: bool
+    ) -> None:
+        assert state.leader != node_id
+        self.log = log
+        self._node_id = node_id
+        self.leader_epoch: int = state.leader_epoch
+        self.state = state
+        self.high_watermark_is_firm = high_watermark_is_firm
+        # An epoch that this node began to lead without a record in it is none that others know (KIP-101; Kafka cuts it here as well).
+        log.truncate_to(log.log_end_offset)
+
+    def update(self, state: PartitionState) -> None:
+        """Take over a newer state of the same leader epoch; an older one is passed over (ISR-10)."""
+        assert state.leader_epoch == self.leader_epoch
+        if state.partition_epoch >= self.state.partition_epoch:
+            self.state = state
+
+    @property
+    def must_flush(self) -> bool:
+        """Whether the log has to be flushed before the next fetch, as that says that everything below its offset is safe (SYNC-4)."""
+        log = self.log
+        return log.settings.flush_messages == 1 and log.recovery_point < log.log_end_offset
+
+    @property
+    def position(self) -> FetchPosition:
+        """Where to fetch next (TRUNC-2): always the log's own end, never what an answer left out (KAFKA-15510)."""
+        log = self.log
+        end_offset = log.log_end_offset
+        epoch = log.leader_epochs.epoch_of(end_offset - 1)
+        return FetchPosition(self.leader_epoch, end_offset, UNDEFINED if epoch is None else epoch, log.log_start_offset)
+
+    def on_answer(self, asked: FetchPosition, answer: FetchAnswer, now_ms: int) -> Next:
+        """Take in what the leader answered to a fetch from ``asked``.
+
+        Raises:
+            CommittedDataLossError: see there; nothing was changed.
+            ApiError: KAFKA_STORAGE_ERROR; what was appended before stays.
+            OSError: a truncation failed; the log is offline.
+        """
+        if not self._is_current(asked):
+            return Next.IGNORE
+        if answer.error_code:
+            return Next.ASK_RANGE if answer.error_code == ErrorCode.offset_out_of_range else Next.BACK_OFF
+        if answer.diverging_epoch != UNDEFINED:
+            self._truncate(self._divergence(answer.diverging_epoch, answer.diverging_end_offset))
+            return Next.FETCH
+        log = self.log
+        is_sound = not answer.records or self._append(answer.records, now_ms)
+        committed = min(answer.high_watermark, log.log_end_offset)
+        if committed >= log.high_watermark:
+            log.high_watermark = committed
+            self.high_watermark_is_firm = True
+        if answer.log_start_offset > log.log_start_offset:
+            log.raise_log_start(min(answer.log_start_offset, log.high_watermark))
+        return Next.FETCH if is_sound else Next.BACK_OFF
+
+    def on_leader_range(self, asked: FetchPosition, start_offset: int, end_offset: int) -> Next:
+        """Take in where the leader's log starts and ends, asked for after OFFSET_OUT_OF_RANGE at ``asked`` (TRUNC-5).
+
+        Raises:
+            CommittedDataLossError: see there; nothing was changed.
+            OSError: a truncation failed; the log is offline.
+        """
+        if not self._is_current(asked):
+            return Next.IGNORE
+        log = self.log
+        own_end = log.log_end_offset
+        if end_offset < own_end:
+            self._truncate(end_offset)
+            return Next.FETCH
+        if start_offset > own_end:
+            _logger.warning(
+                "The log ends at %d, before its leader's start %d: it begins anew there", own_end, start_offset
+            )
+            log.truncate_fully_and_start_at(start_offset)
+            return Next.FETCH
+        return Next.BACK_OFF
+
+    def check_consumer_fetch(
+        self, current_leader_epoch: int, fetch_offset: int, last_fetched_epoch: int
+    ) -> FetchOffsets:
+        """TRUNC-3 from step 2 on for a consumer that was sent here (KIP-392); it may read up to this replica's own high watermark.
+
+        Raises:
+            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER if this replica is not in sync,
+                OFFSET_OUT_OF_RANGE.
+        """
+        if current_leader_epoch >= 0:
+            check_leader_epoch(current_leader_epoch, self.leader_epoch)
+        if self._node_id not in self.state.isr:
+            raise ApiError(ErrorCode.not_leader_or_follower, "This replica is not in sync")
+        return check_position(self.log, fetch_offset, last_fetched_epoch)
+
+    def _is_current(self, asked: FetchPosition) -> bool:
+        """LOG-5: whether an answer to ``asked`` is about where the log ends now."""
+        return asked[:3] == self.position[:3]
+
+    def _append(self, records: Buffer, now_ms: int) -> bool:
+        """Append what is valid; False if it is not all (LOG-6)."""
+        log = self.log
+        batches = iterate_fetched(
+            records,
+            next_offset=log.log_end_offset,
+            latest_epoch=log.leader_epochs.latest,
+            leader_epoch=self.leader_epoch,
+        )
+        try:
+            for batch, header in batches:
+                log.append(batch, header, now_ms)
+        except CorruptionError as error:
+            _logger.error("Of what the leader of epoch %d sent a batch is dropped: %s", self.leader_epoch, error)
+            return False
+        return True
+
+    def _divergence(self, epoch: int, end_offset: int) -> int:
+        """Up to where the log may be the leader's, which says that ``epoch`` ends at ``end_offset`` there (TRUNC-4)."""
+        log = self.log
+        own_epoch, own_end = log.leader_epochs.end_offset_for(epoch, log.log_end_offset)
+        if own_epoch == UNDEFINED:
+            return end_offset
+        if own_epoch == epoch:
+            return min(own_end, end_offset)
+        return own_end  # the leader may know that epoch otherwise: its next answer tells (KIP-279, KAFKA-6361)
+
+    def _truncate(self, offset: int) -> None:
+        log = self.log
+        if offset < log.high_watermark:
+            if self.high_watermark_is_firm:
+                raise CommittedDataLossError(
+                    f"The leader of epoch {self.leader_epoch} has another log from offset {offset} on;"
+                    f" here everything below {log.high_watermark} is committed"
+                )
+            _logger.warning(
+                "Records from %d to %d are dropped: the leader does not have them", offset, log.high_watermark
+            )
+        log.truncate_to(offset)

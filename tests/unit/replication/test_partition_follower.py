@@ -1,0 +1,183 @@
+"""What a follower takes over from its leader, and when it truncates."""
+
+import pytest
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.replication.partition_follower import CommittedDataLossError, FetchAnswer, FetchPosition, Next
+from tests.unit.replication.logs import ME, following, stamped, state
+
+
+def epochs_of(follower) -> list[int]:
+    return [batch.header.leader_epoch for batch in follower.log.batches]
+
+
+def answered(*batches, high_watermark=0, log_start_offset=0) -> FetchAnswer:
+    return FetchAnswer(0, high_watermark, log_start_offset, b"".join(batches))
+
+
+def diverging(epoch: int, end_offset: int, **fields) -> FetchAnswer:
+    return FetchAnswer(0, diverging_epoch=epoch, diverging_end_offset=end_offset, **fields)
+
+
+def test_it_fetches_from_its_own_end_with_the_epoch_of_its_last_record():
+    assert following([1, 1, 3]).position == FetchPosition(5, 3, 3, 0)
+    assert following([]).position == FetchPosition(5, 0, -1, 0)
+
+
+def test_an_epoch_that_it_began_to_lead_without_a_record_is_forgotten():
+    follower = following([1, 1])
+    follower.log.begin_epoch(4)
+    follower = type(follower)(follower.log, state(leader=2), ME, high_watermark_is_firm=False)
+    assert follower.log.leader_epochs.entries() == [(1, 0)]
+    assert follower.on_answer(follower.position, answered(stamped(2, 3)), 0) is Next.FETCH
+    assert epochs_of(follower) == [1, 1, 3]
+
+
+def test_records_are_appended_as_they_are_and_the_high_watermark_ends_at_the_log():
+    follower = following([1])
+    batches = [stamped(1, 1), stamped(2, 4)]
+    assert follower.on_answer(follower.position, answered(*batches, high_watermark=9), 0) is Next.FETCH
+    assert [kept.data for kept in follower.log.batches[1:]] == [bytes(batch) for batch in batches]
+    assert follower.log.high_watermark == 3
+    assert follower.log.leader_epochs.entries() == [(1, 0), (4, 2)]
+
+
+def test_an_empty_answer_leaves_the_last_fetched_epoch_known():
+    follower = following([1, 3])
+    follower.on_answer(follower.position, answered(high_watermark=1), 0)
+    assert follower.position.last_fetched_epoch == 3, "KAFKA-15510"
+
+
+def test_the_high_watermark_never_falls_by_an_answer():
+    follower = following([1, 1])
+    follower.on_answer(follower.position, answered(high_watermark=2), 0)
+    follower.on_answer(follower.position, answered(high_watermark=1), 0)
+    assert follower.log.high_watermark == 2
+
+
+def test_the_log_start_follows_the_leaders_but_never_beyond_the_high_watermark():
+    follower = following([1, 1, 1])
+    follower.on_answer(follower.position, answered(high_watermark=2, log_start_offset=3), 0)
+    assert follower.log.log_start_offset == 2
+
+
+@pytest.mark.parametrize("changed", [{"leader_epoch": 4}, {"fetch_offset": 1}, {"last_fetched_epoch": 2}])
+@pytest.mark.parametrize("answer", [answered(stamped(2, 1), high_watermark=2), diverging(1, 0), FetchAnswer(1)])
+def test_an_answer_to_another_question_is_dropped(changed, answer):
+    follower = following([1, 1])
+    asked = follower.position._replace(**changed)
+    assert follower.on_answer(asked, answer, 0) is Next.IGNORE
+    assert follower.on_leader_range(asked, 5, 0) is Next.IGNORE
+    assert (epochs_of(follower), follower.log.high_watermark) == ([1, 1], 0)
+
+
+def broken(batch: memoryview) -> memoryview:
+    batch[-1] ^= 1
+    return batch
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        broken(stamped(2, 1)),
+        stamped(0, 1),
+        stamped(2, 6),
+        stamped(2, 0),
+        bytes(8) + b"\x00\x00\x00\x01" + bytes(60),
+    ],
+    ids=["checksum", "offset below the end", "later epoch than the leader's", "earlier epoch", "length"],
+)
+def test_a_bad_batch_is_dropped_with_all_that_follows_and_the_rest_is_kept(bad):
+    follower = following([1])
+    answer = answered(stamped(1, 1), bad, stamped(3, 1), high_watermark=3)
+    assert follower.on_answer(follower.position, answer, 0) is Next.BACK_OFF
+    assert epochs_of(follower) == [1, 1]
+    assert follower.log.high_watermark == 2
+
+
+def test_a_batch_that_is_cut_off_is_fetched_again():
+    follower = following([1])
+    answer = answered(stamped(1, 1), bytes(stamped(2, 1))[:-1])
+    assert follower.on_answer(follower.position, answer, 0) is Next.FETCH
+    assert follower.log.log_end_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("epochs", "answer", "kept"),
+    [
+        ([1, 1, 3, 3], diverging(3, 3), [1, 1, 3]),
+        ([1, 1, 3, 3], diverging(1, 3), [1, 1]),
+        ([1, 1, 1, 3], diverging(1, 2), [1, 1]),
+        ([1, 1, 3, 4], diverging(2, 4), [1, 1]),
+        ([3, 3], diverging(2, 1), []),
+    ],
+    ids=["same epoch", "own end is less", "leader's end is less", "own epoch before it", "no own epoch up to it"],
+)
+def test_it_truncates_by_epochs_and_not_by_its_high_watermark(epochs, answer, kept):
+    follower = following(epochs)
+    assert follower.on_answer(follower.position, answer._replace(high_watermark=99), 0) is Next.FETCH
+    assert epochs_of(follower) == kept
+    assert follower.log.high_watermark == 0, "KAFKA-14704"
+
+
+def test_committed_records_are_not_dropped_without_an_unclean_election():
+    follower = following([1, 1, 3])
+    follower.on_answer(follower.position, answered(high_watermark=3), 0)
+    with pytest.raises(CommittedDataLossError):
+        follower.on_answer(follower.position, diverging(1, 2), 0)
+    with pytest.raises(CommittedDataLossError):
+        follower.on_leader_range(follower.position, 0, 2)
+    assert epochs_of(follower) == [1, 1, 3]
+
+
+def test_a_high_watermark_from_before_a_restart_does_not_hold_up_truncation():
+    follower = following([1, 1, 3])
+    follower.log.high_watermark = 3
+    follower.on_answer(follower.position, answered(high_watermark=2), 0)
+    assert follower.on_answer(follower.position, diverging(1, 2), 0) is Next.FETCH
+    assert (epochs_of(follower), follower.log.high_watermark) == ([1, 1], 2)
+
+
+def test_out_of_range_has_the_leader_asked_for_its_range_and_other_errors_back_off():
+    follower = following([1])
+    assert follower.on_answer(follower.position, FetchAnswer(ErrorCode.offset_out_of_range), 0) is Next.ASK_RANGE
+    assert follower.on_answer(follower.position, FetchAnswer(ErrorCode.unknown_leader_epoch), 0) is Next.BACK_OFF
+
+
+def test_behind_the_leaders_start_it_drops_everything_and_begins_there():
+    follower = following([1, 1])
+    assert follower.on_leader_range(follower.position, 7, 9) is Next.FETCH
+    log = follower.log
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.batches) == (7, 7, 7, [])
+    assert follower.position == FetchPosition(5, 7, -1, 7)
+
+
+def test_beyond_the_leaders_end_it_truncates_to_it_and_within_its_range_it_asks_again():
+    follower = following([1, 1, 1])
+    assert follower.on_leader_range(follower.position, 0, 3) is Next.BACK_OFF
+    assert follower.on_leader_range(follower.position, 0, 2) is Next.FETCH
+    assert follower.log.log_end_offset == 2
+
+
+def test_with_flush_messages_1_it_fetches_only_what_it_has_flushed():
+    follower = following([1], flush_messages=1)
+    assert follower.must_flush
+    follower.log.flush()
+    assert not follower.must_flush
+    assert not following([1]).must_flush
+
+
+def test_consumers_are_served_up_to_its_own_high_watermark_while_it_is_in_sync():
+    follower = following([1, 1])
+    follower.on_answer(follower.position, answered(high_watermark=1), 0)
+    assert follower.check_consumer_fetch(5, 1, 1).high_watermark == 1
+    follower.update(state(leader=2, isr=(2,), partition_epoch=11))
+    with pytest.raises(ApiError) as caught:
+        follower.check_consumer_fetch(-1, 1, -1)
+    assert caught.value.code is ErrorCode.not_leader_or_follower
+
+
+def test_older_metadata_is_passed_over():
+    follower = following([1])
+    follower.update(state(leader=2, isr=(2,), partition_epoch=9))
+    assert ME in follower.state.isr
