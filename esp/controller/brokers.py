@@ -1,26 +1,30 @@
-"""Brokers come, serve and go: registration, fencing, controlled shutdown (BRK rules; KIP-631, KIP-966)."""
+"""Brokers and controllers are registered, and brokers taken off the books (BRK-1, BRK-2; KIP-631, KIP-966)."""
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from esp.controller.decision import Decision
 from esp.controller.image import BrokerImage, ClusterImage, FeatureRange
-from esp.controller.leadership import plan_broker_gone, plan_leaderless
+from esp.controller.leadership import plan_broker_gone
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, DirectoryId, NodeId
+from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, DirectoryId, NodeId, uuid_to_base64
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
-    FENCE,
-    IN_CONTROLLED_SHUTDOWN,
-    UNFENCE,
     BrokerEndpoint,
-    BrokerRegistrationChangeRecord,
     MetadataRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     SupportedFeature,
+    UnregisterBrokerRecord,
 )
+
+PLAINTEXT: Final = 0
+"""Kafka's number of the one security protocol that is served."""
+
+_RESERVED_DIRECTORIES: Final = 100
+"""Directory ids below this number mean something else than a directory (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,8 @@ class BrokerRegistration:
     """
 
     node_id: NodeId
+    cluster_id: str
+    """Of the data directory that it has."""
     incarnation_id: uuid.UUID
     endpoints: Mapping[str, Address]
     """By the name of the listener."""
@@ -55,32 +61,46 @@ class ControllerRegistration:
 
 
 def decide_broker_registration(
-    image: ClusterImage, registration: BrokerRegistration, next_offset: int
+    image: ClusterImage,
+    registration: BrokerRegistration,
+    next_offset: int,
+    *,
+    has_session: bool = False,
+    unclean_elections: bool = False,
 ) -> Decision[BrokerEpoch]:
     """Register a broker, fenced; what it said before is replaced.
 
     The broker leaves every in-sync set first, in the same batch, and after an unclean shutdown every eligible set too (BRK-2). The same
     incarnation is told the epoch that it has (KAFKA-16952).
 
-    An earlier incarnation must be known to be dead (BRK-1 [+]): here the newcomer lives in the controller's own process, and so holds the
-    lock of the directories that the earlier one had.
-
     Args:
         image: the newest state, committed or not.
         registration: what the broker says.
         next_offset: offset of the first record of this decision, which becomes the broker's epoch (BRK-1).
+        has_session: whether the registered incarnation was heard of lately and is not known to be dead.
+        unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:
-        ApiError: UNSUPPORTED_VERSION, if the broker cannot work at a level that the cluster works at.
+        ApiError: DUPLICATE_BROKER_REGISTRATION, if another incarnation lives; INVALID_REGISTRATION, if its directories cannot be its own;
+            UNSUPPORTED_VERSION, if it cannot work at a level that the cluster works at.
     """
-    _require_features(image, registration.features)
     existing = image.brokers.get(registration.node_id)
+    if has_session and existing is not None and is_duplicate(existing, registration):
+        raise ApiError(
+            ErrorCode.duplicate_broker_registration,
+            "Another broker is registered with that broker id. If the broker was recently restarted this should self-resolve once the "
+            "heartbeat manager expires the broker's session.",
+        )
+    _require_directories(image, registration)
+    _require_features(image, registration.features)
     if existing is not None and existing.incarnation_id == registration.incarnation_id:
         return Decision((), existing.epoch)
     records: list[MetadataRecord] = []
     if existing is not None:
         is_clean = registration.previous_broker_epoch == existing.epoch
-        records += plan_broker_gone(image, registration.node_id, unclean=not is_clean)
+        records += plan_broker_gone(
+            image, registration.node_id, unclean=not is_clean, unclean_elections=unclean_elections
+        )
     epoch = BrokerEpoch(next_offset)
     records.append(
         RegisterBrokerRecord(
@@ -99,42 +119,31 @@ def decide_broker_registration(
     return Decision(tuple(records), epoch)
 
 
-def decide_unfence(image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch) -> Decision[None]:
-    """Let a broker serve, and elect the leaders that it makes possible.
+def is_duplicate(existing: BrokerImage, registration: BrokerRegistration) -> bool:
+    """Whether two living processes may claim one id: another incarnation is registered, and the newcomer cannot have taken its place.
 
-    The broker has applied the metadata up to its own registration, and its logs are recovered (BRK-5, REC-8).
+    One in controlled shutdown gives way, as in Kafka. Beyond Kafka, so does one whose directory and addresses the newcomer has: it has the
+    directory's lock and listens where the other did, so that the other is gone (BRK-1).
+    """
+    if existing.incarnation_id == registration.incarnation_id or existing.in_controlled_shutdown:
+        return False
+    has_its_directory = not set(existing.log_dirs).isdisjoint(registration.log_dirs)
+    return not (has_its_directory and existing.endpoints == registration.endpoints)
+
+
+def decide_unregister_broker(
+    image: ClusterImage, node_id: NodeId, *, unclean_elections: bool = False
+) -> Decision[None]:
+    """Forget a broker; it leaves all in-sync sets, and the eligible ones too, since it may never come back.
 
     Raises:
-        ApiError: STALE_BROKER_EPOCH.
+        ApiError: BROKER_ID_NOT_REGISTERED.
     """
-    broker = require_broker_epoch(image, node_id, broker_epoch)
-    if not broker.fenced:
-        return Decision((), None)
-    unfence = BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=broker_epoch, fenced=UNFENCE)
-    return Decision((unfence, *plan_leaderless(image, node_id)), None)
-
-
-def decide_controlled_shutdown(image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch) -> Decision[bool]:
-    """Move a broker towards its end: it leaves the in-sync sets and gives up what it leads (BRK-7).
-
-    The reply says whether it may stop: a broker that leads nothing is fenced at once; one that leads something is marked first, and may
-    stop when it asks again.
-
-    Raises:
-        ApiError: STALE_BROKER_EPOCH.
-    """
-    broker = require_broker_epoch(image, node_id, broker_epoch)
-    if broker.fenced:
-        return Decision((), True)
-    leads = any(partition.leader == node_id for _, partition in image.partitions())
-    changes = plan_broker_gone(image, node_id, unclean=False)
-    if leads:
-        mark = BrokerRegistrationChangeRecord(
-            broker_id=node_id, broker_epoch=broker_epoch, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN
-        )
-        return Decision((mark, *changes), False)
-    fence = BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=broker_epoch, fenced=FENCE)
-    return Decision((*changes, fence), True)
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        raise ApiError(ErrorCode.broker_id_not_registered, f"Broker ID {node_id} is not currently registered")
+    changes = plan_broker_gone(image, node_id, unclean=True, unclean_elections=unclean_elections)
+    return Decision((*changes, UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.epoch)), None)
 
 
 def decide_controller_registration(registration: ControllerRegistration) -> Decision[None]:
@@ -163,6 +172,25 @@ def require_broker_epoch(image: ClusterImage, node_id: NodeId, broker_epoch: Bro
             ErrorCode.stale_broker_epoch, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
         )
     return broker
+
+
+def _require_directories(image: ClusterImage, registration: BrokerRegistration) -> None:
+    problem = None
+    if not registration.log_dirs:
+        problem = "No directories specified in request"
+    elif any(directory.int < _RESERVED_DIRECTORIES for directory in registration.log_dirs):
+        problem = "Reserved directory ID in request"
+    elif len(set(registration.log_dirs)) != len(registration.log_dirs):
+        problem = "Duplicate directory ID in request"
+    else:
+        for broker in image.brokers.values():
+            for directory in broker.log_dirs if broker.node_id != registration.node_id else ():
+                if directory in registration.log_dirs:
+                    problem = (
+                        f"Broker {broker.node_id} is already registered with directory {uuid_to_base64(directory)}"
+                    )
+    if problem is not None:
+        raise ApiError(ErrorCode.invalid_registration, problem)
 
 
 def _require_features(image: ClusterImage, features: Mapping[str, FeatureRange]) -> None:

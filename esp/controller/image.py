@@ -14,6 +14,8 @@ CLUSTER_DEFAULT = ""
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
 _NO_EPOCH = LeaderEpoch(0)
 _FIRST_PRODUCER_ID = ProducerId(0)
 
@@ -105,6 +107,18 @@ class ClusterImage:
         """How many replicas of a partition must be in sync for its high watermark to move (HW-1, ELR-3)."""
         default = _count(self.broker_configs.get(CLUSTER_DEFAULT, {}).get(MIN_INSYNC_REPLICAS, ""), 1)
         return min(_count(topic.configs.get(MIN_INSYNC_REPLICAS, ""), default), replica_count)
+
+    def unclean_leader_election(self, topic: TopicImage, *, default: bool) -> bool:
+        """Whether a leader may be elected that may lack committed records, without being asked (ELECT-1.5).
+
+        Args:
+            topic: whose setting counts first, then that of all brokers.
+            default: the node's own setting, which counts last.
+        """
+        text = topic.configs.get(UNCLEAN_LEADER_ELECTION)
+        if text is None:
+            text = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(UNCLEAN_LEADER_ELECTION)
+        return default if text is None else text.strip().lower() == "true"
 
 
 def _count(text: str, default: int) -> int:

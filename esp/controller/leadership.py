@@ -1,27 +1,103 @@
-"""Changes of all partitions that the coming or going of one broker causes."""
+"""Changes of all partitions that the coming or going of a broker, or of a part of it, causes.
 
-from collections.abc import Iterator
+All partitions of the cluster are looked at, without an index by broker: passing over one costs less than a tenth of a microsecond, and for
+10,000 partitions a hundredth of what the changes themselves cost.
+"""
+
+from collections.abc import Callable, Collection, Iterator
 
 from esp.controller.image import ClusterImage, TopicImage
-from esp.controller.partition_change import is_online, plan_partition_change
-from esp.model.ids import NO_NODE, NodeId
+from esp.controller.partition_change import Election, is_online, plan_partition_change
+from esp.model.ids import NO_NODE, DirectoryId, NodeId
 from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import PartitionChangeRecord
 
 
-def plan_broker_gone(image: ClusterImage, gone: NodeId, *, unclean: bool) -> Iterator[PartitionChangeRecord]:
-    """Take a broker out of all in-sync sets, and after an unclean shutdown out of the eligible ones, and elect others where it led."""
-    for topic, partition in image.partitions():
-        if gone in partition.isr or (unclean and gone in partition.elr):
-            isr = tuple(node for node in partition.isr if node != gone)
-            yield from _change(image, topic, partition, isr, gone=gone, unclean_shutdown=gone if unclean else None)
+def plan_broker_gone(
+    image: ClusterImage, gone: NodeId, *, unclean: bool, unclean_elections: bool = False
+) -> Iterator[PartitionChangeRecord]:
+    """Take a broker out of all in-sync sets, and elect others where it led.
+
+    Args:
+        image: the newest state.
+        gone: the broker.
+        unclean: it may have lost the tails of its logs, and leaves the eligible sets too (BRK-2).
+        unclean_elections: the node's own ``unclean.leader.election.enable``, for topics without that setting.
+    """
+    unclean_shutdown = gone if unclean else None
+    for topic in image.topics_by_id.values():
+        for partition in topic.partitions:
+            if gone in partition.isr or (unclean and gone in partition.elr):
+                isr = tuple(node for node in partition.isr if node != gone)
+                yield from _change(
+                    image,
+                    topic,
+                    partition,
+                    isr,
+                    is_active=lambda node: node != gone and _is_active(image, node),
+                    unclean_shutdown=unclean_shutdown,
+                    unclean_elections=unclean_elections,
+                )
 
 
-def plan_leaderless(image: ClusterImage, back: NodeId) -> Iterator[PartitionChangeRecord]:
-    """Elect leaders for partitions without one, now that a broker is back."""
-    for topic, partition in image.partitions():
-        if partition.leader == NO_NODE:
-            yield from _change(image, topic, partition, partition.isr, back=back)
+def plan_leaderless(
+    image: ClusterImage, back: NodeId, *, unclean_elections: bool = False
+) -> Iterator[PartitionChangeRecord]:
+    """Elect leaders for partitions without one, now that a broker is back. Arguments as of :func:`plan_broker_gone`."""
+    for topic in image.topics_by_id.values():
+        for partition in topic.partitions:
+            if partition.leader == NO_NODE:
+                yield from _change(
+                    image,
+                    topic,
+                    partition,
+                    partition.isr,
+                    is_active=lambda node: node == back or _is_active(image, node),
+                    unclean_elections=unclean_elections,
+                )
+
+
+def plan_directories_gone(
+    image: ClusterImage, node_id: NodeId, offline: Collection[DirectoryId], *, unclean_elections: bool = False
+) -> Iterator[PartitionChangeRecord]:
+    """Take a broker out of the in-sync sets of the partitions that it has in ``offline`` directories (KIP-858)."""
+    for topic in image.topics_by_id.values():
+        for partition in topic.partitions:
+            if node_id in partition.isr and partition.directories[partition.replicas.index(node_id)] in offline:
+                yield from plan_replica_gone(image, topic, partition, node_id, unclean_elections=unclean_elections)
+
+
+def plan_replica_gone(
+    image: ClusterImage, topic: TopicImage, partition: PartitionState, node_id: NodeId, *, unclean_elections: bool
+) -> Iterator[PartitionChangeRecord]:
+    """Take one replica out of its partition's in-sync set, and elect another if it led."""
+    return _change(
+        image,
+        topic,
+        partition,
+        tuple(node for node in partition.isr if node != node_id),
+        is_active=lambda node: node != node_id and _is_active(image, node),
+        unclean_elections=unclean_elections,
+    )
+
+
+def acceptable_leaders(
+    image: ClusterImage, partition: PartitionState, is_active: Callable[[NodeId], bool] | None = None
+) -> Callable[[NodeId], bool]:
+    """The test whether a replica may lead: its broker is active and its directory online."""
+
+    def is_acceptable(node: NodeId) -> bool:
+        broker = image.brokers.get(node)
+        if broker is None or not (broker.is_active if is_active is None else is_active(node)):
+            return False
+        return is_online(partition, broker)
+
+    return is_acceptable
+
+
+def _is_active(image: ClusterImage, node: NodeId) -> bool:
+    broker = image.brokers.get(node)
+    return broker is not None and broker.is_active
 
 
 def _change(
@@ -30,24 +106,23 @@ def _change(
     partition: PartitionState,
     target_isr: tuple[NodeId, ...],
     *,
-    gone: NodeId = NO_NODE,
-    back: NodeId = NO_NODE,
+    is_active: Callable[[NodeId], bool],
     unclean_shutdown: NodeId | None = None,
+    unclean_elections: bool,
 ) -> Iterator[PartitionChangeRecord]:
-    """The change of one partition, if there is one, with ``gone`` counted as inactive and ``back`` as active."""
-
-    def is_acceptable(node: NodeId) -> bool:
-        broker = image.brokers.get(node)
-        if node == gone or broker is None:
-            return False
-        return (node == back or broker.is_active) and is_online(partition, broker)
-
+    """The change of one partition, if there is one."""
     change = plan_partition_change(
         partition,
-        target_isr=target_isr,
-        is_acceptable=is_acceptable,
+        is_acceptable=acceptable_leaders(image, partition, is_active),
         min_insync_replicas=image.min_insync_replicas(topic, len(partition.replicas)),
+        target_isr=target_isr,
+        election=automatic_election(image, topic, unclean_elections=unclean_elections),
         unclean_shutdown=unclean_shutdown,
     )
     if change is not None:
         yield change
+
+
+def automatic_election(image: ClusterImage, topic: TopicImage, *, unclean_elections: bool) -> Election:
+    """What may be done without being asked: unclean elections only where ``unclean.leader.election.enable`` says so."""
+    return Election.UNCLEAN if image.unclean_leader_election(topic, default=unclean_elections) else Election.ONLINE

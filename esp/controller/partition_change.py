@@ -1,11 +1,16 @@
 """The one place that picks a partition's next leader and in-sync set, and the one that applies a change of a partition.
 
-Rules: ELECT-1, ELECT-2, ELR-1 (KIP-966), with Kafka's ``PartitionChangeBuilder`` as the precedent.
+Rules: ELECT-1 to ELECT-5, ELR-1 (KIP-966), with Kafka's ``PartitionChangeBuilder`` as the precedent.
+
+How an election came about can be read from its record and the state before it: a leader from the ISR or the ELR is a clean one; any other
+resets the ISR to the leader alone and marks it as recovering. If it was the only last-known leader, nothing is lost by the election itself
+(ELECT-5); else it was unclean, see :func:`is_unclean_election`.
 """
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from typing import Final, NamedTuple
 
 from esp.controller.image import BrokerImage
@@ -14,6 +19,7 @@ from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import (
     NO_LEADER_CHANGE,
     NO_RECOVERY_CHANGE,
+    RECOVERED,
     RECOVERING,
     PartitionChangeRecord,
 )
@@ -22,57 +28,99 @@ _KNOWN_TO_NOBODY: Final = frozenset((UNASSIGNED_DIRECTORY, DirectoryId(ZERO_UUID
 """Directory ids that say "not reported yet"; such a replica counts as online."""
 
 
-class _Election(NamedTuple):
-    """Who leads now; ``isr`` replaces the target ISR if the leader comes from outside of it."""
+class Election(Enum):
+    """What may be done to give a partition a leader."""
+
+    ONLINE = "online"
+    """Whoever leads stays if that is possible; else a clean election."""
+    PREFERRED = "preferred"
+    """The first assigned replica if it is in sync; else as ONLINE (ELECT-3)."""
+    UNCLEAN = "unclean"
+    """As ONLINE, and if there is nobody any replica that is there (ELECT-1.5)."""
+
+
+class _Elected(NamedTuple):
+    """Who leads next; ``clean`` says whether it is known to have every committed record."""
 
     leader: NodeId
-    isr: tuple[NodeId, ...]
-    recovering: bool
+    clean: bool
 
 
 def plan_partition_change(
     state: PartitionState,
     *,
-    target_isr: Sequence[NodeId],
     is_acceptable: Callable[[NodeId], bool],
     min_insync_replicas: int,
+    target_isr: Sequence[NodeId] | None = None,
+    election: Election = Election.ONLINE,
     unclean_shutdown: NodeId | None = None,
+    recovering: bool | None = None,
+    directories: Mapping[NodeId, DirectoryId] | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that brings a partition to ``target_isr`` with the right leader; None if there is nothing to change.
 
     Args:
         state: the partition as it is.
-        target_isr: who shall be in sync, in order of assignment; may be empty.
-        is_acceptable: whether a replica may lead: registered, active, its directory online.
+        is_acceptable: whether a replica may lead: registered, active, its directory online (ELECT-1's *ok*).
         min_insync_replicas: effective minimum (HW-1).
+        target_isr: who shall be in sync; may be empty. As it is, unless given.
+        election: how a leader may be found.
         unclean_shutdown: a broker that may have lost its tail, and so can be in no ELR (BRK-2).
+        recovering: whether the leader says that it is recovering; as it is, unless given.
+        directories: new directories of some replicas.
     """
-    isr = tuple(target_isr)
+    isr = state.isr if target_isr is None else tuple(target_isr)
     elr = _next_elr(state, isr, min_insync_replicas, unclean_shutdown)
-    election = _elect(state, isr, elr, is_acceptable)
-    if election.isr != isr:
-        isr = election.isr
-        elr = () if len(isr) >= min_insync_replicas else tuple(replica for replica in elr if replica not in isr)
+    elected = _elect(state, isr, elr, is_acceptable, election)
+    recovering = state.recovering if recovering is None else recovering
+    if elected.leader != NO_NODE and elected.leader not in isr:
+        isr = (elected.leader,)
+        if elected.clean:
+            elr = () if len(isr) >= min_insync_replicas else tuple(node for node in elr if node != elected.leader)
+        else:  # whoever was eligible may hold records that this leader has not
+            elr = ()
+            recovering = True
     last_known = state.last_known_elr
-    if election.leader != NO_NODE:
+    if elected.leader != NO_NODE:
         last_known = ()
     elif not isr and state.leader != NO_NODE:
         last_known = (state.leader,)  # ELECT-2
+    placed = state.directories
+    if directories:
+        placed = tuple(
+            directories.get(replica, directory)
+            for replica, directory in zip(state.replicas, state.directories, strict=True)
+        )
     change = PartitionChangeRecord(
         partition_id=state.partition,
         topic_id=state.topic_id,
         isr=isr if isr != state.isr else None,
-        leader=election.leader if election.leader != state.leader else NO_LEADER_CHANGE,
-        leader_recovery_state=RECOVERING if election.recovering and not state.recovering else NO_RECOVERY_CHANGE,
+        leader=elected.leader if elected.leader != state.leader else NO_LEADER_CHANGE,
+        leader_recovery_state=(
+            NO_RECOVERY_CHANGE if recovering == state.recovering else RECOVERING if recovering else RECOVERED
+        ),
         eligible_leader_replicas=elr if elr != state.elr else None,
         last_known_elr=last_known if last_known != state.last_known_elr else None,
+        directories=placed if placed != state.directories else None,
     )
     nothing = PartitionChangeRecord(partition_id=state.partition, topic_id=state.topic_id)
     return None if change == nothing else change
 
 
+def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -> bool:
+    """Whether a change made a leader of a replica outside the ISR, the ELR and last-known leader, so that records may be lost (ELECT-5).
+
+    The last-known leader counts as such only where nobody else was eligible: else it was picked for being there, by an unclean election.
+    """
+    if change.leader in (NO_LEADER_CHANGE, NO_NODE) or change.leader in before.isr or change.leader in before.elr:
+        return False
+    return bool(before.isr or before.elr) or before.last_known_elr != (change.leader,)
+
+
 def is_online(state: PartitionState, broker: BrokerImage) -> bool:
-    """Whether the directory that holds the broker's replica of the partition is there."""
+    """Whether the directory that holds the broker's replica of the partition is there; also if nobody knows which it is."""
+    if not state.directories:  # before any was written down
+        return True
     directory = state.directories[state.replicas.index(broker.node_id)]
     return directory in _KNOWN_TO_NOBODY or directory in broker.log_dirs
 
@@ -120,17 +168,24 @@ def _next_elr(
 
 
 def _elect(
-    state: PartitionState, isr: tuple[NodeId, ...], elr: tuple[NodeId, ...], is_acceptable: Callable[[NodeId], bool]
-) -> _Election:
-    """Pick the leader by ELECT-1, unclean election excepted."""
-    candidates = isr or elr
-    if state.leader in candidates and is_acceptable(state.leader):
-        leader = state.leader
-    else:
-        leader = next((node for node in state.replicas if node in candidates and is_acceptable(node)), NO_NODE)
-    if leader != NO_NODE:
-        return _Election(leader, isr or (leader,), recovering=False)
-    if not candidates and len(state.last_known_elr) == 1 and is_acceptable(state.last_known_elr[0]):
-        leader = state.last_known_elr[0]
-        return _Election(leader, (leader,), recovering=True)
-    return _Election(NO_NODE, isr, recovering=False)
+    state: PartitionState,
+    isr: tuple[NodeId, ...],
+    elr: tuple[NodeId, ...],
+    is_acceptable: Callable[[NodeId], bool],
+    election: Election,
+) -> _Elected:
+    """Pick the leader by ELECT-1 and ELECT-3."""
+    clean = isr or elr
+    first = (state.leader, *state.replicas)
+    if election is Election.PREFERRED:
+        first = (state.replicas[0], *first)
+    for node in first:
+        if node in clean and is_acceptable(node):
+            return _Elected(node, clean=True)
+    if not clean and len(state.last_known_elr) == 1 and is_acceptable(state.last_known_elr[0]):
+        return _Elected(state.last_known_elr[0], clean=False)
+    if election is Election.UNCLEAN:
+        for node in state.replicas:
+            if is_acceptable(node):
+                return _Elected(node, clean=False)
+    return _Elected(NO_NODE, clean=True)

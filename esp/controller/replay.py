@@ -7,6 +7,7 @@ divided into batches and publications.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatchmethod
+from typing import NamedTuple
 
 from esp.controller.draft import ClusterDraft, TopicDraft
 from esp.controller.errors import InvalidMetadataError
@@ -42,6 +43,22 @@ from esp.schemas.metadata_records import (
 )
 
 
+class ReplayPoint(NamedTuple):
+    """A state of the metadata log's state machine that it can go back to.
+
+    Besides the image it is the first ``held_count`` of the records that an open transaction holds back; ``held`` is None outside of one.
+    """
+
+    image: ClusterImage
+    held: Sequence[tuple[int, MetadataRecord]] | None = None
+    held_count: int = 0
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction was begun and not ended."""
+        return self.held is not None
+
+
 class MetadataReplay:
     """The state machine of the metadata log.
 
@@ -56,6 +73,19 @@ class MetadataReplay:
         self._draft = ClusterDraft(image)
         self._offset = image.offset
         self._transaction: list[tuple[int, MetadataRecord]] | None = None
+
+    @classmethod
+    def at(cls, point: ReplayPoint) -> "MetadataReplay":
+        """A state machine that goes on from ``point``."""
+        replay = cls(point.image)
+        if point.held is not None:
+            replay._transaction = list(point.held[: point.held_count])
+        return replay
+
+    def point(self) -> ReplayPoint:
+        """Where it stands; everything that was replayed is published. It costs nothing: later records only lengthen what is held."""
+        held = self._transaction
+        return ReplayPoint(self.image) if held is None else ReplayPoint(self.image, held, len(held))
 
     @property
     def in_transaction(self) -> bool:
@@ -159,10 +189,12 @@ class MetadataReplay:
             configs = self._draft.broker_configs.setdefault(record.resource_name, {})
         else:
             raise InvalidMetadataError(f"setting of a resource of type {record.resource_type} at {self._offset}")
-        if record.value is None:
-            configs.pop(record.name, None)
-        else:
+        if record.value is not None:
             configs[record.name] = record.value
+            return
+        configs.pop(record.name, None)
+        if record.resource_type == BROKER_RESOURCE and not configs:
+            del self._draft.broker_configs[record.resource_name]
 
     @_replay.register
     def _replay_register_broker(self, record: RegisterBrokerRecord) -> None:
@@ -172,7 +204,7 @@ class MetadataReplay:
             node_id=node_id,
             incarnation_id=record.incarnation_id or ZERO_UUID,
             epoch=BrokerEpoch(record.broker_epoch),
-            registration_offset=self._offset,
+            registration_offset=self._offset if record.registration_offset < 0 else record.registration_offset,
             endpoints=_addresses(record.end_points),
             security_protocols=_security_protocols(record.end_points),
             features=_features(record.features),

@@ -217,7 +217,9 @@ class TopicCreation:
             self._defaults.replication_factor if topic.replication_factor == USE_DEFAULT else topic.replication_factor
         )
         brokers = [
-            PlacementBroker(broker.node_id, broker.rack, broker.fenced) for broker in self._image.brokers.values()
+            PlacementBroker(broker.node_id, broker.rack, broker.fenced)
+            for broker in self._image.brokers.values()
+            if not broker.in_controlled_shutdown
         ]
         try:
             replicas = place_replicas(brokers, partitions=partitions, replication_factor=factor, random=self._random)

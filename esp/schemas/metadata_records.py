@@ -78,6 +78,8 @@ class RegisterBrokerRecord:
     cordoned_log_dirs: tuple[uuid.UUID | None, ...] | None = field(
         metadata={"kafka_type": "uuid", "tag": 1}, default=None
     )
+    registration_offset: int = field(metadata={"kafka_type": "int64", "tag": 10000}, default=-1)
+    """Our own, in snapshots only: where the record stood in the log. Kafka skips tags that it does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,17 @@ import random
 import uuid
 
 from esp.controller.bootstrap import bootstrap_records
-from esp.controller.brokers import BrokerRegistration, decide_broker_registration, decide_unfence
+from esp.controller.broker_sessions import BrokerSessions
+from esp.controller.brokers import BrokerRegistration, decide_broker_registration, decide_unregister_broker
+from esp.controller.directories import decide_assign_directories
 from esp.controller.features import SUPPORTED_FEATURES
-from esp.controller.image import EMPTY_IMAGE
+from esp.controller.heartbeats import Heartbeat, decide_fence, decide_heartbeat, decide_offline_directories
+from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE
 from esp.controller.replay import MetadataReplay
-from esp.controller.topics import TopicCreation, TopicDefaults
+from esp.controller.topics import NewTopic, TopicCreation, TopicDefaults
 from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId
 from esp.ports.network import Address
+from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
 
 
 class SeededRandom:
@@ -40,6 +44,7 @@ class Cluster:
         self.log = []
         self.log_dirs = log_dirs
         self.delta = None
+        self.sessions = BrokerSessions(1)
         self.apply(bootstrap_records(min_insync_replicas))
         for number in range(1, brokers + 1):
             self.start_broker(number, rack=racks[number - 1] if racks else None)
@@ -62,6 +67,7 @@ class Cluster:
     def registration(self, number, **changes):
         fields = {
             "node_id": NodeId(number),
+            "cluster_id": "cluster",
             "incarnation_id": self.random.uuid(),
             "endpoints": {"PLAINTEXT": Address("host", 9092 + number)},
             "security_protocols": {"PLAINTEXT": 0},
@@ -73,17 +79,81 @@ class Cluster:
         return BrokerRegistration(**fields | changes)
 
     def register(self, number, **changes):
-        return self.decide(
+        epoch = self.decide(
             decide_broker_registration(self.image, self.registration(number, **changes), self.next_offset)
         )
+        self.sessions.begin(NodeId(number), epoch, 0)
+        return epoch
 
-    def unfence(self, number):
-        self.decide(decide_unfence(self.image, NodeId(number), self.image.brokers[NodeId(number)].epoch))
+    def heartbeat(self, number, **changes):
+        fields = {
+            "node_id": NodeId(number),
+            "broker_epoch": self.epoch(number),
+            "metadata_offset": self.next_offset,
+            "want_fence": False,
+            "want_shut_down": False,
+        }
+        return Heartbeat(**fields | changes)
+
+    def plan_heartbeat(self, number, *, unclean_elections=False, **changes):
+        return decide_heartbeat(
+            self.image, self.heartbeat(number, **changes), self.sessions, unclean_elections=unclean_elections
+        )
+
+    def beat(self, number, **changes):
+        """A heartbeat, with what an active controller does about it."""
+        heartbeat = self.heartbeat(number, **changes)
+        reply = self.decide(self.plan_heartbeat(number, **changes))
+        self.sessions.touch(heartbeat.node_id, heartbeat.broker_epoch, 0, heartbeat.metadata_offset)
+        if reply.in_controlled_shutdown:
+            self.sessions.begin_shutdown(heartbeat.node_id, self.next_offset - 1)
+        return reply
+
+    def unfence(self, number, **changes):
+        reply = self.beat(number, **changes)
+        assert not reply.fenced
+
+    def shut_down(self, number):
+        """An orderly stop; how many heartbeats it took."""
+        beats = 1
+        while not self.beat(number, want_shut_down=True).should_shut_down:
+            beats += 1
+            for broker in list(self.image.brokers.values()):
+                if broker.is_active:
+                    self.beat(broker.node_id)
+        return beats
+
+    def fence(self, number, *, unclean_elections=False):
+        self.sessions.end(NodeId(number), self.epoch(number))
+        return self.decide(
+            decide_fence(self.image, NodeId(number), self.epoch(number), unclean_elections=unclean_elections)
+        )
+
+    def lose_directories(self, number, *directories):
+        self.decide(decide_offline_directories(self.image, NodeId(number), self.epoch(number), directories))
+
+    def set_cluster_config(self, name, value):
+        self.apply([ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=CLUSTER_DEFAULT, name=name, value=value)])
+
+    def unregister(self, number):
+        self.decide(decide_unregister_broker(self.image, NodeId(number)))
+
+    def assign(self, number, *wanted):
+        return self.decide(decide_assign_directories(self.image, NodeId(number), self.epoch(number), wanted))
+
+    def epoch(self, number):
+        return self.image.brokers[NodeId(number)].epoch
 
     def start_broker(self, number, **changes):
         epoch = self.register(number, **changes)
         self.unfence(number)
         return BrokerEpoch(epoch)
+
+    def create_partition(self, *replicas, topic="t", **configs):
+        """A topic of one partition with these replicas, the leader first."""
+        assignment = tuple(map(NodeId, replicas))
+        (created,) = self.create(NewTopic(name=topic, assignments=((0, assignment),), configs=configs))
+        return created.topic_id
 
     def create(self, *topics, validate_only=False, validate_configs=accept_configs, defaults=None):
         creation = TopicCreation(self.image, defaults or TopicDefaults(1, 1), validate_configs, self.random)

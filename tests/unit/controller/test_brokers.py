@@ -1,42 +1,31 @@
-"""Brokers come and go; the records are those that a real Kafka 4.3.1 writes in the same situations, but for the wait of BRK-1."""
+"""Brokers and controllers are registered: what the records say, and who is refused."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
 from esp.controller.brokers import (
     ControllerRegistration,
     decide_broker_registration,
-    decide_controlled_shutdown,
     decide_controller_registration,
-    decide_unfence,
+    decide_unregister_broker,
 )
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import FeatureRange
 from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import BrokerEpoch, NodeId
+from esp.model.ids import UNASSIGNED_DIRECTORY, NodeId
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
-    FENCE,
-    UNFENCE,
     BrokerRegistrationChangeRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from tests.unit.controller.samples import Cluster, directory
 
 _ONE = NodeId(1)
-
-
-def _shut_down(cluster, number=1):
-    steps = 0
-    may_stop = False
-    while not may_stop:
-        broker = cluster.image.brokers[NodeId(number)]
-        may_stop = cluster.decide(decide_controlled_shutdown(cluster.image, broker.node_id, broker.epoch))
-        steps += 1
-    return steps
 
 
 def test_a_new_broker_is_fenced_and_its_epoch_is_the_next_offset():
@@ -88,7 +77,7 @@ def test_a_broker_that_stopped_in_order_leads_again_without_recovery():
     cluster = Cluster(1)
     cluster.create(NewTopic(name="t"))
     epoch = cluster.image.brokers[_ONE].epoch
-    assert _shut_down(cluster) == 2
+    assert cluster.shut_down(1) == 2
     gone = cluster.partition("t")
     assert (gone.leader, gone.isr, gone.elr, gone.last_known_elr) == (-1, (), (1,), (1,))
     assert cluster.image.brokers[_ONE].fenced
@@ -103,7 +92,7 @@ def test_a_broker_that_stopped_in_order_leads_again_without_recovery():
 def test_a_shutdown_that_was_not_as_clean_as_it_seemed_leaves_the_elr_in_the_same_batch_as_the_registration():
     cluster = Cluster(1)
     cluster.create(NewTopic(name="t"))
-    _shut_down(cluster)
+    cluster.shut_down(1)
     decision = decide_broker_registration(cluster.image, cluster.registration(1), cluster.next_offset)
     change, registration = decision.records
     assert change == PartitionChangeRecord(
@@ -119,68 +108,6 @@ def test_a_clean_epoch_of_another_registration_is_not_clean():
     cluster.start_broker(1)
     cluster.register(1, previous_broker_epoch=old_epoch)
     assert cluster.partition("t").elr == ()
-
-
-def test_a_broker_that_leads_nothing_is_fenced_in_the_batch_that_takes_it_out_of_the_isr():
-    cluster = Cluster(1)
-    broker = cluster.image.brokers[_ONE]
-    decision = decide_controlled_shutdown(cluster.image, _ONE, broker.epoch)
-    assert decision.reply
-    assert decision.records == (BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=broker.epoch, fenced=FENCE),)
-    cluster.decide(decision)
-    assert decide_controlled_shutdown(cluster.image, _ONE, broker.epoch).records == ()
-
-
-def test_others_lead_when_a_leader_shuts_down():
-    cluster = Cluster(3)
-    assignment = (NodeId(1), NodeId(2), NodeId(3))
-    cluster.create(NewTopic(name="t", assignments=((0, assignment),)))
-    assert _shut_down(cluster) == 2
-    partition = cluster.partition("t")
-    assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), ())
-
-
-def test_unfencing_elects_where_a_leader_is_missing_and_nowhere_else():
-    cluster = Cluster(2)
-    cluster.create(
-        NewTopic(name="mine", assignments=((0, (NodeId(1),)),)),
-        NewTopic(name="other", assignments=((0, (NodeId(2),)),)),
-    )
-    cluster.register(1)
-    cluster.register(2)
-    cluster.unfence(1)
-    assert (cluster.partition("mine").leader, cluster.partition("other").leader) == (1, -1)
-
-
-def test_unfencing_twice_changes_nothing():
-    cluster = Cluster(1)
-    assert decide_unfence(cluster.image, _ONE, cluster.image.brokers[_ONE].epoch).records == ()
-
-
-def test_unfencing_comes_before_the_elections_it_makes_possible():
-    cluster = Cluster(1)
-    cluster.create(NewTopic(name="t"))
-    cluster.register(1)
-    decision = decide_unfence(cluster.image, _ONE, cluster.image.brokers[_ONE].epoch)
-    assert decision.records[0].fenced == UNFENCE
-    assert isinstance(decision.records[1], PartitionChangeRecord)
-
-
-def test_a_partition_whose_directory_is_gone_gets_no_leader():
-    cluster = Cluster(1)
-    cluster.create(NewTopic(name="t"))
-    cluster.start_broker(1, log_dirs=(directory(7),))
-    assert cluster.partition("t").leader == -1
-
-
-@pytest.mark.parametrize("decide", [decide_unfence, decide_controlled_shutdown])
-@pytest.mark.parametrize(("node", "wrong"), [(1, 1), (2, 0)])
-def test_a_stale_broker_epoch_is_refused(decide, node, wrong):
-    cluster = Cluster(1)
-    epoch = BrokerEpoch(cluster.image.brokers[_ONE].epoch + wrong)
-    with pytest.raises(ApiError) as refused:
-        decide(cluster.image, NodeId(node), epoch)
-    assert refused.value.code is ErrorCode.stale_broker_epoch
 
 
 def test_a_broker_that_cannot_work_at_the_clusters_level_is_refused():
@@ -204,3 +131,96 @@ def test_a_controller_is_registered_with_its_endpoints():
     cluster.decide(decide_controller_registration(registration))
     controller = cluster.image.controllers[_ONE]
     assert (controller.incarnation_id, controller.endpoints) == (incarnation, {"CONTROLLER": Address("host", 9093)})
+
+
+def _refused(cluster, registration, **context):
+    with pytest.raises(ApiError) as refusal:
+        decide_broker_registration(cluster.image, registration, cluster.next_offset, **context)
+    return refusal.value
+
+
+def test_another_incarnation_is_refused_while_the_registered_one_lives():
+    cluster = Cluster(1)
+    elsewhere = cluster.registration(1, log_dirs=(directory(9),))
+    assert _refused(cluster, elsewhere, has_session=True).code is ErrorCode.duplicate_broker_registration
+    decide_broker_registration(cluster.image, elsewhere, cluster.next_offset, has_session=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_refused"),
+    [
+        ({}, False),
+        ({"log_dirs": (directory(9),)}, True),  # a doubled id: the address may be behind a proxy that they share
+        ({"endpoints": {"PLAINTEXT": Address("elsewhere", 1)}}, True),  # a copied disk
+    ],
+)
+def test_whoever_has_the_directory_and_the_address_of_another_has_its_place(changes, is_refused):
+    cluster = Cluster(1)
+    registration = cluster.registration(1, **changes)
+    try:
+        decide_broker_registration(cluster.image, registration, cluster.next_offset, has_session=True)
+    except ApiError:
+        assert is_refused
+    else:
+        assert not is_refused
+
+
+def test_an_incarnation_in_controlled_shutdown_gives_way():
+    cluster = Cluster(2)
+    cluster.create_partition(1, 2)
+    cluster.beat(1, want_shut_down=True)
+    assert cluster.image.brokers[_ONE].in_controlled_shutdown
+    decide_broker_registration(
+        cluster.image, cluster.registration(1, log_dirs=(directory(9),)), cluster.next_offset, has_session=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("log_dirs", "problem"),
+    [
+        ((), "No directories specified"),
+        ((directory(3), directory(3)), "Duplicate directory ID"),
+        ((UNASSIGNED_DIRECTORY,), "Reserved directory ID"),
+        ((directory(1),), "Broker 1 is already registered with directory"),
+    ],
+)
+def test_directories_that_cannot_be_a_brokers_own_are_refused(log_dirs, problem):
+    cluster = Cluster(1)
+    refusal = _refused(cluster, cluster.registration(2, log_dirs=log_dirs))
+    assert refusal.code is ErrorCode.invalid_registration
+    assert problem in refusal.message
+
+
+def test_others_lead_what_a_broker_led_that_was_killed_and_is_back():
+    cluster = Cluster(3)
+    cluster.create_partition(1, 2, 3)
+    cluster.register(1)
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), ())
+
+
+def test_a_lossy_broker_leaves_the_elr_of_partitions_that_others_lead():
+    cluster = Cluster(3, min_insync_replicas=3)
+    cluster.create_partition(1, 2, 3)
+    cluster.fence(1)
+    assert cluster.partition("t").elr == (1,)
+    clean = replace(cluster.registration(1), previous_broker_epoch=cluster.epoch(1))
+    assert decide_broker_registration(cluster.image, clean, cluster.next_offset).records[:-1] == ()
+    cluster.register(1)
+    assert cluster.partition("t").elr == ()
+
+
+def test_a_broker_that_is_unregistered_leaves_in_sync_and_eligible_sets():
+    cluster = Cluster(3, min_insync_replicas=2)
+    cluster.create_partition(1, 2, topic="a")
+    cluster.create_partition(2, 1, topic="b")
+    cluster.fence(1)
+    assert (cluster.partition("a").elr, cluster.partition("b").elr) == ((1,), (1,))
+    decision = decide_unregister_broker(cluster.image, _ONE)
+    assert isinstance(decision.records[-1], UnregisterBrokerRecord)
+    cluster.decide(decision)
+    assert (cluster.partition("a").elr, cluster.partition("b").elr) == ((), ())
+    assert _ONE not in cluster.image.brokers
+    with pytest.raises(ApiError) as refused:
+        decide_unregister_broker(cluster.image, _ONE)
+    assert refused.value.code is ErrorCode.broker_id_not_registered

@@ -6,7 +6,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.controller.partition_change import apply_partition_change, plan_partition_change
+from esp.controller.partition_change import (
+    Election,
+    apply_partition_change,
+    is_unclean_election,
+    plan_partition_change,
+)
 from esp.model.ids import DirectoryId, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import RECOVERED, RECOVERING, PartitionChangeRecord
@@ -34,9 +39,10 @@ def _state(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, elr=(), last_known=(), r
     )
 
 
-def _change(state, isr, online, *, minimum=1, unclean=None):
+def _change(state, isr, online, *, minimum=1, unclean=None, election=Election.ONLINE):
     change = plan_partition_change(
         state,
+        election=election,
         target_isr=_ids(isr),
         is_acceptable=lambda node: node in online,
         min_insync_replicas=minimum,
@@ -94,6 +100,49 @@ def test_a_fenced_last_known_leader_is_not_elected():
 def test_the_last_known_leader_waits_while_somebody_is_eligible():
     state = _state(isr=(), leader=-1, elr=(3,), last_known=(2,))
     assert _change(state, (), {1, 2}, minimum=2) == state
+
+
+def test_an_unclean_election_is_the_last_resort():
+    unclean = {"minimum": 2, "election": Election.UNCLEAN}
+    in_sync = _change(_state(isr=(2, 3)), (2, 3), {1, 3}, **unclean)
+    assert (in_sync.leader, in_sync.isr, in_sync.recovering) == (3, (2, 3), False)
+    eligible = _change(_state(isr=(), leader=-1, elr=(2, 3), last_known=(1,)), (), {1, 3}, **unclean)
+    assert (eligible.leader, eligible.isr, eligible.elr, eligible.recovering) == (3, (3,), (2,), False)
+    last_known = _change(_state(isr=(), leader=-1, last_known=(3,)), (), {1, 3}, **unclean)
+    assert (last_known.leader, last_known.isr, last_known.recovering) == (3, (3,), True)
+    anybody = _change(_state(isr=(), leader=-1, elr=(3,), last_known=(3,)), (), {2}, **unclean)
+    assert (anybody.leader, anybody.isr, anybody.elr, anybody.last_known_elr) == (2, (2,), (), ())
+    assert anybody.recovering
+
+
+def test_an_unclean_election_resets_the_isr_of_those_that_are_not_there():
+    after = _change(_state(isr=(2, 3)), (2, 3), {1}, election=Election.UNCLEAN)
+    assert (after.leader, after.isr, after.recovering) == (1, (1,), True)
+
+
+def test_the_preferred_replica_leads_when_that_is_asked_for_and_it_is_in_sync():
+    preferred = {"election": Election.PREFERRED}
+    assert _change(_state(leader=2), (1, 2, 3), {1, 2, 3}, **preferred).leader == 1
+    assert _change(_state(leader=2), (1, 2, 3), {2, 3}, **preferred).leader == 2
+    assert _change(_state(leader=2, isr=(2, 3)), (2, 3), {1, 2, 3}, **preferred).leader == 2
+
+
+def test_only_leaders_from_outside_all_that_is_known_are_unclean():
+    def unclean(**state):
+        before = _state(leader=-1, **state)
+        records = {
+            leader: PartitionChangeRecord(partition_id=0, topic_id=_TOPIC, leader=leader)
+            for leader in (-2, -1, 1, 2, 3)
+        }
+        return [leader for leader, record in records.items() if is_unclean_election(before, record)]
+
+    assert unclean(isr=(2, 3)) == [1]
+    assert unclean(isr=(), elr=(2,)) == [1, 3]
+    assert unclean(isr=(), last_known=(3,)) == [1, 2]
+    assert unclean(isr=(), elr=(2,), last_known=(3,)) == [
+        1,
+        3,
+    ]  # while somebody was eligible, 3 was not the last resort
 
 
 def test_nothing_to_change_is_no_record():

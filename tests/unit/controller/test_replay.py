@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.controller.brokers import decide_controlled_shutdown
 from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import EMPTY_IMAGE, ClusterDelta
 from esp.controller.producer_ids import decide_producer_id_block
@@ -73,8 +72,7 @@ def _run(steps):
             if kind == "crash":
                 cluster.start_broker(broker.node_id)
             elif kind == "restart":
-                while not cluster.decide(decide_controlled_shutdown(cluster.image, broker.node_id, broker.epoch)):
-                    pass
+                cluster.shut_down(broker.node_id)
                 cluster.start_broker(broker.node_id, previous_broker_epoch=broker.epoch)
             else:
                 cluster.decide(decide_producer_id_block(cluster.image, broker.node_id, broker.epoch))
@@ -182,7 +180,7 @@ def test_a_setting_without_a_value_is_taken_away():
         ConfigRecord(resource_type=4, resource_name="1", name="a", value="5"),
         ConfigRecord(resource_type=4, resource_name="1", name="a", value=None),
     ]
-    assert _replay(records).broker_configs == {"1": {}}
+    assert _replay(records).broker_configs == {}
 
 
 def test_a_feature_at_level_zero_is_taken_away():
@@ -254,7 +252,7 @@ def test_eligible_replicas_are_forgotten_where_the_record_says():
     cluster = Cluster(1)
     cluster.create(NewTopic(name="t"), NewTopic(name="u"))
     broker = cluster.image.brokers[NodeId(1)]
-    cluster.decide(decide_controlled_shutdown(cluster.image, broker.node_id, broker.epoch))
+    cluster.beat(broker.node_id, want_shut_down=True)
     epoch = cluster.partition("t").partition_epoch
     cluster.apply([ClearElrRecord(topic_name="t")])
     assert (cluster.partition("t").elr, cluster.partition("u").elr) == ((), (1,))

@@ -282,3 +282,14 @@ def test_topics_are_as_in_a_naive_model(requests):
                     model.pop(name, None)
         assert {name: len(topic.partitions) for name, topic in cluster.image.topics_by_name.items()} == model
         assert {topic.topic_id: topic for topic in cluster.image.topics_by_name.values()} == cluster.image.topics_by_id
+
+
+def test_brokers_that_are_about_to_stop_get_no_replicas():
+    cluster = Cluster(3)
+    cluster.create_partition(1, 2, topic="led")
+    cluster.beat(1, want_shut_down=True)
+    (created,) = cluster.create(NewTopic(name="t", num_partitions=12, replication_factor=2))
+    assert created.num_partitions == 12
+    assert {node for number in range(12) for node in cluster.partition("t", number).replicas} == {2, 3}
+    (refused,) = cluster.create(NewTopic(name="u", num_partitions=1, replication_factor=3))
+    assert refused.code is ErrorCode.invalid_replication_factor

@@ -1,0 +1,108 @@
+"""Who of the brokers was heard of lately, and how far each has read the metadata: what only the active controller knows (BRK-6).
+
+Nothing of this is in the metadata log. A controller that becomes active gives every broker that serves its full time, since it cannot know
+when the broker was heard of last. Times are of the controller's monotonic clock.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from esp.controller.image import BrokerImage
+from esp.model.ids import BrokerEpoch, NodeId
+
+NOTHING_READ = -1
+"""The metadata offset of a broker that has not said one."""
+
+NO_SHUTDOWN = -1
+"""The shutdown offset of a broker that is not shutting down."""
+
+
+@dataclass(slots=True)
+class _Session:
+    epoch: BrokerEpoch
+    deadline_us: int
+    metadata_offset: int = NOTHING_READ
+    shutdown_offset: int = NO_SHUTDOWN
+
+
+class BrokerSessions:
+    """The sessions of all brokers, at most one for each id, in the order in which the ids were heard of first.
+
+    Args:
+        timeout_us: ``broker.session.timeout.ms`` in microseconds: how long a session lasts after a heartbeat.
+    """
+
+    def __init__(self, timeout_us: int) -> None:
+        self._timeout_us = timeout_us
+        self._sessions: dict[NodeId, _Session] = {}
+
+    def restart(self, brokers: Iterable[BrokerImage], now_us: int) -> None:
+        """Forget everything; each of these brokers that is not fenced begins a session in full."""
+        self._sessions = {
+            broker.node_id: _Session(broker.epoch, now_us + self._timeout_us) for broker in brokers if not broker.fenced
+        }
+
+    def begin(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int) -> None:
+        """A broker has registered; a session of an earlier incarnation ends."""
+        self._sessions[node_id] = _Session(epoch, now_us + self._timeout_us)
+
+    def touch(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int, metadata_offset: int) -> None:
+        """A heartbeat has come: the session lasts its full time again.
+
+        Args:
+            node_id: of the broker.
+            epoch: under which it is registered.
+            now_us: the time.
+            metadata_offset: the last offset of the metadata that the broker has applied.
+        """
+        session = self._sessions.get(node_id)
+        if session is None or session.epoch != epoch:
+            session = self._sessions[node_id] = _Session(epoch, 0)
+        session.deadline_us = now_us + self._timeout_us
+        session.metadata_offset = metadata_offset
+
+    def renew(self, now_us: int) -> None:
+        """The controller was away itself: all sessions last their full time again."""
+        for session in self._sessions.values():
+            session.deadline_us = now_us + self._timeout_us
+
+    def end(self, node_id: NodeId, epoch: BrokerEpoch) -> None:
+        """This incarnation is known to be dead, or its absence was dealt with; the session of a later one goes on."""
+        session = self._sessions.get(node_id)
+        if session is not None and session.epoch == epoch:
+            del self._sessions[node_id]
+
+    def is_live(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int) -> bool:
+        """Whether this incarnation was heard of within the session's time."""
+        session = self._sessions.get(node_id)
+        return session is not None and session.epoch == epoch and now_us < session.deadline_us
+
+    def expired(self, now_us: int) -> list[tuple[NodeId, BrokerEpoch]]:
+        """Whose time has passed."""
+        return [
+            (node_id, session.epoch) for node_id, session in self._sessions.items() if session.deadline_us <= now_us
+        ]
+
+    def next_deadline_us(self) -> int | None:
+        """When the next session will have expired, if no heartbeat comes; None if there is no session."""
+        return min((session.deadline_us for session in self._sessions.values()), default=None)
+
+    def begin_shutdown(self, node_id: NodeId, offset: int) -> None:
+        """A broker's controlled shutdown is committed at ``offset``; what was said first counts."""
+        session = self._sessions.get(node_id)
+        if session is not None and session.shutdown_offset == NO_SHUTDOWN:
+            session.shutdown_offset = offset
+
+    def shutdown_offset(self, node_id: NodeId) -> int:
+        """Where the others must have read to before the broker may stop (BRK-7); ``NO_SHUTDOWN`` if it is not shutting down."""
+        session = self._sessions.get(node_id)
+        return NO_SHUTDOWN if session is None else session.shutdown_offset
+
+    def all_have_read(self, brokers: Iterable[BrokerImage], offset: int) -> bool:
+        """Whether each active one of these brokers has said that it has applied the metadata up to ``offset``."""
+        for broker in brokers:
+            if broker.is_active:
+                session = self._sessions.get(broker.node_id)
+                if session is None or session.metadata_offset < offset:
+                    return False
+        return True

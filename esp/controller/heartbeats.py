@@ -1,0 +1,186 @@
+"""What a broker's heartbeat, or its absence, leads to: unfencing, fencing, controlled shutdown, offline directories.
+
+States and transitions are those of Kafka's ``BrokerHeartbeatManager`` (BRK-4 to BRK-8).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from esp.controller.broker_sessions import NO_SHUTDOWN, BrokerSessions
+from esp.controller.brokers import require_broker_epoch
+from esp.controller.decision import Decision
+from esp.controller.image import BrokerImage, ClusterImage
+from esp.controller.leadership import plan_broker_gone, plan_directories_gone, plan_leaderless
+from esp.model.ids import BrokerEpoch, DirectoryId, NodeId
+from esp.schemas.metadata_records import (
+    FENCE,
+    IN_CONTROLLED_SHUTDOWN,
+    UNFENCE,
+    BrokerRegistrationChangeRecord,
+    MetadataRecord,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a broker says every ``broker.heartbeat.interval.ms``."""
+
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    metadata_offset: int
+    """The last offset of the metadata log that it has applied."""
+    want_fence: bool
+    """It cannot serve (yet)."""
+    want_shut_down: bool
+    """It wants to stop, in order."""
+    offline_log_dirs: tuple[DirectoryId, ...] = ()
+
+
+class HeartbeatReply(NamedTuple):
+    """What a broker is told."""
+
+    caught_up: bool
+    """It has read its own registration."""
+    fenced: bool
+    in_controlled_shutdown: bool
+    should_shut_down: bool
+    """It may stop now."""
+
+
+class _BrokerState(Enum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+def decide_heartbeat(
+    image: ClusterImage, heartbeat: Heartbeat, sessions: BrokerSessions, *, unclean_elections: bool = False
+) -> Decision[HeartbeatReply]:
+    """Let a broker serve, fence it, or bring it nearer to its orderly end.
+
+    Args:
+        image: the newest state, committed or not.
+        heartbeat: what the broker says.
+        sessions: how far the others are (BRK-7); not changed.
+        unclean_elections: the node's own ``unclean.leader.election.enable``.
+
+    Raises:
+        ApiError: STALE_BROKER_EPOCH.
+    """
+    broker = require_broker_epoch(image, heartbeat.node_id, heartbeat.broker_epoch)
+    state, next_state = _next_state(image, broker, heartbeat, sessions)
+    node_id = broker.node_id
+    records: tuple[MetadataRecord, ...] = ()
+    if next_state is not state:
+        match next_state:
+            case _BrokerState.UNFENCED:
+                records = (
+                    _change(broker, fenced=UNFENCE),
+                    *plan_leaderless(image, node_id, unclean_elections=unclean_elections),
+                )
+            case _BrokerState.CONTROLLED_SHUTDOWN:
+                changes = plan_broker_gone(image, node_id, unclean=False, unclean_elections=unclean_elections)
+                if broker.in_controlled_shutdown:
+                    records = tuple(changes)
+                else:
+                    records = (_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *changes)
+            case _BrokerState.FENCED | _BrokerState.SHUTDOWN_NOW if not broker.fenced:
+                records = _fence(image, broker, unclean_elections=unclean_elections)
+    reply = HeartbeatReply(
+        caught_up=heartbeat.metadata_offset >= broker.registration_offset,
+        fenced=next_state in (_BrokerState.FENCED, _BrokerState.SHUTDOWN_NOW),
+        in_controlled_shutdown=next_state is _BrokerState.CONTROLLED_SHUTDOWN,
+        should_shut_down=next_state is _BrokerState.SHUTDOWN_NOW,
+    )
+    return Decision(records, reply)
+
+
+def decide_fence(
+    image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch, *, unclean_elections: bool = False
+) -> Decision[bool]:
+    """Fence a broker whose session is over, and elect others where it led, all in one (BRK-6); the reply says whether it served till now.
+
+    Nothing happens if it has registered anew or is fenced already.
+    """
+    broker = image.brokers.get(node_id)
+    if broker is None or broker.epoch != broker_epoch or broker.fenced:
+        return Decision((), False)
+    return Decision(_fence(image, broker, unclean_elections=unclean_elections), True)
+
+
+def decide_offline_directories(
+    image: ClusterImage,
+    node_id: NodeId,
+    broker_epoch: BrokerEpoch,
+    offline: Collection[DirectoryId],
+    *,
+    unclean_elections: bool = False,
+) -> Decision[None]:
+    """Move leadership away from directories that a broker has lost (KIP-858); what was known of them before changes nothing.
+
+    Raises:
+        ApiError: STALE_BROKER_EPOCH.
+    """
+    broker = require_broker_epoch(image, node_id, broker_epoch)
+    lost = [directory for directory in broker.log_dirs if directory in offline]
+    if not lost:
+        return Decision((), None)
+    left = tuple(directory for directory in broker.log_dirs if directory not in offline)
+    changes = plan_directories_gone(image, node_id, lost, unclean_elections=unclean_elections)
+    return Decision((*changes, _change(broker, log_dirs=left)), None)
+
+
+def _next_state(
+    image: ClusterImage, broker: BrokerImage, heartbeat: Heartbeat, sessions: BrokerSessions
+) -> tuple[_BrokerState, _BrokerState]:
+    """The state of a broker, and the one that follows."""
+    if broker.fenced:
+        state = _BrokerState.FENCED
+        if heartbeat.want_shut_down:
+            return state, _BrokerState.SHUTDOWN_NOW
+        if heartbeat.want_fence or heartbeat.metadata_offset < broker.registration_offset:  # BRK-5
+            return state, state
+        if broker.in_controlled_shutdown:  # beyond Kafka: it takes a new registration to come back (ISR-11)
+            return state, state
+        return state, _BrokerState.UNFENCED
+    shutdown_offset = sessions.shutdown_offset(broker.node_id)
+    if shutdown_offset != NO_SHUTDOWN:
+        state = _BrokerState.CONTROLLED_SHUTDOWN
+        if _leads(image, broker.node_id) or not sessions.all_have_read(image.brokers.values(), shutdown_offset):
+            return state, state
+        return state, _BrokerState.SHUTDOWN_NOW
+    state = _BrokerState.UNFENCED
+    if heartbeat.want_fence:
+        return state, _BrokerState.SHUTDOWN_NOW if heartbeat.want_shut_down else _BrokerState.FENCED
+    if heartbeat.want_shut_down:
+        leads = _leads(image, broker.node_id)
+        return state, _BrokerState.CONTROLLED_SHUTDOWN if leads else _BrokerState.SHUTDOWN_NOW
+    return state, state
+
+
+def _leads(image: ClusterImage, node_id: NodeId) -> bool:
+    return any(partition.leader == node_id for topic in image.topics_by_id.values() for partition in topic.partitions)
+
+
+def _fence(image: ClusterImage, broker: BrokerImage, *, unclean_elections: bool) -> tuple[MetadataRecord, ...]:
+    changes = plan_broker_gone(image, broker.node_id, unclean=False, unclean_elections=unclean_elections)
+    return (*changes, _change(broker, fenced=FENCE))
+
+
+def _change(
+    broker: BrokerImage,
+    *,
+    fenced: int = 0,
+    in_controlled_shutdown: int = 0,
+    log_dirs: tuple[DirectoryId, ...] = (),
+) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.node_id,
+        broker_epoch=broker.epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=log_dirs,
+    )

@@ -1,0 +1,46 @@
+"""What differs between any two images: for whoever gets an image without the records that lead to it (a snapshot, a first look)."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
+    """The change from ``before`` to ``after``, as the replay of records between them would tell it."""
+    changed_partitions = {}
+    changed_configs = []
+    for topic_id, topic in after.topics_by_id.items():
+        known = before.topics_by_id.get(topic_id)
+        if known is topic:
+            continue
+        changed = _changed_partitions(known, topic)
+        if changed:
+            changed_partitions[topic_id] = changed
+        if topic.configs != (known.configs if known is not None else {}):
+            changed_configs.append(topic_id)
+    return ClusterDelta(
+        changed_partitions=changed_partitions,
+        deleted_topics={
+            topic_id: topic for topic_id, topic in before.topics_by_id.items() if topic_id not in after.topics_by_id
+        },
+        changed_topic_configs=frozenset(changed_configs),
+        changed_broker_configs=_changed_keys(before.broker_configs, after.broker_configs),
+        changed_brokers=_changed_keys(before.brokers, after.brokers),
+    )
+
+
+def _changed_partitions(before: TopicImage | None, after: TopicImage) -> frozenset[int]:
+    known = before.partitions if before is not None else ()
+    return frozenset(
+        number
+        for number, partition in enumerate(after.partitions)
+        if number >= len(known) or known[number] != partition
+    )
+
+
+def _changed_keys(before: Mapping[Key, Value], after: Mapping[Key, Value]) -> frozenset[Key]:
+    return frozenset(key for key in (*before, *after) if before.get(key) != after.get(key))

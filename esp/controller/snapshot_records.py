@@ -1,0 +1,120 @@
+"""An image as records: what a snapshot of the metadata log holds (KIP-630).
+
+Replayed onto nothing they give the image again, to the last field and in the same order (RAFT-33). The order of the kinds is Kafka's.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange, TopicImage
+from esp.model.ids import NO_BROKER_EPOCH, NO_NODE
+from esp.model.partition import PartitionState
+from esp.ports.network import Address
+from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
+    RECOVERED,
+    RECOVERING,
+    TOPIC_RESOURCE,
+    BrokerEndpoint,
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    SupportedFeature,
+    TopicRecord,
+)
+
+
+def snapshot_records(image: ClusterImage) -> Iterator[MetadataRecord]:
+    """The records that make ``image`` out of nothing."""
+    for name, level in image.features.items():
+        yield FeatureLevelRecord(name=name, feature_level=level)
+    for broker in image.brokers.values():
+        yield _broker(broker)
+    for controller in image.controllers.values():
+        yield _controller(controller)
+    for topic in image.topics_by_id.values():
+        yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
+        yield from map(_partition, topic.partitions)
+    yield from _configs(image)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(
+            broker_id=NO_NODE, broker_epoch=NO_BROKER_EPOCH, next_producer_id=image.next_producer_id
+        )
+
+
+def _broker(broker: BrokerImage) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.node_id,
+        is_migrating_zk_broker=False,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=_endpoints(broker.endpoints, broker.security_protocols),
+        features=_features(broker.features),
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+        cordoned_log_dirs=broker.cordoned_log_dirs,
+        registration_offset=broker.registration_offset,
+    )
+
+
+def _controller(controller: ControllerImage) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.node_id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=False,
+        end_points=_endpoints(controller.endpoints, controller.security_protocols),
+        features=_features(controller.features),
+    )
+
+
+def _partition(partition: PartitionState) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=partition.partition,
+        topic_id=partition.topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing_replicas=partition.removing_replicas,
+        adding_replicas=partition.adding_replicas,
+        leader=partition.leader,
+        leader_recovery_state=RECOVERING if partition.recovering else RECOVERED,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=partition.directories,
+        eligible_leader_replicas=partition.elr or None,
+        last_known_elr=partition.last_known_elr or None,
+    )
+
+
+def _configs(image: ClusterImage) -> Iterator[ConfigRecord]:
+    for name, configs in image.broker_configs.items():
+        yield from _resource_configs(BROKER_RESOURCE, name, configs)
+    for topic in image.topics_by_id.values():
+        yield from _topic_configs(topic)
+
+
+def _topic_configs(topic: TopicImage) -> Iterator[ConfigRecord]:
+    return _resource_configs(TOPIC_RESOURCE, topic.name, topic.configs)
+
+
+def _resource_configs(resource_type: int, resource: str, configs: Mapping[str, str]) -> Iterator[ConfigRecord]:
+    for name, value in configs.items():
+        yield ConfigRecord(resource_type=resource_type, resource_name=resource, name=name, value=value)
+
+
+def _endpoints(addresses: Mapping[str, Address], protocols: Mapping[str, int]) -> tuple[BrokerEndpoint, ...]:
+    return tuple(
+        BrokerEndpoint(name=name, host=address.host, port=address.port, security_protocol=protocols[name])
+        for name, address in addresses.items()
+    )
+
+
+def _features(features: Mapping[str, FeatureRange]) -> tuple[SupportedFeature, ...]:
+    return tuple(
+        SupportedFeature(name=name, min_supported_version=levels.low, max_supported_version=levels.high)
+        for name, levels in features.items()
+    )

@@ -1,0 +1,53 @@
+"""Where replicas are (KIP-858)."""
+
+import uuid
+
+from esp.controller.directories import decide_assign_directories
+from esp.model.errors import ErrorCode
+from esp.model.ids import UNASSIGNED_DIRECTORY, NodeId, TopicId
+from tests.unit.controller.samples import Cluster, directory
+
+
+def test_a_brokers_directory_for_its_replica_is_written_down_once():
+    cluster = Cluster(2, log_dirs=2)
+    topic_id = cluster.create_partition(1, 2)
+    before = cluster.partition("t")
+    assert before.directories == (UNASSIGNED_DIRECTORY, UNASSIGNED_DIRECTORY)
+    assert cluster.assign(2, (directory(2, 1), topic_id, 0)) == [None]
+    after = cluster.partition("t")
+    assert after.directories == (UNASSIGNED_DIRECTORY, directory(2, 1))
+    assert (after.leader_epoch, after.partition_epoch) == (before.leader_epoch, before.partition_epoch + 1)
+    wanted = [(directory(2, 1), topic_id, 0)]
+    again = decide_assign_directories(cluster.image, NodeId(2), cluster.epoch(2), wanted)
+    assert (again.records, again.reply) == ((), [None])
+
+
+def test_each_replica_is_answered_for_itself():
+    cluster = Cluster(2, log_dirs=2)
+    topic_id = cluster.create_partition(1)
+    there = directory(2, 0)
+    unknown = TopicId(uuid.UUID(int=77))
+    errors = cluster.assign(2, (there, unknown, 0), (there, topic_id, 1), (there, topic_id, -1), (there, topic_id, 0))
+    assert [error.code for error in errors] == [
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+    ]
+
+
+def test_a_replica_in_a_directory_that_is_lost_does_not_lead():
+    cluster = Cluster(2, log_dirs=2)
+    topic_id = cluster.create_partition(1, 2)
+    cluster.lose_directories(1, directory(1, 0))
+    assert cluster.partition("t").leader == 1  # nobody knows that it is there
+    assert cluster.assign(1, (directory(1, 0), topic_id, 0)) == [None]
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.isr, partition.directories[0]) == (2, (2,), directory(1, 0))
+
+
+def test_a_replica_that_moves_twice_in_one_request_is_where_it_was_said_last():
+    cluster = Cluster(1, log_dirs=2)
+    topic_id = cluster.create_partition(1)
+    cluster.assign(1, (directory(1, 0), topic_id, 0), (directory(1, 1), topic_id, 0))
+    assert cluster.partition("t").directories == (directory(1, 1),)
