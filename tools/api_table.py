@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from esp.protocol.registry import SERVED, ServedApi
+from esp.protocol.registry import SERVED, ListenerKind, ServedApi
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "PROTOCOL.md"
 BEGIN = "<!-- begin: table of APIs, written by tools/api_table.py -->"
@@ -17,11 +17,11 @@ END = "<!-- end: table of APIs -->"
 def table() -> str:
     """The table in Markdown, one line per API."""
     lines = [
-        "| key | API | served | advertised | flexible from |",
-        "| --: | --- | --- | --- | --- |",
+        "| key | API | served | advertised | flexible from | listeners |",
+        "| --: | --- | --- | --- | --- | --- |",
         *(
             f"| {int(api.key)} | {api.name} | {_range(api.min_version, api.max_version)} "
-            f"| {_range(api.advertised_min, api.max_version)} | {_flexible(api)} |"
+            f"| {_range(api.advertised_min, api.max_version)} | {_flexible(api)} | {_listeners(api)} |"
             for api in SERVED.values()
         ),
     ]
@@ -47,6 +47,10 @@ def _range(low: int, high: int) -> str:
 
 def _flexible(api: ServedApi) -> str:
     return "all" if api.flexible_from <= api.min_version else str(api.flexible_from)
+
+
+def _listeners(api: ServedApi) -> str:
+    return ", ".join(kind.value for kind in ListenerKind if kind in api.listeners)
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ The bytes are those of kio's classes, which is the oracle in tests; field by fie
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from esp.ports.network import Buffer
@@ -134,6 +135,9 @@ _V9_PARTITION: Final = struct.Struct(">iiqqi")
 _V12_PARTITION: Final = struct.Struct(">iiqiqi")
 """Partition, leader epoch, offset, last fetched epoch, log start, most bytes."""
 
+_USUAL_END_MAX: Final = 64
+"""Bytes behind the partitions, up to which they are read once only."""
+
 _REPLICA_STATE: Final = struct.Struct(">iq")
 _I64: Final = struct.Struct(">q")
 
@@ -230,21 +234,12 @@ def _decode_compact(body: memoryview, version: int) -> FetchRequest:
                 position += 1
             partitions.append(wanted)
         position = skip_tagged_fields(body, position)
-    forgotten: list[tuple[TopicRef, int]] = []
-    topics, position = read_compact_count(body, position, 3)
-    for _ in range(topics):
-        topic, position = read_topic(body, position)
-        count, position = read_compact_count(body, position, 4)
-        end = position + count * 4
-        forgotten += [(topic, partition) for (partition,) in I32.iter_unpack(body[position:end])]
-        position = skip_tagged_fields(body, end)
-    rack_id, position = read_compact_text(body, position)
+    rest = body[position:]
+    read_end = _read_usual_end if len(rest) <= _USUAL_END_MAX else _read_end
+    forgotten, rack_id, cluster_id, state = read_end(bytes(rest), version)
     replica_epoch = -1
-    cluster_id = None
-    if body[position]:
-        cluster_id, state = _read_request_tags(body, position, version)
-        if state is not None:
-            replica_id, replica_epoch = state
+    if state is not None:
+        replica_id, replica_epoch = state
     return FetchRequest(
         replica_id,
         replica_epoch,
@@ -255,10 +250,36 @@ def _decode_compact(body: memoryview, version: int) -> FetchRequest:
         session_id,
         session_epoch,
         partitions,
-        forgotten,
+        list(forgotten),
         rack_id,
         cluster_id,
     )
+
+
+_RequestEnd = tuple[tuple[tuple[TopicRef, int], ...], str, str | None, tuple[int, int] | None]
+"""What stands behind the partitions: forgotten ones, rack, cluster id, the replica's id and epoch."""
+
+
+def _read_end(body: bytes, version: int) -> _RequestEnd:
+    read_topic = read_compact_text if version < TOPIC_IDS_FROM else read_uuid_bytes
+    forgotten: list[tuple[TopicRef, int]] = []
+    topics, position = read_compact_count(body, 0, 3)
+    for _ in range(topics):
+        topic, position = read_topic(body, position)
+        count, position = read_compact_count(body, position, 4)
+        end = position + count * 4
+        forgotten += [(topic, partition) for (partition,) in I32.iter_unpack(body[position:end])]
+        position = skip_tagged_fields(body, end)
+    rack_id, position = read_compact_text(body, position)
+    cluster_id = None
+    state = None
+    if body[position]:
+        cluster_id, state = _read_request_tags(body, position, version)
+    return tuple(forgotten), rack_id, cluster_id, state
+
+
+_read_usual_end: Final = lru_cache(maxsize=256)(_read_end)
+"""All requests of a client end alike, and mostly with next to nothing."""
 
 
 def _read_partition_tags(
@@ -278,7 +299,7 @@ def _read_partition_tags(
     return wanted, position
 
 
-def _read_request_tags(body: memoryview, position: int, version: int) -> tuple[str | None, tuple[int, int] | None]:
+def _read_request_tags(body: Buffer, position: int, version: int) -> tuple[str | None, tuple[int, int] | None]:
     """A request's tagged fields: cluster id (0), the follower's id and epoch (1)."""
     cluster_id: str | None = None
     state: tuple[int, int] | None = None

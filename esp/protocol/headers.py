@@ -6,12 +6,13 @@ answers always go without (KIP-511: a client that does not know the broker yet m
 """
 
 import struct
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from esp.ports.network import Buffer
 from esp.protocol.errors import DecodeError, UnsupportedRequestError
 from esp.protocol.primitives import skip_tagged_fields
-from esp.protocol.registry import SERVED, ApiKey
+from esp.protocol.registry import SERVED, ApiKey, ServedApi
 
 _FIXED: Final = struct.Struct(">hhih")
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -32,8 +33,8 @@ def is_flexible(api_key: int, version: int) -> bool:
     return version >= SERVED[api_key].flexible_from
 
 
-def read_request_header(frame: Buffer) -> RequestHeader:
-    """Read the header of a request; ``frame`` is the request without the length in front of it.
+def read_request_header(frame: Buffer, served: Mapping[int, ServedApi] = SERVED) -> RequestHeader:
+    """Read the header of a request; ``frame`` is the request without the length in front of it, ``served`` what may be asked.
 
     An ApiVersions request comes back whatever its version, with nothing to be read of the body of an unsupported one: it is answered by
     :func:`~esp.protocol.messages.encode_unsupported_api_versions` (KIP-511).
@@ -44,7 +45,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
     """
     try:
         api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
-        api = SERVED.get(api_key)
+        api = served.get(api_key)
         if api is None or not api.min_version <= version <= api.max_version:
             if api_key == ApiKey.API_VERSIONS:
                 return RequestHeader(api_key, version, correlation_id, None, len(frame))

@@ -1,7 +1,7 @@
-"""The APIs and versions that a node serves, and what the rest of the protocol layer must know of each.
+"""The APIs and versions that a node serves, on which kind of listener, and what the rest of the protocol layer must know of each.
 
-ApiVersions answers, the check of a request's version, the choice of message classes and the table in ``docs/PROTOCOL.md`` all derive
-from :data:`SERVED`. Every advertised version is served, with one exception: Produce 0-2 is advertised and not served, as in Kafka
+ApiVersions answers, the check of a request's version, the choice of handlers and message classes and the table in ``docs/PROTOCOL.md`` all
+derive from :data:`SERVED`. Every advertised version is served, with one exception: Produce 0-2 is advertised and not served, as in Kafka
 4 (KIP-896): old librdkafka compresses only when it sees those versions. Nothing is advertised above Kafka 4.3.1's maxima.
 
 A *model version* is the version whose message class handlers are written against. Requests and answers of older versions are read
@@ -10,9 +10,24 @@ for the versions up to it.
 """
 
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
+
+
+class ListenerKind(Enum):
+    """Whom a listener is for."""
+
+    BROKER = "broker"
+    """Clients and other brokers."""
+
+    CONTROLLER = "controller"
+    """Members of the metadata quorum, brokers in their dealings with the controller, and tools that ask the controllers."""
+
+
+_BROKER: Final = frozenset((ListenerKind.BROKER,))
+_CONTROLLER: Final = frozenset((ListenerKind.CONTROLLER,))
+_BOTH: Final = _BROKER | _CONTROLLER
 
 
 class ApiKey(IntEnum):
@@ -29,8 +44,24 @@ class ApiKey(IntEnum):
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_CONFIGS = 32
+    ELECT_LEADERS = 43
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    ALLOCATE_PRODUCER_IDS = 67
+    CONTROLLER_REGISTRATION = 70
+    ASSIGN_REPLICAS_TO_DIRS = 73
     DESCRIBE_TOPIC_PARTITIONS = 75
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
 
 
 class ServedApi(NamedTuple):
@@ -52,6 +83,9 @@ class ServedApi(NamedTuple):
 
     response_models: tuple[int, ...]
     """Model versions of the response, ascending; the last one is ``max_version``."""
+
+    listeners: frozenset[ListenerKind]
+    """The kinds of listener on which it is served; the versions are the same on each."""
 
     def serves(self, version: int) -> bool:
         """Whether requests of this version are answered."""
@@ -76,6 +110,7 @@ def _served(
     versions: tuple[int, int],
     flexible_from: int,
     *,
+    listeners: frozenset[ListenerKind] = _BROKER,
     advertised_min: int | None = None,
     request_models: tuple[int, ...] = (),
     response_models: tuple[int, ...] = (),
@@ -91,6 +126,7 @@ def _served(
         flexible_from,
         (*request_models, high),
         (*response_models, high),
+        listeners,
     )
 
 
@@ -98,22 +134,48 @@ _APIS: Final = (
     # Version 13 names topics by id (KIP-516).
     _served(ApiKey.PRODUCE, "Produce", (3, 13), 9, advertised_min=0, request_models=(12,), response_models=(12,)),
     # Version 13 names topics by id; version 15 moves replica_id into the tagged replica_state (KIP-903).
-    _served(ApiKey.FETCH, "Fetch", (4, 18), 12, request_models=(12, 14), response_models=(12,)),
+    _served(ApiKey.FETCH, "Fetch", (4, 18), 12, listeners=_BOTH, request_models=(12, 14), response_models=(12,)),
     _served(ApiKey.LIST_OFFSETS, "ListOffsets", (1, 11), 6),
     # Versions 8 to 10 also ask for, and answer, the cluster's authorized operations (KIP-430, KIP-700).
     _served(ApiKey.METADATA, "Metadata", (0, 13), 9, request_models=(10,), response_models=(10,)),
     # Version 4 takes and answers many keys (KIP-699).
     _served(ApiKey.FIND_COORDINATOR, "FindCoordinator", (0, 6), 3, request_models=(3,), response_models=(3,)),
-    _served(ApiKey.API_VERSIONS, "ApiVersions", (0, 4), 3),
-    _served(ApiKey.CREATE_TOPICS, "CreateTopics", (2, 7), 5),
+    _served(ApiKey.API_VERSIONS, "ApiVersions", (0, 4), 3, listeners=_BOTH),
+    _served(ApiKey.CREATE_TOPICS, "CreateTopics", (2, 7), 5, listeners=_BOTH),
     # Version 6 takes names or ids (KIP-516).
-    _served(ApiKey.DELETE_TOPICS, "DeleteTopics", (1, 6), 4, request_models=(5,)),
+    _served(ApiKey.DELETE_TOPICS, "DeleteTopics", (1, 6), 4, listeners=_BOTH, request_models=(5,)),
     _served(ApiKey.INIT_PRODUCER_ID, "InitProducerId", (0, 5), 2),
     _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", (2, 4), 4),
     _served(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", (1, 4), 4),
-    _served(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", (1, 2), 0),
+    _served(ApiKey.ELECT_LEADERS, "ElectLeaders", (0, 2), 2, listeners=_BOTH),
+    _served(ApiKey.VOTE, "Vote", (0, 2), 0, listeners=_CONTROLLER),
+    _served(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", (0, 1), 1, listeners=_CONTROLLER),
+    # Version 1 names preferred successors with their directories (KIP-853).
+    _served(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", (0, 1), 1, listeners=_CONTROLLER, request_models=(0,)),
+    _served(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", (0, 2), 0, listeners=_BOTH),
+    # Version 3 gives each member of the in-sync set with its broker epoch (KIP-903).
+    _served(ApiKey.ALTER_PARTITION, "AlterPartition", (2, 3), 0, listeners=_CONTROLLER, request_models=(2,)),
+    _served(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", (0, 1), 0, listeners=_CONTROLLER),
+    _served(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", (1, 2), 0, listeners=_BOTH),
+    _served(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", (0, 4), 0, listeners=_CONTROLLER),
+    _served(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", (0, 2), 0, listeners=_CONTROLLER),
+    _served(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", (0, 0), 0, listeners=_BOTH),
+    _served(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", (0, 0), 0, listeners=_CONTROLLER),
+    _served(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", (0, 0), 0, listeners=_CONTROLLER),
+    _served(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", (0, 0), 0),
+    _served(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", (0, 1), 0, listeners=_BOTH),
+    _served(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", (0, 0), 0, listeners=_BOTH),
+    _served(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", (0, 0), 0, listeners=_CONTROLLER),
 )
 
 SERVED: Final[Mapping[int, ServedApi]] = MappingProxyType({int(api.key): api for api in _APIS})
 """The served APIs by key, ascending."""
+
+SERVED_ON: Final[Mapping[ListenerKind, Mapping[int, ServedApi]]] = MappingProxyType(
+    {
+        kind: MappingProxyType({key: api for key, api in SERVED.items() if kind in api.listeners})
+        for kind in ListenerKind
+    }
+)
+"""The APIs that each kind of listener serves, by key, ascending."""

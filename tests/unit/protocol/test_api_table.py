@@ -18,4 +18,4 @@ def test_a_document_without_a_place_for_the_table_is_an_error():
 
 
 def test_the_one_api_that_advertises_more_than_it_serves_shows_it():
-    assert "| 0 | Produce | 3-13 | 0-13 | 9 |" in table()
+    assert "| 0 | Produce | 3-13 | 0-13 | 9 | broker |" in table()

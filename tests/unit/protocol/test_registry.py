@@ -8,23 +8,53 @@ from kio.schema.index import api_key_map
 
 from esp.protocol.entity_fields import entity_fields
 from esp.protocol.messages import load_class
-from esp.protocol.registry import SERVED, ApiKey
+from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
 from tests.unit.protocol.strategies import MESSAGES, message_id, model_class, wire_class
 
-KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as its ApiVersions answer gives them
-    "Produce": (0, 13),
-    "Fetch": (4, 18),
-    "ListOffsets": (1, 11),
-    "Metadata": (0, 13),
-    "FindCoordinator": (0, 6),
-    "ApiVersions": (0, 4),
-    "CreateTopics": (2, 7),
-    "DeleteTopics": (1, 6),
-    "InitProducerId": (0, 5),
-    "OffsetForLeaderEpoch": (2, 4),
-    "DescribeConfigs": (1, 4),
-    "DescribeCluster": (0, 2),
-    "DescribeTopicPartitions": (0, 0),
+KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both its kinds of listener give them
+    ListenerKind.BROKER: {
+        "Produce": (0, 13),
+        "Fetch": (4, 18),
+        "ListOffsets": (1, 11),
+        "Metadata": (0, 13),
+        "FindCoordinator": (0, 6),
+        "ApiVersions": (0, 4),
+        "CreateTopics": (2, 7),
+        "DeleteTopics": (1, 6),
+        "InitProducerId": (0, 5),
+        "OffsetForLeaderEpoch": (2, 4),
+        "DescribeConfigs": (1, 4),
+        "ElectLeaders": (0, 2),
+        "DescribeQuorum": (0, 2),
+        "DescribeCluster": (0, 2),
+        "UnregisterBroker": (0, 0),
+        "DescribeTopicPartitions": (0, 0),
+        "AddRaftVoter": (0, 1),
+        "RemoveRaftVoter": (0, 0),
+    },
+    ListenerKind.CONTROLLER: {
+        "Fetch": (4, 18),
+        "ApiVersions": (0, 4),
+        "CreateTopics": (2, 7),
+        "DeleteTopics": (1, 6),
+        "ElectLeaders": (0, 2),
+        "Vote": (0, 2),
+        "BeginQuorumEpoch": (0, 1),
+        "EndQuorumEpoch": (0, 1),
+        "DescribeQuorum": (0, 2),
+        "AlterPartition": (2, 3),
+        "FetchSnapshot": (0, 1),
+        "DescribeCluster": (0, 2),
+        "BrokerRegistration": (0, 4),
+        "BrokerHeartbeat": (0, 2),
+        "UnregisterBroker": (0, 0),
+        "AllocateProducerIds": (0, 0),
+        "ControllerRegistration": (0, 0),
+        "AssignReplicasToDirs": (0, 0),
+        "AddRaftVoter": (0, 1),
+        "RemoveRaftVoter": (0, 0),
+        "UpdateRaftVoter": (0, 0),
+    },
 }
 
 
@@ -34,9 +64,12 @@ def test_every_api_key_is_served():
 
 
 @pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
-def test_nothing_is_advertised_beyond_kafka(api):
-    low, high = KAFKA_VERSIONS[api.name]
-    assert low <= api.advertised_min <= api.min_version <= api.max_version <= high
+def test_nothing_is_advertised_beyond_kafka_on_any_listener(api):
+    assert api.listeners
+    for kind in api.listeners:
+        low, high = KAFKA_VERSIONS[kind][api.name]
+        assert low <= api.advertised_min <= api.min_version <= api.max_version <= high
+        assert SERVED_ON[kind][api.key] is api
 
 
 def test_only_produce_advertises_what_it_does_not_serve():

@@ -1,0 +1,69 @@
+"""The answer that says nothing but an error, for any API whose answers have a place for one.
+
+Most answers have an ``error_code`` of their own; everything else in them is left at its default. In the others each element has one, and
+there is an element for each that the request names, as in Kafka.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from esp.model.errors import ApiError
+from esp.protocol.entity_fields import Entity, EntityField, entity_fields
+from esp.protocol.messages import load_class
+from esp.protocol.registry import SERVED, ApiKey
+
+_Content = Mapping[str, Any]
+"""Fields of a struct by name; a list of structs is a list of these."""
+
+
+def error_response(api_key: int, version: int, request: Any, error: ApiError) -> Any:
+    """An instance of the API's response model class that refuses the whole ``request``, an instance of its request model class."""
+    api = SERVED[api_key]
+    model = load_class(api, api.response_model(version), "response")
+    elements = _ELEMENTS.get(api_key)
+    if elements is None:
+        assert "error_code" in model.__dataclass_fields__, f"an answer to {api.name} has no place for an error"
+        return _build(model, {}, error)
+    return _build(model, elements(request), error)
+
+
+def _build(entity: type[Entity], content: _Content, error: ApiError) -> Any:
+    return entity(**{field.name: _value(field, content, error) for field in entity_fields(entity)})
+
+
+def _value(field: EntityField, content: _Content, error: ApiError) -> Any:
+    if field.name == "error_code":
+        return error.code
+    if field.name == "error_message":
+        return error.message
+    if field.name not in content:
+        return field.implied_default()
+    value = content[field.name]
+    return value if field.entity is None else tuple(_build(field.entity, element, error) for element in value)
+
+
+def _topics_to_create(request: Any) -> _Content:
+    return {"topics": [{"name": name} for name in dict.fromkeys(topic.name for topic in request.topics)]}
+
+
+def _topics_to_delete(request: Any) -> _Content:
+    if not hasattr(request, "topics"):  # before version 6
+        return {"responses": [{"name": name} for name in request.topic_names]}
+    return {"responses": [{"name": topic.name, "topic_id": topic.topic_id} for topic in request.topics]}
+
+
+def _partitions_to_elect(request: Any) -> _Content:
+    return {
+        "replica_election_results": [
+            {"topic": topic.topic, "partition_result": [{"partition_id": partition} for partition in topic.partitions]}
+            for topic in request.topic_partitions or ()
+        ]
+    }
+
+
+_ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
+    ApiKey.CREATE_TOPICS: _topics_to_create,
+    ApiKey.DELETE_TOPICS: _topics_to_delete,
+    ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
+}
+"""What is in answers with errors beside, or in place of, one for the whole."""
