@@ -223,15 +223,6 @@ class Log:
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
-    def begin_epoch_blocking(self, epoch: int) -> None:
-        """As :meth:`begin_epoch`, but durably (LOG-9): for the metadata log. No append or flush may run meanwhile.
-
-        Raises:
-            OSError: the device failed or is full; the epoch must not serve.
-        """
-        self.leader_epochs.assign(epoch, self.log_end_offset)
-        self._unsynced.save_epochs_blocking()
-
     def _make_room(self, size: int, base_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
         """The segment that takes the next batch; a new one if one is due (:mod:`esp.storage.rolling`)."""
         if self.is_offline:
@@ -457,10 +448,14 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at ``offset``, or before it where ``offset`` stands within a batch (LOG-9, TRUNC-6, PROD-9).
 
+        Epochs that begin at ``offset`` or later are forgotten, also where no batch goes: one that this replica began to lead, and in which
+        it appended nothing, is unknown to everybody else.
+
         Raises:
             OSError: the device failed or is full: the log is offline.
         """
         if offset >= self.log_end_offset:
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
             return
         if offset <= max(self.first_segment_offset, self.log_start_offset):
             self.truncate_fully_and_start_at(offset)

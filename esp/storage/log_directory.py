@@ -17,12 +17,11 @@ from esp.model.ids import (
     BrokerEpoch,
     TopicId,
     TopicPartition,
-    uuid_from_base64,
-    uuid_to_base64,
 )
 from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk, Lock
 from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
+from esp.storage.disk_reserve import DiskReserve
 from esp.storage.layout import (
     CLEAN_SHUTDOWN_FILE,
     HIGH_WATERMARK_FILE,
@@ -39,6 +38,7 @@ from esp.storage.layout import (
 )
 from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
+from esp.storage.partition_metadata import read_topic_id, write_topic_id_blocking
 from esp.storage.recovery import KnownOffsets, load_log_blocking
 from esp.storage.trash import Trash
 
@@ -63,6 +63,8 @@ class LogDirectory:
         """The replica directories that are there, loaded or not, with the topic id that each says it has."""
         self.logs: dict[TopicPartition, Log] = {}
         """The loaded ones."""
+        self.reserve = DiskReserve(disk, path)
+        """Room for what the node cannot do without, once it is told to keep some."""
         self._disk = disk
         self._lock = lock
         self._producer_id_expiration_ms = producer_id_expiration_ms
@@ -125,7 +127,7 @@ class LogDirectory:
             if parsed is None or not disk.stat(below).is_directory:
                 continue
             if parsed.kind is DirectoryKind.REPLICA:
-                topic_id = self._read_topic_id(below)
+                topic_id = read_topic_id(self._disk, below)
                 if topic_id is not None or not all(name.endswith(TEMPORARY_SUFFIX) for name in disk.listdir(below)):
                     self.replicas[parsed.partition] = (
                         topic_id  # else its creation was cut off by a crash: nothing is in it
@@ -156,12 +158,17 @@ class LogDirectory:
         write_meta_properties_blocking(self._disk, f"{self.path}/{META_PROPERTIES_FILE}", meta)
         self.meta = meta
 
+    def unlock(self) -> None:
+        """Let go of a directory of which no log was opened."""
+        self._lock.release()
+
     def close_blocking(self, broker_epoch: BrokerEpoch) -> None:
         """Close all logs; if all went well, leave the marker of an orderly stop under ``broker_epoch``. Releases the lock in any case.
 
         Raises:
             OSError: the device failed or is full: the next start finds an unclean stop.
         """
+        self.reserve.make_room_blocking()
         try:
             for log in self.logs.values():
                 log.close_blocking()
@@ -170,7 +177,8 @@ class LogDirectory:
                 _logger.error("%s: a log is offline, so the stop counts as unclean", self.path)
             else:
                 marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-                self._disk.replace_file_blocking(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", marker.encode())
+                path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
+                self.reserve.write_blocking(lambda: self._disk.replace_file_blocking(path, marker.encode()))
         finally:
             self._lock.release()
 
@@ -208,7 +216,7 @@ class LogDirectory:
         path = self._replica_path(partition)
         self._forget_offsets_blocking(partition)
         self._disk.make_directory(path)
-        self._write_topic_id_blocking(path, topic_id)
+        write_topic_id_blocking(self._disk, path, topic_id)
         log = self._open_log_blocking(partition, topic_id, settings, 0, was_clean=False)
         self.replicas[partition] = topic_id
         return log
@@ -260,6 +268,7 @@ class LogDirectory:
 
     def write_recovery_points_blocking(self) -> None:
         """Write the checkpoint of recovery points; raises and demands what :meth:`write_checkpoints_blocking` does."""
+        self.reserve.replenish_blocking()
         recovery_points = self._still_there(self._recovery_points)
         recovery_points.update({partition: log.recovery_point for partition, log in self.logs.items()})
         self._write(RECOVERY_POINT_FILE, recovery_points)
@@ -292,7 +301,7 @@ class LogDirectory:
         return {partition: offset for partition, offset in offsets.items() if partition in self.replicas}
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        write_checkpoint_blocking(self._disk, f"{self.path}/{name}", offsets)
+        self.reserve.write_blocking(lambda: write_checkpoint_blocking(self._disk, f"{self.path}/{name}", offsets))
 
     def _forget_offsets_blocking(self, partition: TopicPartition) -> None:
         """No earlier log of that name may lend its offsets to a new one."""
@@ -351,34 +360,6 @@ class LogDirectory:
         self._disk.rename(self._replica_path(partition), path)
         self._disk.sync_directory_blocking(self.path)
         return path
-
-    def _write_topic_id_blocking(self, replica_path: str, topic_id: TopicId) -> None:
-        path = f"{replica_path}/{PARTITION_METADATA_FILE}"
-        temporary = path + TEMPORARY_SUFFIX
-        self._disk.write_file(temporary, f"version: 0\ntopic_id: {uuid_to_base64(topic_id)}".encode())
-        file = self._disk.open(temporary)
-        file.sync_blocking()
-        file.close()
-        self._disk.rename(temporary, path)
-
-    def _read_topic_id(self, replica_path: str) -> TopicId | None:
-        """The id in ``partition.metadata``; None if the file is missing, as when the log's creation was cut off by a crash.
-
-        Raises:
-            OperatorError: it is damaged, which no crash does: it is written whole or not at all. Without the id the replica would
-                count as a stray, and an empty one would take its place.
-        """
-        path = f"{replica_path}/{PARTITION_METADATA_FILE}"
-        try:
-            entries = dict(line.split(": ", 1) for line in self._disk.read_file(path).decode().splitlines())
-            return TopicId(uuid_from_base64(entries["topic_id"]))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError) as error:
-            raise OperatorError(
-                f"{path} cannot be read: {error}.",
-                "Restore the file from a copy, or from that of another partition of the same topic: all of them hold the same two lines.",
-            ) from error
 
 
 def _make_directory_blocking(disk: Disk, path: str) -> None:

@@ -72,10 +72,11 @@ class OffsetIndex:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def append(self, last_offset: int, position: int) -> None:
-        """Add the batch with this last offset, which starts at ``position``."""
+    def append(self, last_offset: int, position: int) -> int:
+        """Add the batch with this last offset, which starts at ``position``; returns how many entries there are then."""
         self._offsets.append(last_offset - self._base_offset)
         self._positions.append(position)
+        return len(self._positions)
 
     def entry(self, number: int) -> tuple[int, int]:
         """The last offset and position of an entry; negative numbers count from the end."""

@@ -157,11 +157,9 @@ class Segment:
     def _add_entry(self, last_offset: int, position: int) -> None:
         indexes = self.indexes
         assert indexes is not None, "a segment that grows has its indexes in memory"
-        indexes.offsets.append(last_offset, position)
-        indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        self.index_is_full = (
-            len(indexes.offsets) >= self._offset_entries_max or len(indexes.times) >= self._time_entries_max
-        )
+        offset_entries = indexes.offsets.append(last_offset, position)
+        time_entries = indexes.times.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.index_is_full = offset_entries >= self._offset_entries_max or time_entries >= self._time_entries_max
 
     def resume(self, position: int) -> None:
         """Go on taking in batches from an index entry's batch on: what the indexes say up to there holds."""

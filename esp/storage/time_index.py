@@ -62,12 +62,16 @@ class TimeIndex:
     def __len__(self) -> int:
         return len(self._timestamps)
 
-    def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add the largest timestamp so far and the last offset of its batch, unless the index says so already."""
+    def maybe_append(self, timestamp: int, offset: int) -> int:
+        """Add the largest timestamp so far and the last offset of its batch, unless the index says so already.
+
+        Returns how many entries there are then.
+        """
         timestamps = self._timestamps
         if timestamp > (timestamps[-1] if timestamps else -1):
             timestamps.append(timestamp)
             self._offsets.append(offset - self._base_offset)
+        return len(timestamps)
 
     def last(self) -> tuple[int, int]:
         """The last entry's timestamp and offset; (-1, base offset) if there is none."""

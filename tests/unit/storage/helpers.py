@@ -43,7 +43,7 @@ def new_disk(seed: int = 0) -> SimulatedDisk:
 def new_log(disk: SimulatedDisk, settings: TopicSettings | None = None, epoch: int = 0) -> tuple[LogDirectory, Log]:
     directory = LogDirectory.open_blocking(disk, DATA)
     log = directory.create_log_blocking(PARTITION, TOPIC_ID, settings or TopicSettings())
-    log.begin_epoch_blocking(epoch)
+    log.begin_epoch(epoch)
     return directory, log
 
 

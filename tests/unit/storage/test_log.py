@@ -332,6 +332,16 @@ def test_a_read_that_was_overtaken_by_a_truncation_sees_the_log_as_it_is_now() -
 # --- cut ---------------------------------------------------------------------------------------------------------------------------
 
 
+def test_truncating_at_the_end_forgets_an_epoch_that_was_begun_without_a_batch() -> None:
+    _, log = new_log(new_disk())
+    append(log)
+    entries = log.leader_epochs.entries()
+    log.begin_epoch(7)
+    log.truncate_to(log.log_end_offset)
+    assert log.leader_epochs.entries() == entries
+    assert log.log_end_offset == 1
+
+
 def test_a_truncation_takes_epochs_producers_and_the_high_watermark_along() -> None:
     _, log = new_log(new_disk())
     append(log, producer=(5, 0, 0))

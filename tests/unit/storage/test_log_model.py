@@ -57,7 +57,7 @@ class LogHistory(RuleBasedStateMachine):
         self.flush: Any = None
         self.directory = LogDirectory.open_blocking(self.disk, DATA)
         self.log = self.directory.create_log_blocking(PARTITION, TOPIC_ID, self.settings)
-        self.log.begin_epoch_blocking(0)
+        self.log.begin_epoch(0)
 
     async def _wait(self, _operation: str, _size: int) -> None:
         if self.is_slow:
@@ -111,7 +111,7 @@ class LogHistory(RuleBasedStateMachine):
     def begin_epoch(self) -> None:
         self._finish_flush()
         self.epoch += 1
-        self._do(lambda: self.log.begin_epoch_blocking(self.epoch))
+        self._do(lambda: self.log.begin_epoch(self.epoch))
 
     @rule()
     def flush_now(self) -> None:
@@ -284,7 +284,7 @@ class LogHistory(RuleBasedStateMachine):
                 else:
                     self.log = self.directory.load_log_blocking(PARTITION, self.settings, 0)
                 self.epoch += 1
-                self.log.begin_epoch_blocking(self.epoch)
+                self.log.begin_epoch(self.epoch)
                 return
             except ProcessKilledError:
                 self.disk.crash()
