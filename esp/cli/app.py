@@ -1,13 +1,18 @@
 """The tools' command line: one command per module, over Kafka's own protocol, so that each works against any Kafka cluster."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import typer
 
 from esp.cli.broker import run as run_broker
+from esp.cli.cluster import run as run_cluster
 from esp.cli.consume import consume
+from esp.cli.format import print_random_uuid
+from esp.cli.format import run as run_format
 from esp.cli.output import print_error
 from esp.cli.produce import produce
+from esp.cli.quorum import quorum
 from esp.cli.topics import topics
 from esp.model.errors import OperatorError
 
@@ -32,20 +37,38 @@ app = typer.Typer(
 )
 
 
-@app.command(
-    "broker",
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
-    add_help_option=False,
-    rich_help_panel="Nodes",
-)
+_PASSED_ON: Final = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+"""For commands that parse their own arguments, so that they need none of the libraries here."""
+
+
+@app.command("broker", context_settings=_PASSED_ON, add_help_option=False, rich_help_panel="Nodes")
 def broker(context: typer.Context) -> None:
     """Run one node in the foreground; see [bold]esp broker --help[/bold]."""
     raise typer.Exit(run_broker(context.args))
 
 
+@app.command("cluster", context_settings=_PASSED_ON, add_help_option=False, rich_help_panel="Nodes")
+def cluster(context: typer.Context) -> None:
+    """Run several nodes on this host; see [bold]esp cluster start --help[/bold]."""
+    raise typer.Exit(run_cluster(context.args))
+
+
+@app.command("format", context_settings=_PASSED_ON, add_help_option=False, rich_help_panel="Nodes")
+def format_directories(context: typer.Context) -> None:
+    """Prepare a node's data directories; see [bold]esp format --help[/bold]."""
+    raise typer.Exit(run_format(context.args))
+
+
+@app.command("random-uuid", context_settings=_PASSED_ON, add_help_option=False, rich_help_panel="Nodes")
+def random_uuid(context: typer.Context) -> None:
+    """Print a new id for a cluster or a directory."""
+    raise typer.Exit(print_random_uuid(context.args))
+
+
 app.command("topics", rich_help_panel="Tools")(topics)
 app.command("produce", rich_help_panel="Tools")(produce)
 app.command("consume", rich_help_panel="Tools")(consume)
+app.command("quorum", rich_help_panel="Tools")(quorum)
 
 
 def run_tools(arguments: Sequence[str]) -> int:

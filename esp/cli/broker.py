@@ -11,11 +11,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from esp.cli.node_settings import add_arguments, load_settings
 from esp.model.errors import OperatorError
 
-DEFAULT_DATA_DIR: Final = "esp-data"
+if TYPE_CHECKING:
+    from esp.broker.app import BrokerNode
+
 PID_FILE: Final = "broker.pid"
 
 _EPILOG: Final = """\
@@ -34,21 +37,15 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = argparse.ArgumentParser(
         prog="esp broker",
-        description="Run one node, broker and controller in one, in the foreground.",
+        description="Run one node in the foreground: broker, controller, or both (process.roles).",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", metavar="FILE", help="a server.properties file")
+    add_arguments(parser)
     parser.add_argument(
-        "--data-dir", metavar="DIR", help=f"where the node keeps its data (default: log.dirs, or ./{DEFAULT_DATA_DIR})"
-    )
-    parser.add_argument(
-        "--set",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        dest="overrides",
-        help="a setting that goes before the file's; may be given several times",
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop in order when standard input ends: for programs that run nodes",
     )
     parser.add_argument(
         "--log-level",
@@ -79,14 +76,10 @@ def _run(options: argparse.Namespace) -> int:
     import uvloop
 
     from esp.broker.app import BrokerNode
-    from esp.model.settings import load_broker_settings
     from esp.runtime.env import real_env
     from esp.runtime.unhandled import stop_on_unhandled_errors
 
-    overrides = list(options.overrides)
-    if options.data_dir is not None and not any(text.partition("=")[0].strip() == "log.dirs" for text in overrides):
-        overrides.append(f"log.dirs={options.data_dir}")
-    settings = load_broker_settings(_read_config(options.config), overrides)
+    settings = load_settings(options)
     data_dir = options.data_dir or settings.log_dirs[0]
 
     async def serve() -> None:
@@ -96,12 +89,14 @@ def _run(options: argparse.Namespace) -> int:
             loop.add_signal_handler(number, stop.set)
         env = real_env()
         stop_on_unhandled_errors(loop, env.host)
+        if options.stop_with_stdin:
+            loop.add_reader(sys.stdin, _take_stdin, loop, stop)
         node = BrokerNode(env, settings)
-        await node.start()
+        if not await _start(node, stop):
+            return
         pid_path = os.path.join(data_dir, PID_FILE)
         _write_pid(pid_path)
-        first = node.listening[0]
-        print(f"ready node={settings.node_id} listening={first}", flush=True)
+        print(f"ready node={settings.node_id} listening={node.listening[0]}", flush=True)
         await stop.wait()
         await node.stop()
         with contextlib.suppress(FileNotFoundError):
@@ -111,16 +106,27 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read_config(path: str | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OperatorError(
-            f"Cannot read the settings file {path}: {error}", "Give the path of a readable file."
-        ) from error
+async def _start(node: "BrokerNode", stop: asyncio.Event) -> bool:
+    """Start the node unless it is told to stop first: a start may wait long for other controllers."""
+    starting = asyncio.create_task(node.start())
+    told = asyncio.create_task(stop.wait())
+    await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if starting.done():
+        await starting
+        return True
+    starting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await starting
+    logging.getLogger(__name__).warning("told to stop before the start was done; what was opened ends with the process")
+    return False
+
+
+def _take_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Read on until the end, which is what whoever runs this node leaves behind when it is gone."""
+    if not os.read(sys.stdin.fileno(), 4096):
+        loop.remove_reader(sys.stdin)
+        stop.set()
 
 
 def _write_pid(path: str) -> None:

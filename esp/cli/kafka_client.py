@@ -7,16 +7,16 @@ It has no type information, warns when it is imported, and logs what its callers
 import logging
 import socket
 import threading
-import uuid
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
+from esp.cli.kafka_answers import ConsumedRecord, QuorumInfo, TopicError, TopicInfo, quorum_info, topic_info
 from esp.cli.kafka_codecs import lend_codecs
 from esp.model.errors import ErrorCode, OperatorError
-from esp.model.ids import uuid_to_base64
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it loads its schemas by a deprecated function of importlib
@@ -24,7 +24,7 @@ with warnings.catch_warnings():
     import kafka.record.default_records
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition
     from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions
-    from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaError
+    from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion, KafkaConnectionError, KafkaError
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())
 logging.getLogger("kafka").propagate = False
@@ -33,54 +33,12 @@ lend_codecs(kafka.codec, kafka.record.default_records)
 DEFAULT_PORT: Final = 9092
 CONNECT_TIMEOUT_S: Final = 5.0
 BOOTSTRAP_TIMEOUT_MS: Final = 10_000
+ATTEMPTS_MAX: Final = 10
+RETRY_BACKOFF_S: Final = 0.1
 UNACKNOWLEDGED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Bytes of records that a producer holds until the broker has taken them, as ``buffer.memory`` of Kafka's producer."""
 
 _REMEDY: Final = "Start one with `esp broker`, or name another with --bootstrap-server HOST:PORT."
-
-
-class PartitionInfo(NamedTuple):
-    """A partition as the metadata tells it; ``leader`` is -1 while there is none."""
-
-    partition: int
-    leader: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-
-
-class TopicInfo(NamedTuple):
-    """A topic as the metadata tells it; ``topic_id`` in Kafka's text form."""
-
-    name: str
-    topic_id: str
-    internal: bool
-    partitions: tuple[PartitionInfo, ...]
-
-
-class TopicError(Exception):
-    """A broker refused what was asked about a topic.
-
-    Args:
-        code: the broker's error code.
-        message: its text, or the code's name.
-    """
-
-    def __init__(self, code: ErrorCode, message: str | None) -> None:
-        super().__init__(message or code.name.upper())
-        self.code = code
-
-
-class ConsumedRecord(NamedTuple):
-    """A record as it was read; ``timestamp_type`` is 0 for CreateTime and 1 for LogAppendTime."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    headers: tuple[tuple[str, bytes | None], ...]
-    key: bytes | None
-    value: bytes | None
 
 
 def check_bootstrap(servers: str) -> None:
@@ -124,6 +82,16 @@ def told_to_the_operator(servers: str) -> Iterator[None]:
         raise OperatorError(f"the broker at {servers} does not answer as it should: {error}", _REMEDY) from error
 
 
+def _ask_again(question: Callable[[], Any]) -> Any:
+    """The answer to something that may be asked twice. The client may have picked a broker that has died a moment ago."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return question()
+        except KafkaConnectionError:
+            time.sleep(RETRY_BACKOFF_S)
+    return question()
+
+
 class Admin:
     """Looks at topics and changes them. A context manager.
 
@@ -154,8 +122,8 @@ class Admin:
     def topics(self) -> list[TopicInfo]:
         """Return all topics, sorted by name."""
         with told_to_the_operator(self._servers):
-            told = self._client.describe_topics()
-        return sorted(_topic_info(topic) for topic in told if topic["error_code"] == 0)
+            told = _ask_again(self._client.describe_topics)
+        return sorted(topic_info(topic) for topic in told if topic["error_code"] == 0)
 
     def topic_overrides(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the settings that each of the topics was given."""
@@ -163,8 +131,16 @@ class Admin:
         if not resources:
             return {}
         with told_to_the_operator(self._servers):
-            told = self._client.describe_configs(resources, config_filter="modified").get("topic", {})
+            told = _ask_again(lambda: self._client.describe_configs(resources, config_filter="modified")).get(
+                "topic", {}
+            )
         return {name: {key: str(entry["value"]) for key, entry in told.get(name, {}).items()} for name in names}
+
+    def quorum(self) -> QuorumInfo:
+        """Return the metadata quorum as its leader sees it."""
+        with told_to_the_operator(self._servers):
+            told = _ask_again(self._client.describe_metadata_quorum)
+        return quorum_info(told)
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
         """Create a topic; -1 leaves a number to the broker.
@@ -358,22 +334,6 @@ class Consumer:
         with told_to_the_operator(self._servers):
             fetched = self._client.poll(timeout_ms)
         return [_consumed(record) for records in fetched.values() for record in records]
-
-
-def _topic_info(told: Mapping[str, Any]) -> TopicInfo:
-    topic_id = told.get("topic_id")
-    partitions = (
-        PartitionInfo(
-            each["partition_index"], each["leader_id"], tuple(each["replica_nodes"]), tuple(each["isr_nodes"])
-        )
-        for each in told["partitions"]
-    )
-    return TopicInfo(
-        told["name"],
-        uuid_to_base64(topic_id if isinstance(topic_id, uuid.UUID) else uuid.UUID(str(topic_id))) if topic_id else "",
-        bool(told["is_internal"]),
-        tuple(sorted(partitions)),
-    )
 
 
 def _raise_for(answer: Mapping[str, Any]) -> None:

@@ -8,7 +8,8 @@ import msgspec
 import typer
 from rich.table import Table
 
-from esp.cli.kafka_client import Admin, TopicError, TopicInfo
+from esp.cli.kafka_answers import TopicError, TopicInfo
+from esp.cli.kafka_client import Admin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import console, print_line
 from esp.cli.properties import parse_pairs

@@ -1,29 +1,30 @@
 """Type, range and meaning of each setting of a node that has an effect here. Ranges are Kafka's (``KafkaConfig``).
 
 An effect is that the value is asked, by the node or for a topic that has none of its own, or that it is held against what this release
-can do: ``process.roles``, ``controller.quorum.voters`` and ``compression.type``. A setting of Kafka's that is not listed is taken, and
-named in a warning.
+can do: ``compression.type``, ``security.inter.broker.protocol``. A setting of Kafka's that is not listed is taken, and named in a warning.
 """
 
 from typing import Final
 
-from esp.model.setting import Kind, Setting, at_least, one_of
+from esp.model.broker_settings import RACK_AWARE_SELECTOR, ROLES, SECURITY_PROTOCOLS
+from esp.model.setting import Kind, Setting, SettingError, Value, at_least, one_of
 
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
-ROLES: Final = ("broker", "controller")
 LEAST_SEGMENT_BYTES: Final = 1024 * 1024
+LEAST_METADATA_SEGMENT_BYTES: Final = 8 * 1024 * 1024
+
+
+def _replica_selector(value: Value) -> None:
+    if value not in ("", RACK_AWARE_SELECTOR, RACK_AWARE_SELECTOR.rpartition(".")[2]):
+        raise SettingError(f"This release selects by rack only; give {RACK_AWARE_SELECTOR}")
+
 
 BROKER_SETTINGS: Final[dict[str, Setting]] = {
     setting.name: setting
     for setting in (
         Setting("node.id", Kind.INT, "The node's number, unique in its cluster.", at_least(0)),
-        Setting(
-            "process.roles",
-            Kind.LIST,
-            "What the node is; this release runs broker and controller in one.",
-            one_of(*ROLES),
-        ),
+        Setting("process.roles", Kind.LIST, "What the node is: broker, controller, or both.", one_of(*ROLES)),
         Setting("listeners", Kind.LIST, "Addresses the node listens on, as NAME://host:port."),
         Setting(
             "advertised.listeners",
@@ -36,7 +37,147 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             "The security protocol of each listener name; only PLAINTEXT is served.",
         ),
         Setting("controller.listener.names", Kind.LIST, "Names of the listeners of the metadata quorum."),
-        Setting("controller.quorum.voters", Kind.LIST, "The metadata quorum as id@host:port: this node alone."),
+        Setting(
+            "inter.broker.listener.name",
+            Kind.STRING,
+            "The listener that other brokers connect to; without it, PLAINTEXT, or the first that is advertised.",
+        ),
+        Setting(
+            "security.inter.broker.protocol",
+            Kind.STRING,
+            "Another way to name the listener for other brokers; only PLAINTEXT is served.",
+            one_of(*SECURITY_PROTOCOLS),
+        ),
+        Setting(
+            "controller.quorum.voters",
+            Kind.LIST,
+            "The voters of a static metadata quorum as id@host:port; without it, the metadata log names them.",
+        ),
+        Setting(
+            "controller.quorum.bootstrap.servers",
+            Kind.LIST,
+            "Controllers as host:port that can be asked for the leader of the metadata quorum.",
+        ),
+        Setting(
+            "controller.quorum.election.timeout.ms",
+            Kind.INT,
+            "Milliseconds that a candidate waits for votes before it tries again, up to twice that at random.",
+            at_least(0),
+        ),
+        Setting(
+            "controller.quorum.fetch.timeout.ms",
+            Kind.INT,
+            "Milliseconds without a fetch from the leader after which a voter stands for election.",
+            at_least(0),
+        ),
+        Setting(
+            "controller.quorum.request.timeout.ms",
+            Kind.INT,
+            "Milliseconds that a member of the metadata quorum waits for an answer.",
+            at_least(0),
+        ),
+        Setting(
+            "controller.quorum.retry.backoff.ms",
+            Kind.INT,
+            "Milliseconds before a failed request to a member of the metadata quorum is repeated.",
+            at_least(0),
+        ),
+        Setting(
+            "metadata.log.max.record.bytes.between.snapshots",
+            Kind.LONG,
+            "Bytes of new metadata records after which a snapshot is taken.",
+            at_least(1),
+        ),
+        Setting(
+            "metadata.log.max.snapshot.interval.ms",
+            Kind.LONG,
+            "Most milliseconds between two snapshots of the metadata while it changes; 0: no limit.",
+            at_least(0),
+        ),
+        Setting(
+            "metadata.log.segment.bytes",
+            Kind.INT,
+            "Largest size of a segment of the metadata log in bytes.",
+            at_least(LEAST_METADATA_SEGMENT_BYTES),
+        ),
+        Setting(
+            "metadata.log.segment.ms", Kind.LONG, "Milliseconds after which a new segment of the metadata log begins."
+        ),
+        Setting(
+            "metadata.max.idle.interval.ms",
+            Kind.INT,
+            "Milliseconds after which the active controller writes a no-op record; 0: never.",
+            at_least(0),
+        ),
+        Setting(
+            "metadata.max.retention.bytes",
+            Kind.LONG,
+            "Bytes of metadata log and snapshots above which those below the newest snapshot go; below 0: no limit.",
+        ),
+        Setting(
+            "metadata.max.retention.ms",
+            Kind.LONG,
+            "Milliseconds after which metadata log and snapshots below the newest snapshot go; below 0: no limit.",
+        ),
+        Setting("broker.heartbeat.interval.ms", Kind.INT, "Milliseconds between two heartbeats to the controller."),
+        Setting(
+            "broker.session.timeout.ms", Kind.INT, "Milliseconds without a heartbeat after which a broker is fenced."
+        ),
+        Setting(
+            "initial.broker.registration.timeout.ms",
+            Kind.INT,
+            "Milliseconds that a starting broker tries to register before it gives up.",
+        ),
+        Setting(
+            "controlled.shutdown.enable", Kind.BOOLEAN, "Whether an orderly stop hands over leadership before it ends."
+        ),
+        Setting(
+            "unclean.leader.election.enable",
+            Kind.BOOLEAN,
+            "Whether a replica that may lack committed records can become leader when no other is left.",
+        ),
+        Setting(
+            "auto.leader.rebalance.enable",
+            Kind.BOOLEAN,
+            "Whether the controller gives leadership back to preferred replicas by itself.",
+        ),
+        Setting(
+            "leader.imbalance.check.interval.seconds",
+            Kind.LONG,
+            "Seconds between two looks for partitions that their preferred replica does not lead.",
+            at_least(1),
+        ),
+        Setting(
+            "replica.lag.time.max.ms",
+            Kind.LONG,
+            "Milliseconds that a follower may be behind before it leaves the in-sync replicas.",
+        ),
+        Setting("replica.fetch.wait.max.ms", Kind.INT, "Milliseconds that a follower's fetch waits for records."),
+        Setting("replica.fetch.min.bytes", Kind.INT, "Bytes that a follower's fetch waits for."),
+        Setting(
+            "replica.fetch.max.bytes", Kind.INT, "Bytes of one partition that a follower's fetch asks for.", at_least(0)
+        ),
+        Setting(
+            "replica.fetch.response.max.bytes",
+            Kind.INT,
+            "Bytes of all partitions that a follower's fetch asks for.",
+            at_least(0),
+        ),
+        Setting(
+            "replica.fetch.backoff.ms",
+            Kind.INT,
+            "Milliseconds that a follower leaves a partition alone after an error.",
+            at_least(0),
+        ),
+        Setting(
+            "replica.socket.timeout.ms", Kind.INT, "Milliseconds that a follower waits for an answer of its leader."
+        ),
+        Setting(
+            "replica.selector.class",
+            Kind.STRING,
+            f"Lets consumers fetch from a replica of their own rack: {RACK_AWARE_SELECTOR}.",
+            _replica_selector,
+        ),
         Setting("broker.rack", Kind.STRING, "The failure domain of the node, for the placement of replicas."),
         Setting("log.dir", Kind.LIST, "The data directory where log.dirs is not set."),
         Setting("log.dirs", Kind.LIST, "The data directories, separated by commas."),

@@ -11,13 +11,30 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from esp.model.broker_setting_table import BROKER_SETTINGS, FALLBACKS, REFUSED, ROLES
-from esp.model.broker_settings import BrokerSettings, Listener
+from esp.model.broker_setting_table import BROKER_SETTINGS, FALLBACKS, REFUSED
+from esp.model.broker_settings import (
+    ANY_PORT,
+    RACK_AWARE_SELECTOR,
+    ROLES,
+    BrokerSettings,
+    Listener,
+    QuorumServer,
+    QuorumVoter,
+)
 from esp.model.described_settings import describe_broker, describe_topic, known_broker_names
 from esp.model.errors import ApiError, ErrorCode, OperatorError
 from esp.model.ids import NodeId
-from esp.model.listeners import ListenerError, Listeners, complete_listeners, parse_address, parse_listeners
+from esp.model.listeners import InterBroker, ListenerError, Listeners, complete_listeners, parse_listeners
 from esp.model.properties import parse_properties
+from esp.model.quorum_settings import (
+    ROLES_NAME,
+    SERVERS_NAME,
+    VOTERS_NAME,
+    QuorumError,
+    check_quorum,
+    parse_servers,
+    parse_voters,
+)
 from esp.model.setting import SettingError, Value
 from esp.model.topic_setting_table import TOPIC_SETTINGS
 from esp.model.topic_settings import LONG_MAX, TopicSettings
@@ -38,7 +55,6 @@ _LOGGER: Final = logging.getLogger(__name__)
 _FIELDS: Final = {field.name for field in fields(BrokerSettings)}
 _CHECKED_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy", "compression.type": "compression.type"}
 """Settings of a node that topics take over, and of which this release serves fewer values than Kafka."""
-_VOTERS: Final = "controller.quorum.voters"
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
@@ -64,30 +80,40 @@ def load_broker_settings(
     given = _collect(file_text, overrides, file_name)
     _look_at_names(given)
     reader = _Reader(given)
-    reader.check_roles()
-    listeners = reader.listeners()
+    roles = reader.roles()
+    listeners = reader.listeners(roles)
+    node_id = reader.node_id()
+    quorum = reader.quorum(node_id, roles)
     parsed = {name.replace(".", "_"): reader.value(name) for name in given if name in BROKER_SETTINGS}
     values: dict[str, Any] = {field: value for field, value in parsed.items() if field in _FIELDS}
     for name, families in FALLBACKS.items():
         values[name.replace(".", "_")] = reader.duration(name, families)
     log_dirs = reader.log_dirs()
     values |= {
-        "node_id": reader.node_id(),
+        "node_id": node_id,
+        "process_roles": roles,
         "listeners": listeners.listeners,
         "advertised_listeners": listeners.advertised_listeners,
+        "advertised_controller_listeners": listeners.advertised_controller_listeners,
         "controller_listener_names": listeners.controller_listener_names,
+        "inter_broker_listener_name": listeners.inter_broker_listener_name,
+        "controller_quorum_voters": quorum.voters,
+        "controller_quorum_bootstrap_servers": quorum.servers,
+        "replica_selector_class": RACK_AWARE_SELECTOR if reader.text("replica.selector.class") else None,
         "broker_rack": reader.text("broker.rack") or None,
         "log_dirs": log_dirs,
         "metadata_log_dir": reader.text("metadata.log.dir") or log_dirs[0],
     }
     explicit = {name: entry.text.strip() for name, entry in given.items()} | {
-        "node.id": str(values["node_id"]),
-        "process.roles": ",".join(ROLES),
+        "node.id": str(node_id),
+        "process.roles": ",".join(roles),
         "listeners": ",".join(map(str, listeners.listeners)),
         "controller.listener.names": ",".join(listeners.controller_listener_names),
         "log.dirs": ",".join(log_dirs),
     }
-    return BrokerSettings(**values, explicit=MappingProxyType(explicit))
+    settings = BrokerSettings(**values, explicit=MappingProxyType(explicit))
+    _check_together(settings, reader)
+    return settings
 
 
 def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
@@ -201,8 +227,45 @@ def _look_at_names(given: Mapping[str, _Given]) -> None:
         _LOGGER.warning("these settings are unknown and ignored: %s", ", ".join(unknown))
 
 
+def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
+    """Hold settings against each other as Kafka does; what Kafka only warns of is warned of.
+
+    A controller of several needs a port that the others know, so not one that is picked at the start.
+    """
+    wait, lag = settings.replica_fetch_wait_max_ms, settings.replica_lag_time_max_ms
+    if wait > settings.replica_socket_timeout_ms:
+        raise reader.refusal(
+            "replica.fetch.wait.max.ms",
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts",
+        )
+    if wait > lag:
+        raise reader.refusal(
+            "replica.fetch.wait.max.ms",
+            f"It should always be less than or equal to replica.lag.time.max.ms ({lag}) to prevent frequent changes in ISR",
+        )
+    if settings.broker_heartbeat_interval_ms * 2 > settings.broker_session_timeout_ms:
+        _LOGGER.warning(
+            "broker.heartbeat.interval.ms (%d) should be at most half of broker.session.timeout.ms (%d), or brokers are fenced between "
+            "two heartbeats",
+            settings.broker_heartbeat_interval_ms,
+            settings.broker_session_timeout_ms,
+        )
+    if settings.is_controller and not settings.is_quorum_of_its_own:
+        for listener in settings.controller_listeners:
+            if listener.port == ANY_PORT:
+                raise reader.refusal(
+                    VOTERS_NAME if settings.controller_quorum_voters else SERVERS_NAME,
+                    f"the other controllers must know this one's port, but listeners has none for {listener.name}",
+                )
+
+
 def _quote(name: str, entry: _Given) -> str:
     return f"{entry.where}: {name}={entry.text}"
+
+
+class _Quorum(NamedTuple):
+    voters: tuple[QuorumVoter, ...]
+    servers: tuple[QuorumServer, ...]
 
 
 class _Reader:
@@ -222,7 +285,7 @@ class _Reader:
             if name in _CHECKED_AS_TOPICS:
                 TOPIC_SETTINGS[_CHECKED_AS_TOPICS[name]].setting.parse(self._given[name].text)
         except SettingError as error:
-            raise self._refusal(name, error.reason) from error
+            raise self.refusal(name, error.reason) from error
         return value
 
     def words(self, name: str) -> tuple[str, ...]:
@@ -231,30 +294,32 @@ class _Reader:
         assert isinstance(value, tuple), "only lists have words"
         return value
 
-    def check_roles(self) -> None:
-        """Refuse a node that would be less than broker and controller in one."""
-        name = "process.roles"
-        given = self.words(name)
-        if given and sorted(given) != sorted(ROLES):
-            raise OperatorError(
-                f"{_quote(name, self._given[name])}: This release runs broker and controller in one process",
-                f"Set {name}={','.join(ROLES)}, or leave it out.",
-            )
+    def roles(self) -> tuple[str, ...]:
+        """What the node is, without a word from the operator broker and controller in one."""
+        return self.words(ROLES_NAME) if ROLES_NAME in self._given else ROLES
 
     def node_id(self) -> NodeId:
-        """The node's number, held against ``controller.quorum.voters``."""
-        node_id = BrokerSettings().node_id
-        if "node.id" in self._given:
-            value = self.value("node.id")
-            assert isinstance(value, int), "a node's id is a number"
-            node_id = NodeId(value)
-        voters = self._voters()
-        if voters and voters != (node_id,):
-            raise OperatorError(
-                f"{_quote(_VOTERS, self._given[_VOTERS])}: In this release node {node_id} is a metadata quorum of its own",
-                f"Name this node alone, {node_id}@host:port, or leave {_VOTERS} out.",
-            )
-        return node_id
+        """The node's number."""
+        if "node.id" not in self._given:
+            return BrokerSettings().node_id
+        value = self.value("node.id")
+        assert isinstance(value, int), "a node's id is a number"
+        return NodeId(value)
+
+    def quorum(self, node_id: NodeId, roles: tuple[str, ...]) -> _Quorum:
+        """The metadata quorum, held against what this node is."""
+        name = VOTERS_NAME
+        try:
+            voters = parse_voters(self.words(VOTERS_NAME))
+            name = SERVERS_NAME
+            servers = parse_servers(self.words(SERVERS_NAME))
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
+        try:
+            check_quorum(node_id=node_id, roles=roles, voters=voters, servers=servers)
+        except QuorumError as error:
+            raise self.refusal(error.name, error.reason) from error
+        return _Quorum(voters, servers)
 
     def duration(self, name: str, families: Sequence[str]) -> int:
         """Return milliseconds from the first of ``name`` and ``families`` that was given; everything below 0 means "no limit", -1."""
@@ -263,7 +328,7 @@ class _Reader:
                 value = self.value(candidate)
                 assert isinstance(value, int), "a duration is a number"
                 if value == 0 and name == "log.retention.ms":
-                    raise self._refusal(candidate, "Value must be at least 1, or -1 for no limit")
+                    raise self.refusal(candidate, "Value must be at least 1, or -1 for no limit")
                 return max(-1, value * _UNIT_MS.get(candidate.rpartition(".")[2], 1))
         default: int = getattr(BrokerSettings(), name.replace(".", "_"))
         return default
@@ -273,40 +338,30 @@ class _Reader:
         name = "log.dirs" if self.text("log.dirs") else "log.dir"
         directories = self.words(name) or BrokerSettings().log_dirs
         if len(set(directories)) != len(directories) or not all(directories):
-            raise self._refusal(name, "each data directory must be named, and named once")
+            raise self.refusal(name, "each data directory must be named, and named once")
         return directories
 
-    def _voters(self) -> tuple[int, ...]:
-        """The ids of the voters that are given, in their order."""
-        voters: list[int] = []
-        for entry in self.words(_VOTERS):
-            node_id, separator, address = entry.partition("@")
-            try:
-                if not separator or not (node_id.isascii() and node_id.isdigit()):
-                    raise SettingError("A voter is written id@host:port")
-                parse_address(address)
-            except SettingError as error:
-                raise self._refusal(_VOTERS, error.reason) from error
-            voters.append(int(node_id))
-        return tuple(voters)
-
-    def listeners(self) -> Listeners:
-        """The listeners and what clients are told of them."""
+    def listeners(self, roles: tuple[str, ...]) -> Listeners:
+        """The listeners and what clients and other nodes are told of them."""
         try:
             return complete_listeners(
                 listeners=self._listeners("listeners"),
                 advertised=self._listeners("advertised.listeners"),
                 controller_names=tuple(name.upper() for name in self.words("controller.listener.names")),
                 protocols=self._protocols(),
+                roles=roles,
+                inter_broker=InterBroker(
+                    self.text("inter.broker.listener.name").upper(), self.text("security.inter.broker.protocol").upper()
+                ),
             )
         except ListenerError as error:
-            raise self._refusal(error.name, error.reason) from error
+            raise self.refusal(error.name, error.reason) from error
 
     def _listeners(self, name: str) -> tuple[Listener, ...]:
         try:
             return parse_listeners(self.words(name))
         except SettingError as error:
-            raise self._refusal(name, error.reason) from error
+            raise self.refusal(name, error.reason) from error
 
     def _protocols(self) -> dict[str, str]:
         name = "listener.security.protocol.map"
@@ -314,11 +369,11 @@ class _Reader:
         for entry in filter(None, (part.strip() for part in self.text(name).split(","))):
             listener, separator, protocol = entry.partition(":")
             if not separator:
-                raise self._refusal(name, f"{entry} is not of the form NAME:PROTOCOL")
+                raise self.refusal(name, f"{entry} is not of the form NAME:PROTOCOL")
             protocols[listener.strip().upper()] = protocol.strip().upper()
         return protocols
 
-    def _refusal(self, name: str, reason: str) -> OperatorError:
+    def refusal(self, name: str, reason: str) -> OperatorError:
         """Return the error that names the place, the setting, its value, the reason and the way out."""
         problem = _quote(name, self._given[name]) if name in self._given else name
         return OperatorError(f"{problem}: {reason}", f"{name}: {BROKER_SETTINGS[name].doc} Correct it or leave it out.")

@@ -177,6 +177,12 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
         _effective(
             "segment.ms", Kind.LONG, "log.roll.ms", "Milliseconds after which a new segment begins.", at_least(1)
         ),
+        _effective(
+            "unclean.leader.election.enable",
+            Kind.BOOLEAN,
+            "unclean.leader.election.enable",
+            "Whether a replica that may lack committed records can become leader when no other is left.",
+        ),
         _known("compression.gzip.level", Kind.INT, "compression.gzip.level", _gzip_level),
         _known("compression.lz4.level", Kind.INT, "compression.lz4.level", between(1, 17)),
         _known("compression.zstd.level", Kind.INT, "compression.zstd.level", between(-131_072, 22)),
@@ -190,7 +196,6 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
         _known("remote.log.copy.disable", Kind.BOOLEAN),
         _known("remote.log.delete.on.disable", Kind.BOOLEAN),
         _known("remote.storage.enable", Kind.BOOLEAN),
-        _known("unclean.leader.election.enable", Kind.BOOLEAN, "unclean.leader.election.enable"),
         _known(_LEADER_THROTTLED, Kind.LIST, None, _throttled_replicas(_LEADER_THROTTLED)),
         _known(_FOLLOWER_THROTTLED, Kind.LIST, None, _throttled_replicas(_FOLLOWER_THROTTLED)),
     )

@@ -29,3 +29,4 @@ class TopicSettings:
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False

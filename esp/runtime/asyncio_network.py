@@ -1,14 +1,18 @@
 """TCP on the running asyncio loop; made for uvloop, which sends views of mapped files without copying them first."""
 
 import asyncio
+import errno
+import re
 from collections.abc import Callable
+from typing import Final
 
 from esp.ports.host import Host
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.runtime.asyncio_connection import AsyncioConnection
 from esp.runtime.buffer_sweeper import BufferSweeper
 
-_BACKLOG = 1024  # connections that the kernel holds until the loop comes round: all clients of a failed node may arrive at once
+_ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
+_BACKLOG: Final = 1024  # connections that the kernel holds until the loop comes round: all clients of a failed node may arrive at once
 
 
 class AsyncioListener:
@@ -50,8 +54,19 @@ class AsyncioNetwork:
         self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
     ) -> Connection:
         """See :class:`esp.ports.network.Network`."""
-        async with asyncio.timeout(timeout_us / 1_000_000):
-            _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: AsyncioConnection(open_, self._host, self._sweeper), address.host, address.port
-            )
+        try:
+            async with asyncio.timeout(timeout_us / 1_000_000):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: AsyncioConnection(open_, self._host, self._sweeper), address.host, address.port
+                )
+        except OSError as error:
+            if error.errno is None and _are_all_refusals(str(error)):
+                raise ConnectionRefusedError(errno.ECONNREFUSED, f"refused by every address of {address}") from error
+            raise
         return connection
+
+
+def _are_all_refusals(message: str) -> bool:
+    """Whether the errors that the loop lists, one for each address of a host name, say that nobody listens."""
+    codes = _ERRNO.findall(message)
+    return bool(codes) and all(int(code) == errno.ECONNREFUSED for code in codes)

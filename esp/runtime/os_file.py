@@ -58,13 +58,14 @@ class OsFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         """See :class:`esp.ports.disk.File`."""
-        if len(buffers) > _BUFFERS_MAX:
-            for start in range(0, len(buffers), _BUFFERS_MAX):
-                self.append(buffers[start : start + _BUFFERS_MAX])
-            return
-        if len(buffers) == 1:  # a produced batch: cheaper than the call for many
+        count = len(buffers)
+        if count == 1:  # a batch: cheaper than the call for many
             expected = len(buffers[0])
             written = os.pwrite(self._fd, buffers[0], self._size)
+        elif count > _BUFFERS_MAX:
+            for start in range(0, count, _BUFFERS_MAX):
+                self.append(buffers[start : start + _BUFFERS_MAX])
+            return
         else:
             expected = sum(map(len, buffers))
             written = os.pwritev(self._fd, buffers, self._size)

@@ -20,13 +20,16 @@ DEFAULT_HOME: Final = "~/.cache/esp-kafka-tools"
 
 TOOL_CLASSES: Final = {
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "cluster": "org.apache.kafka.tools.ClusterTool",
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka": "kafka.Kafka",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "storage": "kafka.tools.StorageTool",
     "topics": "org.apache.kafka.tools.TopicCommand",

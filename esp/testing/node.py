@@ -1,22 +1,30 @@
 """A node of ours as users run it: ``python -m esp broker`` in a process of its own."""
 
+import subprocess
 import sys
 from collections.abc import Sequence
 
-from esp.testing.node_process import HOST, NodeProcess
+from esp.testing.node_process import NodeError, NodeProcess
 
 
 class Node(NodeProcess):
-    """One ESP node, broker and controller in one; see :class:`esp.testing.node_process.NodeProcess`."""
-
-    START_TIMEOUT_S = 20.0
+    """One ESP node, broker and controller in one unless its settings say otherwise; see :class:`esp.testing.node_process.NodeProcess`."""
 
     def _prepare(self) -> Sequence[str]:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "esp", "broker", "--data-dir", str(self.data_dir)]
-        for name, value in {"listeners": f"PLAINTEXT://{HOST}:{self.port}", **self.settings}.items():
-            command += ["--set", f"{name}={value}"]
-        return command
+        return [sys.executable, "-m", "esp", "broker", *self._options()]
+
+    def _options(self) -> list[str]:
+        settings = {"listeners": f"PLAINTEXT://{self.host}:{self.port}", **self.settings}
+        options = [f"--set={name}={value}" for name, value in settings.items()]
+        return ["--data-dir", str(self.data_dir), *options]
+
+    def format(self, cluster_id: str, *options: str) -> None:
+        """Format the node's directories for a cluster, with further options of ``esp format``."""
+        command = [sys.executable, "-m", "esp", "format", "--cluster-id", cluster_id, *self._options(), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the command is made here
+        if done.returncode != 0:
+            raise NodeError(f"the node could not be formatted\n{done.stdout}{done.stderr}")
 
     def _is_ready(self) -> bool:
         with self.stdout_path.open("rb") as stdout:

@@ -38,12 +38,24 @@ class NodeProcess(ABC):
         data_dir: the directory of the node's own; its output goes into files beside it.
         settings: settings by Kafka's names, over the node's defaults. ``log.dirs`` may name others than ``data_dir``.
         port: of the client listener; a free one if not given.
+        host: the address that it listens on.
+        command_prefix: what comes before the command, such as the way into a network namespace; it must keep the process id.
     """
 
     START_TIMEOUT_S: float = 60.0
 
-    def __init__(self, data_dir: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        *,
+        host: str = HOST,
+        command_prefix: Sequence[str] = (),
+    ) -> None:
         self.data_dir = data_dir
+        self.host = host
+        self._command_prefix = command_prefix
         self.settings = dict(settings or {})
         self.port = port or free_port()
         self.stdout_path = data_dir.with_name(data_dir.name + ".stdout")
@@ -56,13 +68,21 @@ class NodeProcess(ABC):
         """Make ready what the node needs and return its command line."""
 
     @abstractmethod
+    def format(self, cluster_id: str, *options: str) -> None:
+        """Format the node's directories for a cluster, with further options of the product's command.
+
+        Raises:
+            NodeError: the command refused.
+        """
+
+    @abstractmethod
     def _is_ready(self) -> bool:
         """Whether the started process takes requests."""
 
     @property
     def bootstrap(self) -> str:
         """What clients take as ``bootstrap.servers``."""
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def log_dirs(self) -> list[Path]:
@@ -80,6 +100,11 @@ class NodeProcess(ABC):
     def is_running(self) -> bool:
         """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the process lives and takes requests."""
+        return self.is_running and self._is_ready()
 
     @property
     def exit_status(self) -> int | None:
@@ -100,22 +125,36 @@ class NodeProcess(ABC):
         Raises:
             NodeError: it ended first, or took longer than ``START_TIMEOUT_S``.
         """
+        self.launch()
+        self.wait_until_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start the process and return at once."""
         assert not self.is_running, "the node runs already"
-        command = self._prepare()
+        command = [*self._command_prefix, *self._prepare()]
         with self.stdout_path.open("ab") as stdout, self.stderr_path.open("ab") as stderr:
             self._stdout_start = stdout.tell()
             self._process = subprocess.Popen(  # noqa: S603 - the command is made by the subclass
                 command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
             )
+
+    def wait_until_ready(self) -> None:
+        """Wait until the launched process takes requests.
+
+        Raises:
+            NodeError: it ended first, or took longer than ``START_TIMEOUT_S``.
+        """
+        process = self._process
+        assert process is not None, "the node was not launched"
         deadline = time.monotonic() + self.START_TIMEOUT_S
         while not self._is_ready():
-            if self._process.poll() is not None:
-                raise NodeError(f"the node ended with status {self._process.returncode} at its start\n{self.output}")
+            if process.poll() is not None:
+                raise NodeError(f"the node ended with status {process.returncode} at its start\n{self.output}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise NodeError(f"the node was not ready within {self.START_TIMEOUT_S} s\n{self.output}")
             time.sleep(POLL_INTERVAL_S)
-        return self
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the node in order (SIGTERM).
@@ -123,9 +162,17 @@ class NodeProcess(ABC):
         Raises:
             NodeError: its exit status was not that of an orderly stop, or it took longer than ``timeout_s`` (it is killed then).
         """
+        self.send_signal(signal.SIGTERM)
+        self.wait_until_stopped(timeout_s)
+
+    def wait_until_stopped(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Wait for the end of a node that was told to stop.
+
+        Raises:
+            NodeError: as :meth:`stop`.
+        """
         process = self._process
         assert process is not None, "the node was not started"
-        process.send_signal(signal.SIGTERM)
         try:
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -133,6 +180,19 @@ class NodeProcess(ABC):
             raise NodeError(f"the node did not stop within {timeout_s} s\n{self.output}") from None
         if not self._is_orderly(status):
             raise NodeError(f"the node stopped with status {status}\n{self.output}")
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        assert self._process is not None, "the node was not started"
+        self._process.send_signal(number)
+
+    def pause(self) -> None:
+        """Stop the process where it is (SIGSTOP): it neither answers nor ends."""
+        self.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on, with what it believed when it was paused (SIGCONT)."""
+        self.send_signal(signal.SIGCONT)
 
     def _is_orderly(self, status: int) -> bool:
         return status == 0

@@ -5,7 +5,7 @@ import pytest
 
 from esp.cli import topics as topics_module
 from esp.cli.app import run_tools
-from esp.cli.kafka_client import PartitionInfo, TopicError, TopicInfo
+from esp.cli.kafka_answers import PartitionInfo, TopicError, TopicInfo
 from esp.model.errors import ErrorCode
 
 DEAD = ["--bootstrap-server", "127.0.0.1:1"]

@@ -125,7 +125,7 @@ def test_every_field_of_a_topic_comes_from_a_setting_of_the_node():
 
 # What is listed is asked
 
-CHECKED_ONLY = {"process.roles", "controller.quorum.voters", "listener.security.protocol.map", "compression.type"}
+CHECKED_ONLY = {"listener.security.protocol.map", "security.inter.broker.protocol", "compression.type"}
 """Settings of a node without a field: nothing asks them once they have been held against what there is."""
 
 
@@ -166,24 +166,7 @@ def test_every_listed_setting_of_a_node_has_a_field_or_stands_in_for_one():
     assert BROKER_SETTINGS.keys() - fields - stand_ins == CHECKED_ONLY
 
 
-WITHOUT_EFFECT = (
-    "broker.heartbeat.interval.ms",
-    "broker.session.timeout.ms",
-    "controller.quorum.bootstrap.servers",
-    "controller.quorum.election.timeout.ms",
-    "controller.quorum.fetch.timeout.ms",
-    "inter.broker.listener.name",
-    "log.preallocate",
-    "metadata.log.max.record.bytes.between.snapshots",
-    "metadata.log.max.snapshot.interval.ms",
-    "metadata.log.segment.bytes",
-    "metadata.max.idle.interval.ms",
-    "metadata.max.retention.bytes",
-    "metadata.max.retention.ms",
-    "queued.max.request.bytes",
-    "replica.lag.time.max.ms",
-    "unclean.leader.election.enable",
-)
+WITHOUT_EFFECT = ("log.preallocate", "num.replica.fetchers", "queued.max.request.bytes")
 
 
 def test_settings_of_kafka_that_nothing_asks_are_named_in_a_warning(caplog):
@@ -213,7 +196,9 @@ def test_the_file_that_kafka_brings_along_is_taken_as_it_is(caplog):
     assert record.levelno == logging.WARNING
     assert "no effect" in record.message
     assert "num.io.threads" in record.message
-    assert "controller.quorum.bootstrap.servers" in record.message
+    assert "controller.quorum" not in record.message
+    assert settings.is_quorum_of_its_own, "its only bootstrap server is its own controller listener"
+    assert settings.advertised_controller_listeners == (Listener("CONTROLLER", "localhost", 9093),)
 
 
 def test_an_unknown_setting_is_ignored_with_a_warning(caplog):
@@ -230,6 +215,10 @@ def test_the_command_line_counts_more_than_the_file_and_the_last_entry_most():
     assert settings.explicit["num.partitions"] == "5"
 
 
+WIDER = {"replica.fetch.wait.max.ms": ("replica.lag.time.max.ms", "replica.socket.timeout.ms")}
+"""Settings that must be as large as another."""
+
+
 def test_every_plain_setting_reaches_its_field():
     plain = {
         name: setting
@@ -240,7 +229,10 @@ def test_every_plain_setting_reaches_its_field():
     for name, setting in plain.items():
         default = getattr(BrokerSettings(), name.replace(".", "_"))
         other = not default if setting.kind is Kind.BOOLEAN else 9_000_000
-        assert getattr(load_broker_settings(None, [f"{name}={other}"]), name.replace(".", "_")) == other, name
+        together = [f"{wider}={other}" for wider in WIDER.get(name, ()) if name != wider]
+        assert getattr(load_broker_settings(None, [f"{name}={other}", *together]), name.replace(".", "_")) == other, (
+            name
+        )
 
 
 @pytest.mark.parametrize(
@@ -332,6 +324,83 @@ def test_listeners_are_completed(overrides, listeners, advertised):
     assert [str(listener) for listener in settings.advertised_listeners] == advertised
 
 
+def test_a_broker_alone_has_no_controller_listener():
+    settings = load_broker_settings(None, ["process.roles=broker", "controller.quorum.bootstrap.servers=a:9,b:9,a:9"])
+    assert (settings.is_broker, settings.is_controller, settings.is_quorum_of_its_own) == (True, False, False)
+    assert settings.controller_listeners == ()
+    assert settings.advertised_controller_listeners == ()
+    assert settings.controller_quorum_bootstrap_servers == (("a", 9), ("b", 9))
+    assert settings.explicit["process.roles"] == "broker"
+
+
+def test_a_controller_alone_has_no_listener_for_clients():
+    settings = load_broker_settings(None, ["process.roles=controller", "listeners=CONTROLLER://0.0.0.0:9093"])
+    assert (settings.is_broker, settings.is_controller, settings.is_quorum_of_its_own) == (False, True, True)
+    assert settings.client_listeners == ()
+    assert settings.advertised_listeners == ()
+    assert settings.inter_broker_listener_name is None
+    assert settings.advertised_controller_listeners == (Listener("CONTROLLER", "", 9093),)
+
+
+@pytest.mark.parametrize("override", ["process.roles=controller", "controller.listener.names=Q"])
+def test_a_controller_without_its_listener_is_refused(override):
+    listeners = ["listeners=PLAINTEXT://:1"] if "names" in override else []
+    assert "a controller needs the listener" in refused(override, *listeners).problem
+
+
+@pytest.mark.parametrize(
+    ("overrides", "alone"),
+    [
+        ([], True),
+        (["controller.quorum.voters=1@a:9093"], True),
+        (["controller.quorum.voters=1@a:9093,2@b:9093"], False),
+        (["controller.quorum.bootstrap.servers=localhost:9093"], True),
+        (["controller.quorum.bootstrap.servers=here:9093"], True),
+        (["controller.quorum.bootstrap.servers=there:9093"], False),
+        (["controller.quorum.bootstrap.servers=localhost:9094"], False),
+        (["controller.quorum.bootstrap.servers=here:9093,there:9093"], False),
+    ],
+)
+def test_a_node_is_a_quorum_of_its_own_where_no_other_controller_is_named(overrides, alone):
+    listeners = "listeners=PLAINTEXT://here:9092,CONTROLLER://here:9093"
+    assert load_broker_settings(None, [listeners, *overrides]).is_quorum_of_its_own == alone
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name"),
+    [
+        ([], "PLAINTEXT"),
+        (["listeners=OUT://:1,IN://:2", "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT"], "OUT"),
+        (
+            [
+                "listeners=OUT://:1,IN://:2",
+                "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT",
+                "inter.broker.listener.name=in",
+            ],
+            "IN",
+        ),
+        (["listeners=OUT://:1,PLAINTEXT://:2", "listener.security.protocol.map=OUT:PLAINTEXT"], "PLAINTEXT"),
+        (["security.inter.broker.protocol=PLAINTEXT"], "PLAINTEXT"),
+    ],
+)
+def test_other_brokers_have_one_listener(overrides, name):
+    settings = load_broker_settings(None, overrides)
+    assert settings.inter_broker_listener_name == name
+
+
+@pytest.mark.parametrize(
+    "text", ["RackAwareReplicaSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"]
+)
+def test_the_nearest_replica_is_selected_by_kafka_s_name_for_it(text):
+    settings = load_broker_settings(None, [f"replica.selector.class={text}"])
+    assert settings.replica_selector_class == "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
+    load_broker_settings(None, ["broker.heartbeat.interval.ms=5000"])
+    assert "at most half of broker.session.timeout.ms (9000)" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
@@ -349,10 +418,27 @@ def test_listeners_are_completed(overrides, listeners, advertised):
         (["advertised.listeners=PLAINTEXT://0.0.0.0:1"], "every address"),
         (["advertised.listeners=CONTROLLER://a:1"], "no listener for clients"),
         (["process.roles=broker,zookeeper"], "broker, controller"),
-        (["process.roles=broker"], "broker and controller in one process"),
-        (["process.roles=controller"], "broker and controller in one process"),
-        (["controller.quorum.voters=1@a:9,2@b:9"], "node 1 is a metadata quorum of its own"),
-        (["node.id=2", "controller.quorum.voters=1@a:9"], "node 2 is a metadata quorum of its own"),
+        (["process.roles=broker"], "must be told of its controllers"),
+        (["process.roles=broker,broker"], "each once"),
+        (["process.roles="], "broker, controller, or both"),
+        (["process.roles=broker", "listeners=CONTROLLER://:9093"], "process.roles is just broker"),
+        (["process.roles=controller", "listeners=CONTROLLER://:9093,PLAINTEXT://:9092"], "is just controller"),
+        (["process.roles=broker", "controller.quorum.voters=1@a:9,2@b:9"], "node id 1 must not be included"),
+        (["node.id=2", "controller.quorum.voters=1@a:9"], "node id 2 must be included in the set of voters (1)"),
+        (["controller.quorum.voters=1@a:9,1@b:9"], "two addresses"),
+        (["controller.quorum.bootstrap.servers=localhost"], "host:port"),
+        (
+            ["listeners=PLAINTEXT://a:1,CONTROLLER://a:0", "controller.quorum.voters=1@a:9,2@b:9"],
+            "must know this one's port",
+        ),
+        (["inter.broker.listener.name=X"], "X must be a listener name defined in advertised.listeners"),
+        (["inter.broker.listener.name=CONTROLLER"], "there are PLAINTEXT"),
+        (["inter.broker.listener.name=PLAINTEXT", "security.inter.broker.protocol=PLAINTEXT"], "Only one of"),
+        (["security.inter.broker.protocol=SSL"], "speaks PLAINTEXT only"),
+        (["replica.selector.class=org.Example"], "selects by rack only"),
+        (["replica.fetch.wait.max.ms=30001"], "replica.socket.timeout.ms should always be at least"),
+        (["replica.fetch.wait.max.ms=29000", "replica.lag.time.max.ms=20000"], "frequent changes in ISR"),
+        (["metadata.log.segment.bytes=100"], "at least 8388608"),
         (["controller.quorum.voters=localhost:9093"], "id@host:port"),
         (["controller.quorum.voters=1@localhost"], "host:port"),
         (["metrics.listener=127.0.0.1:9308"], "does not serve metrics"),

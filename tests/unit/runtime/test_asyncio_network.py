@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
@@ -398,6 +399,25 @@ def test_connect_gives_up_in_time(run: Run) -> None:
                 await pair.network.connect(address, Frames, 50_000)
             for client in waiting:
                 client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"), [(errno.ECONNREFUSED, ConnectionRefusedError), (errno.EHOSTUNREACH, OSError)]
+)
+def test_a_name_with_two_addresses_refuses_only_if_both_do(run: Run, second: int, expected: type[OSError]) -> None:
+    async def body(pair: Pair) -> None:
+        async def fail(*_arguments: object) -> NoReturn:
+            raise OSError(
+                f"Multiple exceptions: [Errno {errno.ECONNREFUSED}] ('::1', 1), [Errno {second}] ('127.0.0.1', 1)"
+            )
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio, "get_running_loop", lambda: SimpleNamespace(create_connection=fail))
+            with pytest.raises(OSError, match=r"refused|Multiple") as caught:
+                await pair.network.connect(Address("two", 1), Frames, SECOND_US)
+        assert type(caught.value) is expected
 
     assert run(body).fatal_reasons == []
 
