@@ -1,44 +1,34 @@
 """A whole node: its parts, wired, and the order in which they start and stop.
 
-Start: lock the data directories; metadata log; bind the listeners (nothing is served yet); register; open and recover all logs (REC-8:
-registration comes first); lead; unfence; serve. Stop: hand over leadership and fence; end connections and jobs; finish the metadata log;
-flush and close all logs, with the clean-shutdown marker of their directory last (BRK-2).
+A node has the role of a broker, of a controller, or both (``process.roles``); every node is a member of the metadata quorum, as a voter or
+as an observer, and follows its log.
+
+Start: lock the data directories; bind the controller listeners, whose ports the quorum is told; read the metadata log; take part in the
+quorum and serve controllers; once the metadata is known, what :mod:`esp.broker.broker_role` says. Stop: the broker role first; then the
+place in the quorum is given up; then all logs are flushed and closed, with the clean-shutdown marker of their directory last (BRK-2).
 """
 
-import asyncio
 import logging
-from typing import Final
+from dataclasses import replace
 
-from esp.broker.controller_driver import ControllerConfig, ControllerDriver
-from esp.broker.dispatcher import Dispatcher
-from esp.broker.handlers.fetch import FetchHandler
-from esp.broker.handlers.produce import ProduceHandler
-from esp.broker.maintenance import Maintenance
-from esp.broker.metadata_cache import MetadataCache
+from esp.broker.broker_role import BrokerRole
+from esp.broker.controller_role import ControllerRole
+from esp.broker.metadata_loader import MetadataLoader
+from esp.broker.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
 from esp.broker.node_directories import NodeDirectories, open_directories_blocking
-from esp.broker.producer_ids import ProducerIds
-from esp.broker.replica_host import ReplicaHost
-from esp.broker.server import ConnectionLimits, Server
-from esp.broker.services import Services
-from esp.broker.tasks import Tasks
-from esp.controller.brokers import BrokerRegistration, ControllerRegistration
-from esp.controller.features import SUPPORTED_FEATURES
-from esp.controller.image import ClusterDelta, ClusterImage
-from esp.controller.topics import TopicDefaults
+from esp.broker.raft_config import RaftConfig
+from esp.broker.raft_driver import RaftDriver
 from esp.model.broker_settings import BrokerSettings
-from esp.model.settings import validate_topic_overrides
+from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
-from esp.storage.log_directory import previous_broker_epoch
+from esp.raft.voters import VoterEndpoint, VoterKey
 
 log = logging.getLogger(__name__)
 
-PLAINTEXT: Final = 0
-"""Kafka's number of the one security protocol that is served."""
-
 
 class BrokerNode:
-    """One node, broker and controller in one.
+    """One node, of one role or both.
 
     Args:
         env: the outside.
@@ -48,11 +38,18 @@ class BrokerNode:
     def __init__(self, env: Env, settings: BrokerSettings) -> None:
         self._env = env
         self._settings = settings
-        self._tasks = Tasks(env.host)
-        self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
         self._directories: NodeDirectories
-        self.listening: list[Address] = []
-        """The addresses of the client listeners, in the order of ``listeners``, once the node has started."""
+        self.raft: RaftDriver
+        self.metadata: MetadataLoader
+        self.controller = ControllerRole(env, settings) if settings.is_controller else None
+        self.broker = BrokerRole(env, settings) if settings.is_broker else None
+
+    @property
+    def listening(self) -> list[Address]:
+        """The addresses of the client listeners, in the order of ``listeners``, once they are bound; of a mere controller, its own."""
+        role = self.broker or self.controller
+        assert role is not None, "a node has a role"
+        return role.listening
 
     async def start(self) -> None:
         """Come up; requests are answered when this returns.
@@ -63,102 +60,71 @@ class BrokerNode:
         env, settings = self._env, self._settings
         started_us = env.clock.monotonic_us()
         self._directories = directories = open_directories_blocking(env, settings)
-        self._controller = await self._start_controller()
-        self._metadata = MetadataCache(directories.cluster_id)
-        self._replicas = ReplicaHost(env, settings.node_id, settings, directories.data, self._tasks)
-        self._server = self._make_server()
-        endpoints = await self._bind()
-        self._epoch = await self._controller.register_broker(self._registration(endpoints))
-        await env.cpu.run(self._replicas.load_blocking, self._controller.image, env.clock.wall_ms())
-        self._tasks.start(self._apply_changes(), name="metadata changes")
-        await self._controller.unfence_broker(settings.node_id, self._epoch)
-        await self._replicas.wait_until_applied(self._controller.image.offset)
-        Maintenance(env, settings, self._replicas, directories.data).start(self._tasks)
-        self._server.open()
+        endpoints = await self.controller.bind() if self.controller is not None else ()
+        if self.broker is not None:
+            await self.broker.bind()
+        metadata_log = open_metadata_log_blocking(
+            env,
+            directories.metadata,
+            cluster_id=directories.cluster_id,
+            node_id=settings.node_id,
+            settings=replace(
+                METADATA_LOG_SETTINGS,
+                segment_bytes=settings.metadata_log_segment_bytes,
+                segment_ms=settings.metadata_log_segment_ms,
+            ),
+        )
+        self.raft = await RaftDriver.open(env, metadata_log, _raft_config(settings, directories, endpoints))
+        self.metadata = MetadataLoader(env, self.raft)
+        if self.controller is not None:
+            self.controller.start(directories.cluster_id, self.raft, self.metadata)
+        self.raft.start()
+        await self.raft.caught_up()
+        if self.broker is not None:
+            local = self.controller.dispatcher if self.controller is not None else None
+            await self.broker.start(directories, self.raft, self.metadata, local)
         log.info("started in %d ms", (env.clock.monotonic_us() - started_us) // 1000)
 
     async def stop(self) -> None:
-        """Shut down in order; everything is durable when this returns, and the directories are free for the next process."""
-        await self._controller.controlled_shutdown(self._settings.node_id, self._epoch)
-        await self._replicas.wait_until_applied(self._controller.image.offset)
-        await self._server.close()
-        async with self._replicas.directories_lock:  # a thread does not stop with the task that waits for it
-            await self._tasks.stop()
-        await self._controller.close()
+        """Shut down in order; everything is durable when this returns, and the directories are free for the next process.
+
+        A directory of which that is not true, because its device failed, is not marked as left in order, and is recovered at the next start
+        (REC-1).
+        """
+        broker_epoch = await self.broker.stop() if self.broker is not None else NO_BROKER_EPOCH
+        if self.controller is not None:
+            self.controller.stop()
+        await self.raft.close()
+        if self.controller is not None:
+            await self.controller.close()
         for directory in self._directories.all:
-            await self._env.cpu.run(directory.close_blocking, self._epoch)
+            try:
+                await self._env.cpu.run(directory.close_blocking, broker_epoch)
+            except OSError as error:
+                log.error("%s is not left in order, and is recovered at the next start: %s", directory.path, error)
         log.info("stopped in order")
 
-    async def _apply_changes(self) -> None:
-        while True:
-            image, delta = await self._changes.get()
-            await self._replicas.apply(image, delta, self._metadata.publish)
 
-    async def _start_controller(self) -> ControllerDriver:
-        env, settings, directories = self._env, self._settings, self._directories
-        endpoints = {listener.name: Address(listener.host, listener.port) for listener in settings.controller_listeners}
-        config = ControllerConfig(
-            directory=directories.metadata,
-            cluster_id=directories.cluster_id,
-            registration=ControllerRegistration(
-                node_id=settings.node_id,
-                incarnation_id=env.random.uuid(),
-                endpoints=endpoints,
-                security_protocols=dict.fromkeys(endpoints, PLAINTEXT),
-                features=SUPPORTED_FEATURES,
-            ),
-            defaults=TopicDefaults(settings.num_partitions, settings.default_replication_factor),
-            min_insync_replicas=settings.min_insync_replicas,
-            validate_topic_configs=validate_topic_overrides,
-        )
-        return await ControllerDriver.start(env, config, lambda image, delta: self._changes.put_nowait((image, delta)))
-
-    def _make_server(self) -> Server:
-        settings = self._settings
-        producer_ids = ProducerIds(lambda: self._controller.allocate_producer_ids(settings.node_id, self._epoch))
-        services = Services(
-            env=self._env,
-            node_id=settings.node_id,
-            settings=settings,
-            metadata=self._metadata,
-            replicas=self._replicas,
-            controller=self._controller,
-            producer_ids=producer_ids,
-        )
-        dispatcher = Dispatcher(
-            services,
-            self._tasks,
-            produce=ProduceHandler(services).handle,
-            fetch=FetchHandler(services, self._tasks).handle,
-        )
-        limits = ConnectionLimits(
-            total=settings.max_connections,
-            per_ip=settings.max_connections_per_ip,
-            idle_max_ms=settings.connections_max_idle_ms,
-            frame_max_bytes=settings.socket_request_max_bytes,
-        )
-        return Server(self._env, dispatcher, limits)
-
-    async def _bind(self) -> dict[str, Address]:
-        """Bind the client listeners and return what clients are told to connect to, by listener."""
-        advertised = {listener.name: listener for listener in self._settings.advertised_listeners}
-        endpoints: dict[str, Address] = {}
-        for listener in self._settings.client_listeners:
-            bound = await self._server.listen(listener.name, Address(listener.host, listener.port))
-            self.listening.append(bound)
-            told = advertised.get(listener.name)
-            if told is not None:  # else, as in Kafka, it serves those who know of it
-                endpoints[listener.name] = Address(told.host or self._env.host.name, told.port or bound.port)
-        return endpoints
-
-    def _registration(self, endpoints: dict[str, Address]) -> BrokerRegistration:
-        return BrokerRegistration(
-            node_id=self._settings.node_id,
-            incarnation_id=self._env.random.uuid(),
-            endpoints=endpoints,
-            security_protocols=dict.fromkeys(endpoints, PLAINTEXT),
-            features=SUPPORTED_FEATURES,
-            rack=self._settings.broker_rack,
-            log_dirs=self._directories.ids,
-            previous_broker_epoch=previous_broker_epoch(self._directories.all),
-        )
+def _raft_config(
+    settings: BrokerSettings, directories: NodeDirectories, endpoints: tuple[VoterEndpoint, ...]
+) -> RaftConfig:
+    assert directories.metadata.meta is not None, "the directory is formatted"
+    return RaftConfig(
+        local=VoterKey(settings.node_id, directories.metadata.meta.directory_id),
+        cluster_id=directories.cluster_id,
+        endpoints=endpoints,
+        listener=settings.controller_listener_names[0],
+        can_vote=settings.is_controller,
+        static_voters={voter.node_id: Address(voter.host, voter.port) for voter in settings.controller_quorum_voters},
+        bootstrap_servers=tuple(
+            Address(server.host, server.port) for server in settings.controller_quorum_bootstrap_servers
+        ),
+        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+        snapshot_max_new_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
+        snapshot_max_interval_ms=settings.metadata_log_max_snapshot_interval_ms,
+        retention_bytes=settings.metadata_max_retention_bytes,
+        retention_ms=settings.metadata_max_retention_ms,
+    )

@@ -1,127 +1,218 @@
-"""Runs the controller's decisions (:mod:`esp.controller`) on the metadata quorum.
+"""The controller of a node: answers requests while it is the active one, and refuses them with NOT_CONTROLLER while it is not.
 
-Decide, then replay: a decision is made on the newest state, committed or not; its records are appended and replayed at once, and the image
-that comes of it is published when they are committed. Nobody is answered before that (RAFT-21), not even with a refusal, since what it
-rests on may not be committed yet.
+What is decided stands in :mod:`esp.controller`, how that is committed in :mod:`esp.broker.controller_proposals`, what an active controller
+does by itself in :mod:`esp.broker.controller_term`.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+import logging
+from collections.abc import Sequence
 
-from esp.broker.raft_driver import RaftDriver
-from esp.controller.bootstrap import bootstrap_records
+from esp.broker.controller_config import ControllerConfig
+from esp.broker.controller_proposals import NewestMetadata, Proposals, Quorum
+from esp.broker.controller_term import ControllerTerm
+from esp.broker.request import ClientContext
+from esp.broker.tasks import Tasks
+from esp.controller.alter_partition import IsrChange, decide_alter_partition
 from esp.controller.brokers import (
     BrokerRegistration,
     ControllerRegistration,
     decide_broker_registration,
-    decide_controlled_shutdown,
     decide_controller_registration,
-    decide_unfence,
+    decide_unregister_broker,
+    is_duplicate,
 )
-from esp.controller.decision import Decision, divide_into_batches
-from esp.controller.errors import InvalidMetadataError
-from esp.controller.features import METADATA_VERSION
-from esp.controller.image import EMPTY_IMAGE, ClusterDelta, ClusterImage
+from esp.controller.decision import Decision
+from esp.controller.directories import decide_assign_directories
+from esp.controller.elections import Outcome, decide_elect_leaders
+from esp.controller.heartbeats import Heartbeat, HeartbeatReply, decide_heartbeat, decide_offline_directories
+from esp.controller.image import ClusterImage
+from esp.controller.partition_change import Election
 from esp.controller.producer_ids import decide_producer_id_block
-from esp.controller.replay import MetadataReplay
-from esp.controller.topics import (
-    CreatedTopic,
-    DeletedTopic,
-    NewTopic,
-    TopicCreation,
-    TopicDefaults,
-    decide_delete_topics,
-)
-from esp.model.errors import ApiError, CorruptionError, OperatorError
-from esp.model.ids import METADATA_PARTITION, METADATA_TOPIC_ID, BrokerEpoch, NodeId, TopicId
-from esp.model.topic_settings import TopicSettings
+from esp.controller.topics import CreatedTopic, DeletedTopic, NewTopic, TopicCreation, decide_delete_topics
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicId
+from esp.model.partition import PartitionState
 from esp.ports.env import Env
-from esp.raft.voters import VoterKey
-from esp.records.batch import iterate_records
-from esp.schemas.metadata_frames import UnknownRecordError, decode_record, encode_record
-from esp.schemas.metadata_records import AbortTransactionRecord, MetadataRecord
-from esp.storage.log import Log
-from esp.storage.log_directory import LogDirectory
 
-METADATA_LOG_SETTINGS: Final = TopicSettings(retention_ms=-1, retention_bytes=-1)
-"""Kafka's, with nothing deleted by age or size: the log moves its start to a snapshot's end only (RAFT-31)."""
-
-Reply = TypeVar("Reply")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerConfig:
-    """What a controller must know of its node."""
-
-    directory: LogDirectory
-    """The entry of ``log.dirs`` that holds the metadata log; formatted."""
-    cluster_id: str
-    registration: ControllerRegistration
-    """What the controller says of itself."""
-    defaults: TopicDefaults
-    min_insync_replicas: int
-    """The node's own value; the first controller of a cluster makes it the default of all (ELR-3)."""
-    validate_topic_configs: Callable[[Mapping[str, str]], None]
-    """Raises ApiError if a topic may not have these settings."""
+log = logging.getLogger(__name__)
 
 
 class ControllerDriver:
-    """The active controller, in a quorum of one; made by :meth:`start`.
+    """One node's controller.
 
-    ``image`` is what was committed last. Methods return, or raise ApiError, once what they rest on is committed.
+    All coroutines return, or raise the ApiError of a refusal, once what that rests on is committed. They raise ApiError(NOT_CONTROLLER) if
+    this controller is not the active one, or ceases to be before that; then what was asked for may have been done (PROMISE-7).
+
+    Args:
+        env: the outside.
+        config: the controller's settings.
+        quorum: the metadata quorum.
+        metadata: the state that its log describes.
+        tasks: where background work lives.
     """
 
     def __init__(
-        self, env: Env, config: ControllerConfig, on_change: Callable[[ClusterImage, ClusterDelta], None]
+        self, env: Env, config: ControllerConfig, quorum: Quorum, metadata: NewestMetadata, tasks: Tasks
     ) -> None:
-        self.image = EMPTY_IMAGE
         self._env = env
         self._config = config
-        self._on_change = on_change
-        self._replay = MetadataReplay(EMPTY_IMAGE)
-        self._uncommitted: deque[tuple[ClusterImage, ClusterDelta]] = deque()
-        self._raft: RaftDriver
+        self._quorum = quorum
+        self._metadata = metadata
+        self._tasks = tasks
+        self._proposals = Proposals(quorum, metadata)
+        self._term: ControllerTerm | None = None
+        self._closed = False
+        self._heartbeat_clients: dict[NodeId, ClientContext] = {}
 
-    @classmethod
-    async def start(
-        cls, env: Env, config: ControllerConfig, on_change: Callable[[ClusterImage, ClusterDelta], None]
-    ) -> "ControllerDriver":
-        """Recover and load the metadata log, lead the quorum, and write the records by which a controller begins.
+    def start(self) -> None:
+        """Be ready to become active. Called once, before the quorum starts."""
+        self._quorum.on_leadership(self._on_leadership)
+        self._on_leadership()
 
-        ``on_change`` is called from then on with every committed image and what it changed, the first time with everything.
+    def close(self) -> None:
+        """Stop what the controller does by itself, and refuse requests."""
+        self._closed = True
+        self._on_leadership()
 
-        Raises:
-            OperatorError: the log cannot be read by this release, is broken, or belongs to another node or cluster.
-        """
-        driver = cls(env, config, on_change)
-        await driver._open(_open_log_blocking(env, config))
-        return driver
+    @property
+    def is_active(self) -> bool:
+        """Whether this is the active controller."""
+        return self._term is not None and self._quorum.is_active
 
     async def register_broker(self, registration: BrokerRegistration) -> BrokerEpoch:
-        """See :func:`~esp.controller.brokers.decide_broker_registration`."""
-        return await self._commit(
-            lambda image: decide_broker_registration(image, registration, self._raft.next_offset),
-            "Broker registration",
+        """See :func:`~esp.controller.brokers.decide_broker_registration`.
+
+        If another incarnation is in the way, its listeners are probed first: one that is gone gives way at once (BRK-1).
+        """
+        term = self._require_term()
+        node_id = registration.node_id
+        if registration.cluster_id != self._config.cluster_id:
+            log.warning(
+                "broker %d of cluster %s is refused, this is cluster %s: it has the data directory, or the controllers, of another cluster",
+                node_id,
+                registration.cluster_id,
+                self._config.cluster_id,
+            )
+            raise ApiError(
+                ErrorCode.inconsistent_cluster_id,
+                f"Expected cluster ID {self._config.cluster_id}, but got cluster ID {registration.cluster_id}",
+            )
+        existing = self._proposals.newest.brokers.get(node_id)
+        if existing is not None and self._has_session(term, node_id) and is_duplicate(existing, registration):
+            await term.find_dead(existing)
+            term = self._require_term()
+
+        def decide(image: ClusterImage) -> Decision[BrokerEpoch]:
+            return decide_broker_registration(
+                image,
+                registration,
+                self._proposals.next_offset,
+                has_session=self._has_session(term, node_id),
+                unclean_elections=self._config.unclean_leader_election,
+            )
+
+        try:
+            epoch = self._proposals.propose(decide, "Broker registration")
+        except ApiError as refusal:
+            log.warning("registration of broker %d is refused: %s", node_id, refusal)
+            await self._proposals.settled()
+            raise
+        term.sessions.begin(node_id, epoch, self._env.clock.monotonic_us())
+        term.watch_sessions()
+        await self._proposals.settled()
+        return epoch
+
+    async def register_controller(self, registration: ControllerRegistration) -> None:
+        """See :func:`~esp.controller.brokers.decide_controller_registration`."""
+        self._require_term()
+        await self._proposals.commit(lambda _: decide_controller_registration(registration), "Controller registration")
+
+    async def heartbeat(self, heartbeat: Heartbeat, client: ClientContext | None = None) -> HeartbeatReply:
+        """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline come first.
+
+        Args:
+            heartbeat: what the broker says.
+            client: the connection that it came by; its end may be the broker's.
+        """
+        term = self._require_term()
+        node_id, broker_epoch = heartbeat.node_id, heartbeat.broker_epoch
+        unclean = self._config.unclean_leader_election
+        try:
+            if heartbeat.offline_log_dirs:
+                self._proposals.propose(
+                    lambda image: decide_offline_directories(
+                        image, node_id, broker_epoch, heartbeat.offline_log_dirs, unclean_elections=unclean
+                    ),
+                    "Offline directories",
+                )
+            reply = self._proposals.propose(
+                lambda image: decide_heartbeat(image, heartbeat, term.sessions, unclean_elections=unclean),
+                "Broker heartbeat",
+            )
+        except ApiError:
+            await self._proposals.settled()
+            raise
+        term.sessions.touch(node_id, broker_epoch, self._env.clock.monotonic_us(), heartbeat.metadata_offset)
+        term.watch_sessions()
+        if client is not None:
+            self._watch_connection(node_id, client)
+        if reply.in_controlled_shutdown:
+            term.sessions.begin_shutdown(node_id, self._proposals.next_offset - 1)
+        if reply.should_shut_down:
+            term.sessions.end(node_id, broker_epoch)  # its next incarnation need not wait for this one's session
+        await self._proposals.settled()
+        return reply
+
+    def on_broker_connection_lost(self, node_id: NodeId) -> None:
+        """A connection of a broker's has broken: see whether it is gone, and fence it at once if so (FAST-1)."""
+        if self._term is not None and self._quorum.is_active:
+            self._term.probe(node_id)
+
+    async def alter_partitions(
+        self, sender: NodeId, broker_epoch: BrokerEpoch, changes: Sequence[IsrChange]
+    ) -> list[PartitionState | ApiError]:
+        """See :func:`~esp.controller.alter_partition.decide_alter_partition`."""
+        self._require_term()
+        unclean = self._config.unclean_leader_election
+        return await self._proposals.commit(
+            lambda image: decide_alter_partition(image, sender, broker_epoch, changes, unclean_elections=unclean),
+            "Alter partition",
         )
 
-    async def unfence_broker(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
-        """See :func:`~esp.controller.brokers.decide_unfence`."""
-        await self._commit(lambda image: decide_unfence(image, node_id, broker_epoch), "Unfence broker")
+    async def elect_leaders(
+        self, election: Election, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> list[Outcome]:
+        """See :func:`~esp.controller.elections.decide_elect_leaders`."""
+        self._require_term()
+        return await self._proposals.commit(
+            lambda image: decide_elect_leaders(image, election, wanted), "Leader election"
+        )
 
-    async def controlled_shutdown(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
-        """Return when the broker may stop: it leads nothing, is in no in-sync set, and is fenced (BRK-7)."""
-        may_stop = False
-        while not may_stop:
-            may_stop = await self._commit(
-                lambda image: decide_controlled_shutdown(image, node_id, broker_epoch), "Controlled shutdown"
-            )
+    async def unregister_broker(self, node_id: NodeId) -> None:
+        """See :func:`~esp.controller.brokers.decide_unregister_broker`."""
+        self._require_term()
+        unclean = self._config.unclean_leader_election
+        await self._proposals.commit(
+            lambda image: decide_unregister_broker(image, node_id, unclean_elections=unclean),
+            "Unregister broker",
+        )
+
+    async def assign_directories(
+        self, node_id: NodeId, broker_epoch: BrokerEpoch, wanted: Sequence[tuple[DirectoryId, TopicId, int]]
+    ) -> list[ApiError | None]:
+        """See :func:`~esp.controller.directories.decide_assign_directories`."""
+        self._require_term()
+        unclean = self._config.unclean_leader_election
+        return await self._proposals.commit(
+            lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted, unclean_elections=unclean),
+            "Assign replicas to directories",
+        )
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> list[CreatedTopic | ApiError]:
         """One answer for each topic, in the order of the topics. See :class:`~esp.controller.topics.TopicCreation`."""
+        self._require_term()
         config = self._config
-        return await self._commit(
+        return await self._proposals.commit(
             lambda image: TopicCreation(image, config.defaults, config.validate_topic_configs, self._env.random).decide(
                 topics, validate_only=validate_only
             ),
@@ -130,106 +221,45 @@ class ControllerDriver:
 
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeletedTopic | ApiError]:
         """One answer for each topic, in the order of the topics. See :func:`~esp.controller.topics.decide_delete_topics`."""
-        return await self._commit(lambda image: decide_delete_topics(image, topics), "Topic deletion")
+        self._require_term()
+        return await self._proposals.commit(lambda image: decide_delete_topics(image, topics), "Topic deletion")
 
     async def allocate_producer_ids(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> range:
         """Ids that nobody else has, for one broker. See :func:`~esp.controller.producer_ids.decide_producer_id_block`."""
-        return await self._commit(
+        self._require_term()
+        return await self._proposals.commit(
             lambda image: decide_producer_id_block(image, node_id, broker_epoch), "Producer id block"
         )
 
-    async def close(self) -> None:
-        """Return when everything that was decided is committed. The log is closed by its directory."""
-        await self._raft.drain()
+    def _watch_connection(self, node_id: NodeId, client: ClientContext) -> None:
+        if self._heartbeat_clients.get(node_id) is not client:
+            self._heartbeat_clients[node_id] = client
 
-    async def _open(self, log: Log) -> None:
-        try:
-            self._raft = await RaftDriver.open(
-                self._env, log, _local(self._config), on_batch=self._replay_batch, on_commit=self._on_commit
-            )
-        except (UnknownRecordError, InvalidMetadataError) as error:
-            raise OperatorError(
-                f"The metadata log {log.path} cannot be replayed: {error}.",
-                "Use the release of the software that wrote it, or a newer one.",
-            ) from error
-        await self._raft.lead()
-        self._publish()
-        self._on_commit(self._raft.next_offset)
-        await self._begin()
+            def on_end() -> None:
+                if self._heartbeat_clients.get(node_id) is client:
+                    del self._heartbeat_clients[node_id]
+                    self.on_broker_connection_lost(node_id)
 
-    async def _begin(self) -> None:
-        """End what an earlier controller left half done; give a new cluster its first records; say who leads."""
-        if self._replay.in_transaction:
-            self._propose([AbortTransactionRecord(reason="The controller that began it is gone")])
-        if METADATA_VERSION not in self._replay.image.features:
-            self._propose(bootstrap_records(self._config.min_insync_replicas))
-        registration = decide_controller_registration(self._config.registration)
-        await self._commit(lambda _: registration, "Controller registration")
+            client.at_end.append(on_end)
 
-    async def _commit(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply:
-        """Decide on the newest state; return the reply, or raise the refusal, once everything decided so far is committed.
+    def _on_leadership(self) -> None:
+        quorum, term = self._quorum, self._term
+        may_act = quorum.is_active and not self._closed
+        if term is not None and not (may_act and term.epoch == quorum.epoch):
+            term.end()
+            self._term = None
+            log.info("no longer the active controller of epoch %d", term.epoch)
+        if may_act and self._term is None:
+            log.info("the active controller of epoch %d", quorum.epoch)
+            self._term = ControllerTerm(self._env, self._config, self._proposals, self._tasks, quorum.epoch)
+            self._term.begin(in_transaction=self._metadata.in_transaction)
 
-        Args:
-            decide: makes the decision.
-            name: of the metadata transaction, if one is needed.
-        """
-        refusal: ApiError | None = None
-        try:
-            decision = decide(self._replay.image)
-        except ApiError as error:
-            refusal = error
-        else:
-            for batch in divide_into_batches(decision.records, name):
-                self._propose(batch)
-        await self._raft.committed(self._raft.next_offset)
-        if refusal is not None:
-            raise refusal
-        return decision.reply
+    def _require_term(self) -> ControllerTerm:
+        self._proposals.require_active()
+        if self._term is None:
+            raise ApiError(ErrorCode.not_controller, "The controller is closing.")
+        return self._term
 
-    def _propose(self, records: Sequence[MetadataRecord]) -> None:
-        """Take records into the newest state, and append them as one batch."""
-        try:
-            for offset, record in enumerate(records, start=self._raft.next_offset):
-                self._replay.replay(offset, record)
-        except InvalidMetadataError as error:  # RAFT-23: the state is half changed, and what was decided is wrong
-            self._env.host.fatal(f"a decision of the controller cannot be applied: {error}")
-        self._raft.propose([encode_record(record) for record in records])
-        self._publish()
-
-    def _publish(self) -> None:
-        """Make an image of the newest state; it becomes :attr:`image` once everything that was appended so far is committed."""
-        delta = self._replay.publish(self._raft.next_offset - 1, self._raft.epoch)
-        self._uncommitted.append((self._replay.image, delta))
-
-    def _replay_batch(self, batch: memoryview) -> None:
-        for record in iterate_records(batch):
-            if record.value is None:
-                raise CorruptionError(f"the metadata record at {record.offset} has no value")
-            self._replay.replay(record.offset, decode_record(record.value))
-
-    def _on_commit(self, high_watermark: int) -> None:
-        """Publish what is committed now, image by image."""
-        while self._uncommitted and self._uncommitted[0][0].offset < high_watermark:
-            self.image, delta = self._uncommitted.popleft()
-            self._on_change(self.image, delta)
-
-
-def _local(config: ControllerConfig) -> VoterKey:
-    assert config.directory.meta is not None, "the directory is formatted"
-    return VoterKey(config.registration.node_id, config.directory.meta.directory_id)
-
-
-def _open_log_blocking(env: Env, config: ControllerConfig) -> Log:
-    """Open the metadata log, or begin it."""
-    directory = config.directory
-    assert directory.meta is not None, "the directory is formatted"
-    directory.meta.require(directory.path, cluster_id=config.cluster_id, node_id=config.registration.node_id)
-    try:
-        if directory.replicas.get(METADATA_PARTITION) is None:
-            return directory.create_log_blocking(METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_LOG_SETTINGS)
-        return directory.load_log_blocking(METADATA_PARTITION, METADATA_LOG_SETTINGS, env.clock.wall_ms())
-    except (OSError, CorruptionError) as error:
-        raise OperatorError(
-            f"The metadata log in {directory.path} cannot be opened: {error}.",
-            "Mend the disk, or restore the directory from a copy; without it the cluster's topics are not known.",
-        ) from error
+    def _has_session(self, term: ControllerTerm, node_id: NodeId) -> bool:
+        existing = self._proposals.newest.brokers.get(node_id)
+        return existing is not None and term.sessions.is_live(node_id, existing.epoch, self._env.clock.monotonic_us())

@@ -56,5 +56,5 @@ class DelayedProduce:
 
     def _stop_waiting(self, place: int) -> None:
         hosted = self._waiting.pop(place)[0]
-        if not any(other is hosted for other, _, _ in self._waiting.values()):
+        if not self._waiting or not any(other is hosted for other, _, _ in self._waiting.values()):
             hosted.forget(self._look)

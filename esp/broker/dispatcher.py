@@ -1,42 +1,62 @@
-"""From a request's API key and version to its handler.
+"""From a request's API key and version to its handler: what one kind of listener does with requests.
 
-Produce and Fetch get the body's bytes: their codecs are their own. All other handlers get a decoded message and return one; their
-modules are imported on first use, so that a node starts without them. A handler that has to wait is a coroutine function.
+Broker listeners have the handlers of :mod:`esp.broker.handlers`, controller listeners those of :mod:`esp.broker.controller_handlers`, one
+module per API. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
+modules are imported on first use, so that a node starts without them. A handler that has to wait is a coroutine function; one that
+refuses the whole request may raise ApiError.
 """
 
+import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
 
-from esp.broker.request import Request
-from esp.broker.services import Services
+from esp.broker.request import ClientContext, Request
 from esp.broker.tasks import Tasks
-from esp.ports.network import Buffer
+from esp.model.errors import ApiError
+from esp.ports.network import Address, Buffer
 from esp.protocol import messages
-from esp.protocol.registry import SERVED, ApiKey
+from esp.protocol.error_responses import error_response
+from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 
 log = logging.getLogger(__name__)
 
 HotHandler = Callable[[Request, memoryview], Sequence[Buffer] | None]
-ColdHandler = Callable[[Services, Request, Any], Any]
+ColdHandler = Callable[[Any, Request, Any], Any]
+"""Called with the services of its kind of listener, the request, and the decoded message."""
+
+_PACKAGES: Final = {
+    ListenerKind.BROKER: "esp.broker.handlers",
+    ListenerKind.CONTROLLER: "esp.broker.controller_handlers",
+}
 
 
 class Dispatcher:
-    """Knows the handlers of all served APIs.
+    """Knows the handlers of all APIs that one kind of listener serves.
 
     Args:
-        services: what handlers work with.
+        kind: of the listeners.
+        services: what their cold handlers work with, if that is known already; see :meth:`provide`.
         tasks: where handlers that wait live.
-        produce: handler of Produce.
-        fetch: handler of Fetch.
+        hot: the handlers that get bytes, by API.
     """
 
-    def __init__(self, services: Services, tasks: Tasks, produce: HotHandler, fetch: HotHandler) -> None:
+    def __init__(
+        self, kind: ListenerKind, services: Any, tasks: Tasks, hot: Mapping[int, HotHandler] | None = None
+    ) -> None:
+        self.served = SERVED_ON[kind]
+        self._package = _PACKAGES[kind]
         self._services = services
         self._tasks = tasks
-        self._hot: dict[int, HotHandler] = {ApiKey.PRODUCE: produce, ApiKey.FETCH: fetch}
+        self._hot: dict[int, HotHandler] = {**(hot or {})}
         self._cold: dict[int, ColdHandler] = {}
+        self._this_node = ClientContext("", Address("", 0))
+
+    def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None) -> None:
+        """Say what the handlers work with, before the first request comes."""
+        self._services = services
+        self._hot = {**(hot or {})}
 
     def dispatch(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
         """Return the answer's buffers, NO_REPLY if there is none to send, or None if the request will be answered later.
@@ -47,16 +67,37 @@ class Dispatcher:
         hot = self._hot.get(request.api_key)
         if hot is not None:
             return hot(request, body)
-        served = SERVED[request.api_key]
-        if not served.serves(request.api_version):  # only ApiVersions comes this far
+        api_key, version = request.api_key, request.api_version
+        if not self.served[api_key].serves(version):  # only ApiVersions comes this far
             return (messages.encode_unsupported_api_versions(request.correlation_id),)
-        handler = self._cold.get(request.api_key) or self._load(request.api_key)
-        message = messages.decode_request(request.api_key, request.api_version, body)
-        answer = handler(self._services, request, message)
+        answer = self._handle(request, messages.decode_request(api_key, version, body))
         if isinstance(answer, Coroutine):
-            self._tasks.start(self._finish(request, answer), name=served.name)
+            self._tasks.start(self._finish(request, answer), name=self.served[api_key].name)
             return None
-        return (messages.encode_response(request.api_key, request.api_version, request.correlation_id, answer),)
+        return (messages.encode_response(api_key, version, request.correlation_id, answer),)
+
+    async def call(self, api_key: ApiKey, message: Any, *, client_id: str) -> Any:
+        """Answer a request of this node's own: instances of the newest version's classes, as they would come over the wire.
+
+        The handler runs to its end also when the caller gives up.
+        """
+        api = self.served[api_key]
+        request = Request(api_key, api.max_version, 0, client_id, self._this_node, _nobody_waits)
+        answer = self._handle(request, message)
+        if not isinstance(answer, Coroutine):
+            return answer
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._tasks.start(_settle(future, answer), name=api.name)
+        return await future
+
+    def _handle(self, request: Request, message: Any) -> Any:
+        """The handler's answer, or the coroutine that makes it."""
+        handler = self._cold.get(request.api_key) or self._load(request.api_key)
+        try:
+            answer = handler(self._services, request, message)
+        except ApiError as error:
+            return error_response(request.api_key, request.api_version, message, error)
+        return _awaited(request, message, answer) if isinstance(answer, Coroutine) else answer
 
     async def _finish(self, request: Request, answer: Coroutine[Any, Any, Any]) -> None:
         message = await answer
@@ -65,7 +106,28 @@ class Dispatcher:
         )
 
     def _load(self, api_key: int) -> ColdHandler:
-        module = importlib.import_module(f"esp.broker.handlers.{SERVED[api_key].key.name.lower()}")
+        module = importlib.import_module(f"{self._package}.{self.served[api_key].key.name.lower()}")
         handler: ColdHandler = module.handle
         self._cold[api_key] = handler
         return handler
+
+
+async def _awaited(request: Request, message: Any, answer: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return await answer
+    except ApiError as error:
+        return error_response(request.api_key, request.api_version, message, error)
+
+
+async def _settle(future: asyncio.Future[Any], answer: Coroutine[Any, Any, Any]) -> None:
+    try:
+        message = await answer
+    except asyncio.CancelledError:
+        future.cancel()
+        raise
+    if not future.done():
+        future.set_result(message)
+
+
+def _nobody_waits(_at_once: bool) -> None:
+    """A request of this node's own is answered by its handler's return."""

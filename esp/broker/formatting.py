@@ -1,10 +1,11 @@
-"""Gives new data directories their identity, as ``kafka-storage format --standalone`` does: a new cluster of this node alone.
+"""Gives new data directories their identity, as ``kafka-storage format`` does.
 
 What a directory is stands in ``meta.properties``, which is written last, so that a crash leaves a directory new or whole. The directory of
 the metadata log comes first: without it the others would belong to a cluster of which nobody knows anything.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from esp.controller.bootstrap import FEATURE_RECORDS
 from esp.model.errors import OperatorError
@@ -18,27 +19,81 @@ from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
 
 
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """The node that is formatted is the only voter of a new quorum, and listens for other controllers at ``endpoints``."""
+
+    endpoints: tuple[VoterEndpoint, ...]
+
+
+FirstVoters = Standalone | VoterSet | None
+"""Who votes first in the new cluster: this node alone, or the same set on every node.
+
+None: the node joins a quorum that others know, or the voters stand in ``controller.quorum.voters`` (kraft.version 0).
+"""
+
+
 def format_new_directories_blocking(
     env: Env,
     directories: Sequence[LogDirectory],
     metadata_directory: LogDirectory,
     *,
     node_id: NodeId,
-    endpoints: tuple[VoterEndpoint, ...],
+    voters: FirstVoters,
     cluster_id: str | None = None,
 ) -> str:
     """Format those directories that are new, and check the others; return the id of the cluster that all belong to.
 
     Args:
         env: the outside.
-        directories: all entries of ``log.dirs``, open.
-        metadata_directory: the one of them that holds the metadata log.
-        node_id: this node, the only voter.
-        endpoints: where it listens for other controllers.
-        cluster_id: of a new cluster; None: a random one.
+        directories: all entries of ``log.dirs`` and that of the metadata log, open.
+        metadata_directory: the one of them that holds the metadata log; it gets the directory id that ``voters`` has for this node.
+        node_id: this node.
+        voters: who votes first.
+        cluster_id: of the cluster; None: that of the directories that have one, or a random one.
 
     Raises:
         OperatorError: a directory belongs to another node or cluster, has lost its identity, or cannot be written.
+    """
+    cluster_id = check_directories(env, directories, metadata_directory, node_id=node_id, cluster_id=cluster_id)
+    cluster_id = cluster_id or uuid_to_base64(env.random.uuid())
+    new = [directory for directory in directories if directory.meta is None]
+    try:
+        for directory in sorted(new, key=lambda directory: directory is not metadata_directory):
+            directory_id = DirectoryId(env.random.uuid())
+            if directory is metadata_directory and voters is not None:
+                if isinstance(voters, Standalone):
+                    voters = VoterSet((Voter(VoterKey(node_id, directory_id), voters.endpoints),))
+                directory_id = _own_directory_id(voters, node_id) or directory_id
+                _begin_metadata_log_blocking(env, directory.path, voters)
+            _write_bootstrap_blocking(env, directory.path)
+            directory.format_blocking(MetaProperties(cluster_id, node_id, directory_id))
+    except OSError as error:
+        raise OperatorError(
+            f"A data directory cannot be formatted: {error}.", "Make room on its disk, or mend the disk."
+        ) from error
+    return cluster_id
+
+
+def check_directories(
+    env: Env,
+    directories: Sequence[LogDirectory],
+    metadata_directory: LogDirectory,
+    *,
+    node_id: NodeId,
+    cluster_id: str | None = None,
+) -> str | None:
+    """Return the id of the cluster that all directories with an identity belong to, or ``cluster_id``, or None if nobody names one.
+
+    Args:
+        env: the outside.
+        directories: all entries of ``log.dirs`` and that of the metadata log, open.
+        metadata_directory: the one of them that holds the metadata log.
+        node_id: the node that they must belong to.
+        cluster_id: the cluster that they must belong to; None: any, but one.
+
+    Raises:
+        OperatorError: a directory belongs to another node or cluster, or has lost its identity.
     """
     for directory in directories:
         if directory.meta is not None:
@@ -49,29 +104,18 @@ def format_new_directories_blocking(
                 f"The data directory {directory.path} holds partitions but no meta.properties.",
                 "Restore that file from a copy, or set log.dirs to an empty directory.",
             )
-    if metadata_directory.meta is None:
-        known = [directory.path for directory in directories if directory.meta is not None]
-        if known:
-            raise OperatorError(
-                f"The directory of the metadata log, {metadata_directory.path}, is empty, but {', '.join(known)} belongs to cluster "
-                f"{cluster_id}.",
-                "Restore it from a copy, or set metadata.log.dir to the directory that holds __cluster_metadata-0.",
-            )
-    cluster_id = cluster_id or uuid_to_base64(env.random.uuid())
-    new = [directory for directory in directories if directory.meta is None]
-    try:
-        for directory in sorted(new, key=lambda directory: directory is not metadata_directory):
-            directory_id = DirectoryId(env.random.uuid())
-            if directory is metadata_directory:
-                voter = Voter(VoterKey(node_id, directory_id), endpoints)
-                _begin_metadata_log_blocking(env, directory.path, VoterSet((voter,)))
-            _write_bootstrap_blocking(env, directory.path)
-            directory.format_blocking(MetaProperties(cluster_id, node_id, directory_id))
-    except OSError as error:
+    known = [directory.path for directory in directories if directory.meta is not None]
+    if metadata_directory.meta is None and known:
         raise OperatorError(
-            f"A data directory cannot be formatted: {error}.", "Make room on its disk, or mend the disk."
-        ) from error
+            f"The directory of the metadata log, {metadata_directory.path}, is empty, but {', '.join(known)} belongs to cluster "
+            f"{cluster_id}.",
+            "Restore it from a copy, or set metadata.log.dir to the directory that holds __cluster_metadata-0.",
+        )
     return cluster_id
+
+
+def _own_directory_id(voters: VoterSet, node_id: NodeId) -> DirectoryId | None:
+    return next((voter.key.directory_id for voter in voters.voters if voter.key.node_id == node_id), None)
 
 
 def _holds_data(env: Env, directory: LogDirectory) -> bool:

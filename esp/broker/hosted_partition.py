@@ -1,15 +1,18 @@
 """One partition on this node: its log, its role, and who waits for it.
 
-Waiters are woken through one callback per loop turn, not per append, so that a burst of produce requests in one read costs each parked
-fetch one look.
+Waiters (consumers, producers) are called once per turn of the loop and only if something changed for them: more was committed, or the role
+is another one. Followers' sessions are told at once, and look at the log in the next turn, so that a burst of produce requests in one read
+costs each of them one look.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId, TopicPartition
+from esp.model.partition import PartitionState
+from esp.replication.partition_follower import PartitionFollower
 from esp.replication.partition_leader import PartitionLeader
 from esp.storage.log import Log
 
@@ -17,8 +20,18 @@ NO_EPOCH: Final = -1
 """What a client that does not know leader epochs sends."""
 
 
+class Watcher(Protocol):
+    """A follower's fetch session at the leader."""
+
+    def on_change(self, hosted: "HostedPartition") -> None:
+        """More was appended, or the role changed."""
+
+    def on_commit(self, hosted: "HostedPartition") -> None:
+        """More was committed."""
+
+
 class HostedPartition:
-    """A replica on this node; ``leader`` is None while another node, or nobody, leads.
+    """A replica on this node; of ``leader`` and ``follower`` at most one is there, and none while the partition has no leader.
 
     Args:
         name: topic and partition.
@@ -30,13 +43,21 @@ class HostedPartition:
 
     __slots__ = (
         "_flush_later",
+        "_role_changed",
+        "_told_committed",
         "_unflushed_since_us",
         "_waiters",
         "_wake_later",
+        "_watchers",
         "busy",
+        "follower",
+        "high_watermark_is_firm",
+        "is_offline",
+        "key",
         "leader",
         "log",
         "name",
+        "state",
         "topic_id",
     )
 
@@ -50,35 +71,68 @@ class HostedPartition:
     ) -> None:
         self.name = name
         self.topic_id = topic_id
+        self.key = (topic_id.bytes, name.partition)
+        """What Fetch calls it: the 16 bytes of the topic's id, and the partition."""
         self.log = log
+        self.state: PartitionState | None = None
+        """What the metadata says that was applied last; a leader may know a newer in-sync set."""
         self.leader: PartitionLeader | None = None
+        self.follower: PartitionFollower | None = None
+        self.high_watermark_is_firm = False
+        """Whether this process learned the log's high watermark by leading or following, and every election since was clean (TRUNC-8)."""
+        self.is_offline = False
+        """Whether the log directory failed: nobody is served, and nothing is fetched."""
         self.busy = asyncio.Lock()
-        """Held by whoever flushes the log or renames its directory: a flush goes by the names of the files."""
+        """Held by whoever flushes or cuts the log or renames its directory: these go by the names of the files."""
         self._waiters: dict[Callable[[], None], None] = {}
+        self._watchers: dict[Watcher, None] = {}
+        self._told_committed = -1
+        self._role_changed = False
         self._unflushed_since_us: int | None = None
         self._wake_later = wake_later
         self._flush_later = flush_later
 
+    # Who is served.
+
     def leading(self, current_leader_epoch: int = NO_EPOCH) -> PartitionLeader:
-        """The leader's core, for a client that believes this node leads in ``current_leader_epoch`` (TRUNC-3.2, 3.3; KIP-320).
+        """The leader's core, for somebody who believes this node leads in ``current_leader_epoch`` (TRUNC-3.2, 3.3; KIP-320).
 
         Raises:
-            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
+            ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
         """
         leader = self.leader
         if leader is None:
-            raise ApiError(ErrorCode.not_leader_or_follower)
+            self._check_epoch(current_leader_epoch)
+            raise ApiError(ErrorCode.kafka_storage_error if self.is_offline else ErrorCode.not_leader_or_follower)
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != leader.leader_epoch:
             if current_leader_epoch < leader.leader_epoch:
                 raise ApiError(ErrorCode.fenced_leader_epoch)
             raise ApiError(ErrorCode.unknown_leader_epoch)
         return leader
 
+    def _check_epoch(self, current_leader_epoch: int) -> None:
+        if self.state is not None and current_leader_epoch != NO_EPOCH:
+            if current_leader_epoch < self.state.leader_epoch:
+                raise ApiError(ErrorCode.fenced_leader_epoch)
+            if current_leader_epoch > self.state.leader_epoch:
+                raise ApiError(ErrorCode.unknown_leader_epoch)
+
+    # What happened.
+
     def appended(self) -> None:
-        """Say that the leader appended: flush if the topic's settings ask for it now, and wake who waits for committed records."""
+        """Say that something was appended: flush if the topic's settings ask for it now, and wake who waits for it."""
         log = self.log
         if log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
             self._flush_later(self)
+        for watcher in self._watchers:
+            watcher.on_change(self)
+        if self._waiters and log.high_watermark != self._told_committed:
+            self._wake_later(self)
+
+    def committed(self) -> None:
+        """Say that the high watermark moved."""
+        for watcher in self._watchers:
+            watcher.on_commit(self)
         if self._waiters:
             self._wake_later(self)
 
@@ -86,7 +140,7 @@ class HostedPartition:
         """Say that the log was flushed, which may commit records (SYNC-4)."""
         self._unflushed_since_us = None
         if self.leader is not None and self.leader.maybe_advance_high_watermark():
-            self._wake_later(self)
+            self.committed()
 
     def flush_is_due(self, now_us: int) -> bool:
         """Whether something has waited for a flush for ``flush.ms``; asked from time to time, with the monotonic clock."""
@@ -98,20 +152,40 @@ class HostedPartition:
         return now_us - self._unflushed_since_us >= self.log.settings.flush_ms * 1000
 
     def role_changed(self) -> None:
-        """Say that ``leader`` is another one now, or none."""
+        """Say that the role, or what the metadata says of the partition, is another one now."""
+        for watcher in self._watchers:
+            watcher.on_change(self)
         if self._waiters:
+            self._role_changed = True
             self._wake_later(self)
+
+    # Who waits.
 
     def wait(self, waiter: Callable[[], None]) -> None:
         """Call ``waiter`` whenever more was committed, or the role changed, until :meth:`forget`."""
         self._waiters[waiter] = None
+        if self.log.high_watermark < self._told_committed:  # the log was cut
+            self._told_committed = self.log.high_watermark
 
     def forget(self, waiter: Callable[[], None]) -> None:
         """Call ``waiter`` no more."""
         self._waiters.pop(waiter, None)
 
+    def watch(self, watcher: Watcher) -> None:
+        """Tell ``watcher`` of all changes, until :meth:`unwatch`."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Tell ``watcher`` no more."""
+        self._watchers.pop(watcher, None)
+
     def wake(self) -> None:
-        """Call every waiter; each may forget itself, or another one, while it is called."""
+        """Call every waiter, if something changed for them; each may forget itself, or another one, while it is called."""
+        committed = self.log.high_watermark
+        if committed == self._told_committed and not self._role_changed:
+            return
+        self._told_committed = committed
+        self._role_changed = False
         for waiter in tuple(self._waiters):
             if waiter in self._waiters:
                 waiter()

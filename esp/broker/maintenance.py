@@ -1,4 +1,4 @@
-"""What a node does by the clock: retention, checkpoints, flushes, forgetting idle producers.
+"""What a node does by the clock: retention, checkpoints, flushes, forgetting idle producers, making replicas that had no room.
 
 Each job is a loop of its own, so that a slow one does not hold up the others.
 """
@@ -24,6 +24,7 @@ slow, large ones do not, so the number of batches decides.
 
 BACKGROUND_FLUSH_INTERVAL_MS: Final = 1_000
 PURGE_INTERVAL_MS: Final = 5_000
+MISSING_REPLICAS_INTERVAL_MS: Final = 10_000
 
 Job = Callable[[], Awaitable[None]]
 
@@ -53,6 +54,12 @@ class Maintenance:
         jobs: Sequence[tuple[str, int, int, Job]] = (
             ("retention", delay_ms, settings.log_retention_check_interval_ms, self.delete_old_segments),
             ("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge),
+            (
+                "making of missing replicas",
+                MISSING_REPLICAS_INTERVAL_MS,
+                MISSING_REPLICAS_INTERVAL_MS,
+                self._replicas.make_missing,
+            ),
             ("flush", BACKGROUND_FLUSH_INTERVAL_MS, BACKGROUND_FLUSH_INTERVAL_MS, self.flush_what_is_due),
             (
                 "checkpoint of high watermarks",
@@ -105,7 +112,7 @@ class Maintenance:
     async def purge(self) -> None:
         """Remove the files whose ``file.delete.delay.ms`` has passed."""
         now_ms = self._env.clock.wall_ms()
-        for directory in self._directories:
+        for directory in self._online():
             await self._env.cpu.run(directory.purge, now_ms)
 
     async def flush_what_is_due(self) -> None:
@@ -135,8 +142,12 @@ class Maintenance:
 
     async def _write(self, write_blocking: Callable[[LogDirectory], None]) -> None:
         async with self._replicas.directories_lock:
-            for directory in self._directories:
+            for directory in self._online():
                 await self._env.cpu.run(write_blocking, directory)
+
+    def _online(self) -> list[LogDirectory]:
+        """What failed is written to no more."""
+        return [directory for directory in self._directories if self._replicas.is_online(directory)]
 
     async def expire_producers(self) -> None:
         """Forget idempotent producers that were idle for ``producer.id.expiration.ms``."""

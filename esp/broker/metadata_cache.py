@@ -3,14 +3,17 @@
 The image is replaced as a whole, after the replicas here follow it, so that nobody is sent to a partition that is not open yet.
 """
 
+import asyncio
 import uuid
+from collections.abc import Callable
 from typing import Final
 
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.model.errors import ErrorCode
-from esp.model.ids import NO_NODE, NodeId, TopicId
+from esp.model.ids import NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
+from esp.ports.random import Random
 
 INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
@@ -28,6 +31,7 @@ class MetadataCache:
         self.alive: frozenset[NodeId] = frozenset()
         """Brokers that serve: registered and not fenced (BRK-8)."""
         self.fenced: frozenset[NodeId] = frozenset()
+        self._awaited: list[tuple[Callable[[ClusterImage], bool], asyncio.Future[None]]] = []
 
     def publish(self, image: ClusterImage) -> None:
         """Tell clients of a newer image from now on."""
@@ -35,15 +39,39 @@ class MetadataCache:
         self.image = image
         self.alive = frozenset(node for node, broker in image.brokers.items() if not broker.fenced)
         self.fenced = frozenset(image.brokers) - self.alive
+        waiting = []
+        for condition, future in self._awaited:
+            if future.done():
+                continue
+            if condition(image):
+                future.set_result(None)
+            else:
+                waiting.append((condition, future))
+        self._awaited = waiting
 
-    @property
-    def controller_id(self) -> NodeId:
-        """A broker that clients may send controller requests to: any one that serves, the lowest here."""
-        return min(self.alive, default=NodeId(-1))
+    async def until(self, condition: Callable[[ClusterImage], bool]) -> None:
+        """Return once an image for which ``condition`` holds is what clients are told."""
+        if not condition(self.image):
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._awaited.append((condition, future))
+            await future
 
-    def endpoints(self, listener: str, *, with_fenced: bool = False) -> list[tuple[NodeId, Address]]:
-        """Brokers with their address on the listener that the asking client uses, by id."""
-        nodes = self.alive | self.fenced if with_fenced else self.alive
+    def any_alive(self, random: Random) -> NodeId:
+        """A broker that clients may send controller requests to: any one that serves, another at each time, as Kafka tells them."""
+        alive = sorted(self.alive)
+        return alive[random.below(len(alive))] if alive else NO_NODE
+
+    def endpoints(
+        self, listener: str, *, with_fenced: bool = False, also: frozenset[NodeId] = frozenset()
+    ) -> list[tuple[NodeId, Address]]:
+        """Brokers with their address on the listener that the asking client uses, by id.
+
+        Args:
+            listener: its name.
+            with_fenced: whether those are among them that do not serve.
+            also: some that do not serve and are among them nevertheless, if they are registered.
+        """
+        nodes = self.alive | (self.fenced if with_fenced else self.fenced & also)
         return [
             (node, self.image.brokers[node].endpoints[listener])
             for node in sorted(nodes)
@@ -55,8 +83,17 @@ class MetadataCache:
         return partition.leader if partition.leader in self.alive else NO_NODE
 
     def offline_replicas(self, partition: PartitionState) -> tuple[NodeId, ...]:
-        """Replicas on brokers that do not serve."""
-        return tuple(node for node in partition.replicas if node not in self.alive)
+        """Replicas on brokers that do not serve, or in log directories that have failed (KIP-858)."""
+        directories = partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
+        return tuple(
+            node
+            for node, directory in zip(partition.replicas, directories, strict=True)
+            if node not in self.alive or self._is_offline(node, directory)
+        )
+
+    def _is_offline(self, node: NodeId, directory: DirectoryId) -> bool:
+        known = self.image.brokers[node].log_dirs
+        return directory != UNASSIGNED_DIRECTORY and bool(known) and directory not in known
 
     def rack(self, node: NodeId) -> str | None:
         """``broker.rack`` of a registered broker."""

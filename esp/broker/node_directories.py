@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from esp.broker.formatting import format_new_directories_blocking
+from esp.broker.formatting import Standalone, check_directories, format_new_directories_blocking
 from esp.model.broker_settings import BrokerSettings
+from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId
 from esp.ports.env import Env
 from esp.raft.voters import VoterEndpoint
@@ -33,23 +34,49 @@ class NodeDirectories:
 
 
 def open_directories_blocking(env: Env, settings: BrokerSettings) -> NodeDirectories:
-    """Lock all directories and make sure that they are this node's.
+    """Lock all directories and make sure that they are this node's; new ones are formatted.
+
+    A node whose settings name other controllers does not begin a metadata log by itself: two that did would be two clusters.
 
     Raises:
-        OperatorError: one cannot be used, or belongs to another node or cluster.
+        OperatorError: one cannot be used, belongs to another node or cluster, or must be formatted first.
     """
-    opened = {
-        path: LogDirectory.open_blocking(env.disk, path, producer_id_expiration_ms=settings.producer_id_expiration_ms)
-        for path in dict.fromkeys((*settings.log_dirs, settings.metadata_log_dir))
-    }
+    opened = open_all_blocking(env, settings)
     metadata = opened[settings.metadata_log_dir]
+    alone = settings.is_quorum_of_its_own
+    if metadata.meta is None and not alone:
+        check_directories(env, tuple(opened.values()), metadata, node_id=settings.node_id)
+        raise OperatorError(
+            f"The data directory {metadata.path} is not formatted, and the settings of node {settings.node_id} name other controllers.",
+            "Run `esp format --cluster-id ID` with this node's settings (and the same ID on every node); `esp format --help` tells more.",
+        )
     cluster_id = format_new_directories_blocking(
         env,
         tuple(opened.values()),
         metadata,
         node_id=settings.node_id,
-        endpoints=tuple(
-            VoterEndpoint(listener.name, listener.host, listener.port) for listener in settings.controller_listeners
-        ),
+        voters=Standalone(controller_endpoints(settings, env.host.name)) if alone else None,
     )
+    for directory in opened.values():
+        directory.reserve.keep_blocking()
     return NodeDirectories(cluster_id, tuple(opened[path] for path in settings.log_dirs), metadata)
+
+
+def open_all_blocking(env: Env, settings: BrokerSettings) -> dict[str, LogDirectory]:
+    """Lock all directories of a node, formatted or not, and return them by their paths.
+
+    Raises:
+        OperatorError: one cannot be used.
+    """
+    return {
+        path: LogDirectory.open_blocking(env.disk, path, producer_id_expiration_ms=settings.producer_id_expiration_ms)
+        for path in dict.fromkeys((*settings.log_dirs, settings.metadata_log_dir))
+    }
+
+
+def controller_endpoints(settings: BrokerSettings, host_name: str) -> tuple[VoterEndpoint, ...]:
+    """Where other controllers find this one; a listener that names no host is told by the machine's own name."""
+    return tuple(
+        VoterEndpoint(listener.name, listener.host or host_name, listener.port)
+        for listener in settings.advertised_controller_listeners
+    )

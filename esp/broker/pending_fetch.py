@@ -5,29 +5,44 @@ that are not in the page cache, after they were read off the loop.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from esp.broker.fetch_sessions import NO_SESSION, FetchSession, Told
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.read_errors import READ_ERRORS, code_of
 from esp.broker.request import Request
-from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
 from esp.ports.network import Buffer
 from esp.protocol.fetch_codec import FetchPartition, FetchResult, encode_fetch_response
 from esp.protocol.produce_codec import TopicRef
+from esp.replication.read_replica import preferred_read_replica
 
 FindReplica = Callable[[TopicRef, int], HostedPartition]
-"""Returns a replica of this node that the asking side may read, or raises ApiError."""
+"""Returns a replica of this node, or raises ApiError."""
 
 _NO_RECORDS: Final = b""
+_NOT_ELSEWHERE: Final = -1
+
+
+def _no_rack(_node: NodeId) -> None:
+    """Nobody is near."""
+
+
+class ConsumerReads(NamedTuple):
+    """From where a consumer may read: ``find`` looks a replica up, ``rack_of`` says where a broker is that it could fetch from."""
+
+    find: FindReplica
+    from_followers: bool = False
+    rack_id: str = ""
+    rack_of: Callable[[NodeId], str | None] = _no_rack
 
 
 class PendingFetch:
     """Reads the wanted partitions, in order, and makes the answer.
 
     Args:
-        find: looks a partition up.
+        reads: what may be read.
         request: what is to be answered.
         wanted: the partitions, in the order in which they are to be read.
         session: that the answer belongs to, or None.
@@ -37,11 +52,11 @@ class PendingFetch:
     """
 
     __slots__ = (
-        "_find",
         "_incremental",
         "_max_bytes",
         "_min_bytes",
         "_parked_on",
+        "_reads",
         "_request",
         "_results",
         "_session",
@@ -52,7 +67,7 @@ class PendingFetch:
 
     def __init__(
         self,
-        find: FindReplica,
+        reads: ConsumerReads,
         request: Request,
         wanted: Sequence[FetchPartition],
         session: FetchSession[FetchPartition] | None,
@@ -61,7 +76,7 @@ class PendingFetch:
         min_bytes: int,
         max_bytes: int,
     ) -> None:
-        self._find = find
+        self._reads = reads
         self._request = request
         self._wanted = wanted
         self._session = session
@@ -78,12 +93,14 @@ class PendingFetch:
         """Look at every partition as it is now; True if the answer need not wait any longer."""
         results: list[FetchResult] = []
         total = 0
-        failed = False
+        is_due = False
         for item in self._wanted:
             try:
                 hosted, result = self._look_up(item)
                 left = self._max_bytes - total
-                if item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                if result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None:
+                    is_due = True
+                elif item.fetch_offset < result.high_watermark and (left > 0 or not total):
                     records = hosted.log.read(
                         item.fetch_offset,
                         min(left, item.partition_max_bytes),
@@ -96,23 +113,33 @@ class PendingFetch:
                     total += len(records)
                     result = result._replace(records=records)
             except READ_ERRORS as error:
-                failed = True
+                is_due = True
                 result = FetchResult(item.topic, item.partition, code_of(error))
             results.append(result)
         self._results = results
-        return failed or total >= self._min_bytes or not results
+        return is_due or total >= self._min_bytes or not results
 
     def _look_up(self, item: FetchPartition) -> tuple[HostedPartition, FetchResult]:
         """The replica, and what an answer says of it without records: one consistent moment, taken before the read (TRUNC-3.8)."""
-        hosted = self._find(item.topic, item.partition)
-        hosted.leading(item.current_leader_epoch)
-        log = hosted.log
-        committed = log.high_watermark
-        if not log.log_start_offset <= item.fetch_offset <= log.log_end_offset:
-            raise ApiError(ErrorCode.offset_out_of_range)
-        return hosted, FetchResult(
-            item.topic, item.partition, 0, committed, committed, log.log_start_offset, _NO_RECORDS
-        )
+        reads = self._reads
+        hosted = reads.find(item.topic, item.partition)
+        follower = hosted.follower
+        if follower is not None and reads.from_followers:
+            offsets = follower.check_consumer_fetch(
+                item.current_leader_epoch, item.fetch_offset, item.last_fetched_epoch
+            )
+            nearer = None
+        else:
+            leader = hosted.leading(item.current_leader_epoch)
+            offsets = leader.check_consumer_fetch(item.current_leader_epoch, item.fetch_offset, item.last_fetched_epoch)
+            nearer = None
+            if reads.rack_id:
+                nearer = preferred_read_replica(leader, item.fetch_offset, reads.rack_id, reads.rack_of)
+        committed, stable, log_start, _, diverging_epoch, diverging_end = offsets
+        result = FetchResult(item.topic, item.partition, 0, committed, stable, log_start, _NO_RECORDS)
+        if diverging_epoch >= 0:
+            return hosted, result._replace(diverging_epoch=(diverging_epoch, diverging_end))
+        return hosted, result if nearer is None else result._replace(preferred_read_replica=nearer)
 
     async def read_cold_and_reply(self) -> None:
         """As :meth:`read`, waiting for the device where it must, then answer."""
@@ -122,7 +149,8 @@ class PendingFetch:
             try:
                 hosted, result = self._look_up(item)
                 left = self._max_bytes - total
-                if item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                is_here = result.preferred_read_replica == _NOT_ELSEWHERE and result.diverging_epoch is None
+                if is_here and item.fetch_offset < result.high_watermark and (left > 0 or not total):
                     records = await hosted.log.read_cold(
                         item.fetch_offset,
                         min(left, item.partition_max_bytes),
@@ -142,7 +170,7 @@ class PendingFetch:
         self._timer = clock.call_later_us(wait_ms * 1000, self._time_out)
         self._request.on_abandoned = self._stop_waiting
         for item in self._wanted:
-            hosted = self._find(item.topic, item.partition)
+            hosted = self._reads.find(item.topic, item.partition)
             if hosted not in self._parked_on:
                 self._parked_on[hosted] = None
                 hosted.wait(self._look_again)
@@ -179,7 +207,14 @@ class PendingFetch:
             key = (result.topic, result.partition)
             told = Told(result.high_watermark, result.last_stable_offset, result.log_start_offset)
             with_records = bool(result.records)
-            if not self._incremental or with_records or result.error_code or session.has_news(key, told):
+            is_redirected = result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None
+            if (
+                not self._incremental
+                or with_records
+                or result.error_code
+                or is_redirected
+                or session.has_news(key, told)
+            ):
                 shown.append(result)
                 session.answered(key, told, with_records=with_records)
         return encode_fetch_response(

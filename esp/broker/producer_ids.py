@@ -1,8 +1,23 @@
 """Ids for idempotent producers, from blocks that the controller gives out through the metadata log (PROD-10)."""
 
+import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
-from esp.model.ids import ProducerId
+from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
+from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
+from kio.schema.types import BrokerId
+from kio.static.primitive import i64
+
+from esp.broker.controller_channel import ControllerChannel
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import BrokerEpoch, NodeId, ProducerId
+from esp.protocol.registry import ApiKey
+
+log = logging.getLogger(__name__)
+
+BLOCK_TIMEOUT_MS: Final = 5_000
+"""How long a producer waits for a controller before it is told to ask again."""
 
 
 class ProducerIds:
@@ -25,7 +40,11 @@ class ProducerIds:
         return producer_id
 
     async def next(self) -> ProducerId:
-        """An id, from a new block if need be.."""
+        """An id, from a new block if need be.
+
+        Raises:
+            ApiError: there is no block to be had now.
+        """
         producer_id = self.next_now()
         while producer_id is None:
             block = await self._allocate_block()
@@ -33,3 +52,36 @@ class ProducerIds:
                 self._left = block
             producer_id = self.next_now()
         return producer_id
+
+
+class ProducerIdBlocks:
+    """Asks the active controller for blocks.
+
+    Args:
+        controller: the channel to it.
+        node_id: this broker.
+        broker_epoch: tells its present epoch.
+    """
+
+    def __init__(self, controller: ControllerChannel, node_id: NodeId, broker_epoch: Callable[[], BrokerEpoch]) -> None:
+        self._controller = controller
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+
+    async def allocate(self) -> range:
+        """A block that nobody else has.
+
+        Raises:
+            ApiError: COORDINATOR_LOAD_IN_PROGRESS, as Kafka says it: no controller answers, or this broker's registration is being renewed.
+        """
+        request = AllocateProducerIdsRequest(broker_id=BrokerId(self._node_id), broker_epoch=i64(self._broker_epoch()))
+        try:
+            answer: AllocateProducerIdsResponse = await self._controller.call(
+                ApiKey.ALLOCATE_PRODUCER_IDS, request, timeout_ms=BLOCK_TIMEOUT_MS
+            )
+            if answer.error_code is not ErrorCode.none:
+                raise ApiError(answer.error_code)
+        except ApiError as error:
+            log.warning("the controller gives no producer ids: %s", error)
+            raise ApiError(ErrorCode.coordinator_load_in_progress, "There are no producer ids yet.") from error
+        return range(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)

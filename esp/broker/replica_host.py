@@ -1,4 +1,4 @@
-"""All replicas on this node: makes, leads and deletes them as the metadata says.
+"""All replicas on this node: makes, leads, follows and deletes them as the metadata says.
 
 Invariants: a partition is found here only after its log is open, and is led here only after its log knows its leader epoch (LOG-8);
 changes of metadata are taken one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
@@ -9,17 +9,20 @@ import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from esp.broker.controller_channel import ControllerCalls
+from esp.broker.directory_assignments import DirectoryAssignments
 from esp.broker.hosted_partition import HostedPartition
+from esp.broker.replica_directories import ReplicaDirectories
+from esp.broker.replica_roles import ReplicaRoles
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import INT_MAX, BrokerSettings
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import METADATA_TOPIC, NodeId, TopicId, TopicPartition
+from esp.model.ids import METADATA_TOPIC, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.model.settings import find_stored_problems, resolve_topic_settings
 from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
-from esp.replication.partition_leader import PartitionLeader
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 
@@ -48,8 +51,10 @@ class ReplicaHost:
         self._env = env
         self._node_id = node_id
         self._settings = settings
-        self._directories = directories
         self._tasks = tasks
+        self._directories = ReplicaDirectories(env.host, directories)
+        self._roles = ReplicaRoles(env, node_id, settings, tasks, self)
+        self._assignments: DirectoryAssignments | None = None
         self.by_topic: dict[str, dict[int, HostedPartition]] = {}
         """The replicas here by topic name and partition: the hot paths look here directly."""
         self.by_topic_id: dict[bytes, dict[int, HostedPartition]] = {}
@@ -57,9 +62,12 @@ class ReplicaHost:
         self.applied_offset = -1
         """Metadata offset up to which the replicas here are as the metadata says."""
         self.directories_lock = asyncio.Lock()
-        """Held by whoever lets a thread work on the data directories' logs or checkpoints, so that only one does."""
+        """Held by whoever lets a thread work on the data directories' logs or checkpoints, or cuts a log, so that only one does."""
+        self.on_directory_failed: Callable[[], None] | None = None
+        """Called when :attr:`offline_directories` has grown: the controller should know at once."""
         self._told_problems: dict[TopicId, list[str]] = {}
-        self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._unmade: dict[tuple[TopicId, int], None] = {}
+        """Replicas that should be here, and could not be made."""
         self._to_wake: dict[HostedPartition, None] = {}
         self._flushing: dict[HostedPartition, bool] = {}
 
@@ -73,6 +81,53 @@ class ReplicaHost:
         for partitions in tuple(self.by_topic.values()):
             yield from tuple(partitions.values())
 
+    def led(self) -> Iterator[HostedPartition]:
+        """The replicas that lead."""
+        return (hosted for hosted in self if hosted.leader is not None)
+
+    def followed(self) -> Iterator[HostedPartition]:
+        """The replicas that follow."""
+        return (hosted for hosted in self if hosted.follower is not None)
+
+    @property
+    def offline_directories(self) -> tuple[DirectoryId, ...]:
+        """The log directories that have failed since the node started."""
+        return self._directories.failed
+
+    def is_online(self, directory: LogDirectory) -> bool:
+        """Whether a log directory of this node has not failed."""
+        return directory in self._directories.online
+
+    # The cluster.
+
+    def connect(self, channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]) -> None:
+        """Fetch from other brokers and speak to the controller from now on; before, the node lives for itself.
+
+        Args:
+            channel: to the controller.
+            broker_epoch: this node's, as registered last.
+        """
+        self._assignments = DirectoryAssignments(self._env, self._node_id, channel, broker_epoch, self._tasks)
+        self._roles.connect(channel, broker_epoch)
+        for hosted in self:
+            self._tell_directory(hosted)
+
+    def disconnect(self) -> None:
+        """Ask other nodes nothing more; what they ask is still answered."""
+        self._roles.disconnect()
+        if self._assignments is not None:
+            self._assignments.close()
+            self._assignments = None
+
+    def stop_leading(self) -> None:
+        """This broker's registration counts no more: lead nothing until newer metadata says so (BRK-4)."""
+        for hosted in tuple(self.led()):
+            self._roles.give_up(hosted)
+
+    def may_join(self, hosted: HostedPartition) -> None:
+        """A follower of a partition that is led here may join its in-sync set."""
+        self._roles.may_join(hosted)
+
     # Metadata.
 
     def load_blocking(self, image: ClusterImage, now_ms: int) -> None:
@@ -83,7 +138,7 @@ class ReplicaHost:
         Raises:
             OperatorError: a log cannot be opened.
         """
-        for directory in self._directories:
+        for directory in self._directories.online:
             for partition, topic_id in tuple(directory.replicas.items()):
                 if partition.topic == METADATA_TOPIC:
                     continue
@@ -124,82 +179,65 @@ class ReplicaHost:
         async with self.directories_lock:
             await self._change_replicas(image, delta)
         publish(image)
-        self._mark_applied(image.offset)
+        self.applied_offset = image.offset
 
     async def _change_replicas(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        self._roles.image = image
         for topic in delta.deleted_topics.values():
             await self._delete(topic)
-        for topic_id in delta.changed_topic_configs:
+        changed = image.topics_by_id if delta.changed_broker_configs else delta.changed_topic_configs
+        for topic_id in changed:
             self._change_settings(image, image.topics_by_id[topic_id])
         for topic_id, numbers in delta.changed_partitions.items():
             topic = image.topics_by_id[topic_id]
             for number in sorted(numbers):
-                await self._follow(image, topic, topic.partitions[number])
+                await self._take_over(topic, topic.partitions[number])
+        if delta.changed_brokers:
+            self._roles.update_brokers(sorted(delta.changed_brokers))
 
-    def _mark_applied(self, applied_offset: int) -> None:
-        self.applied_offset = applied_offset
-        waiters, self._applied_waiters = self._applied_waiters, []
-        for offset, future in waiters:
-            if offset > applied_offset:
-                self._applied_waiters.append((offset, future))
-            elif not future.done():
-                future.set_result(None)
+    async def make_missing(self) -> None:
+        """Try again to make the replicas for which there was no room."""
+        async with self.directories_lock:
+            for topic_id, number in tuple(self._unmade):
+                del self._unmade[topic_id, number]
+                topic = self._roles.image.topics_by_id.get(topic_id)
+                if topic is not None and number < len(topic.partitions):
+                    await self._take_over(topic, topic.partitions[number])
 
-    async def wait_until_applied(self, offset: int) -> None:
-        """Return when the metadata up to ``offset`` was applied here."""
-        if offset > self.applied_offset:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._applied_waiters.append((offset, future))
-            await future
-
-    async def _follow(self, image: ClusterImage, topic: TopicImage, state: PartitionState) -> None:
-        """Take over one partition's new state."""
+    async def _take_over(self, topic: TopicImage, state: PartitionState) -> None:
+        """Let one partition here be as the metadata says."""
         hosted = self.find(topic.name, state.partition)
         if self._node_id not in state.replicas:
+            if hosted is not None and (hosted.state is None or state.partition_epoch > hosted.state.partition_epoch):
+                await self._remove(hosted)
             return
         if hosted is None:
-            opened = await self._create_log(image, topic, TopicPartition(topic.name, state.partition))
+            opened = await self._create_log(topic, TopicPartition(topic.name, state.partition))
             if opened is None:
+                self._unmade[topic.topic_id, state.partition] = None
                 return
             hosted = self._add(topic, opened)
-        leader = hosted.leader
-        if state.leader != self._node_id:
-            if leader is not None:
-                hosted.leader = None
-                hosted.role_changed()
-        elif leader is None or leader.leader_epoch != state.leader_epoch:
-            hosted.leader = None
-            if hosted.log.settings.flush_messages == 1:
-                await self.flush(hosted)  # what a crash left is committed before anybody can ask (HW-5, SYNC-4)
-            hosted.log.begin_epoch(state.leader_epoch)
-            hosted.leader = PartitionLeader(hosted.log, state, self._node_id)
-            hosted.role_changed()
-        else:
-            leader.update(state)
-            hosted.role_changed()
+        try:
+            await self._roles.take_over(hosted, state)
+        except OSError as error:
+            self.on_disk_error(hosted, error)
+        self._tell_directory(hosted)
 
-    async def _create_log(self, image: ClusterImage, topic: TopicImage, name: TopicPartition) -> Log | None:
+    async def _create_log(self, topic: TopicImage, name: TopicPartition) -> Log | None:
         """A new log in the directory with the fewest; None if its disk is full or failed, which is no reason to end the others."""
-        directory = min(self._directories, key=lambda candidate: len(candidate.logs))
-        settings = self._topic_settings(image, topic)
+        directory = self._directories.least_used()
+        settings = self._topic_settings(self._roles.image, topic)
         try:
             return await self._env.cpu.run(directory.create_log_blocking, name, topic.topic_id, settings)
         except OSError as error:
-            log.error(
-                "%s cannot be made in %s: %s; it is served once that is mended and the node was started again",
-                name,
-                directory.path,
-                error,
-            )
+            log.error("%s cannot be made in %s, and is tried again: %s", name, directory.path, error)
             return None
 
     def _change_settings(self, image: ClusterImage, topic: TopicImage) -> None:
         settings = self._topic_settings(image, topic)
         for hosted in self.by_topic.get(topic.name, {}).values():
             hosted.log.settings = settings
-            if hosted.leader is not None:
-                hosted.leader.update(hosted.leader.state)
-                hosted.role_changed()
+            self._roles.update_settings(hosted)
 
     def _topic_settings(self, image: ClusterImage, topic: TopicImage) -> TopicSettings:
         problems = find_stored_problems(topic.configs)
@@ -220,16 +258,73 @@ class ReplicaHost:
         return hosted
 
     async def _delete(self, topic: TopicImage) -> None:
-        self.by_topic_id.pop(topic.topic_id.bytes, None)
         self._told_problems.pop(topic.topic_id, None)
-        for hosted in self.by_topic.pop(topic.name, {}).values():
-            hosted.leader = None
-            hosted.role_changed()
-            async with hosted.busy:
-                self._directory_of(hosted.log).schedule_delete(hosted.log, self._env.clock.wall_ms())
+        if topic.topic_id.bytes in self.by_topic_id:  # else there is nothing here, or a topic of the same name
+            for hosted in tuple(self.by_topic[topic.name].values()):
+                await self._remove(hosted)
 
-    def _directory_of(self, wanted: Log) -> LogDirectory:
-        return next(directory for directory in self._directories if directory.logs.get(wanted.partition) is wanted)
+    async def _remove(self, hosted: HostedPartition) -> None:
+        """Let go of a replica that should be here no more, and of its files (REASSIGN-4)."""
+        topic, number = hosted.name
+        partitions = self.by_topic[topic]
+        del partitions[number]
+        if not partitions:
+            del self.by_topic[topic]
+            del self.by_topic_id[hosted.key[0]]
+        self._roles.give_up(hosted)
+        if self._assignments is not None:
+            self._assignments.withdraw(hosted)
+        async with hosted.busy:
+            directory = self._directories.holding(hosted.log)
+            if directory is not None:
+                try:
+                    directory.schedule_delete(hosted.log, self._env.clock.wall_ms())
+                except OSError as error:
+                    self._fail(directory, f"{hosted.log.path} cannot be renamed: {error}")
+
+    def _tell_directory(self, hosted: HostedPartition) -> None:
+        """Make sure that the controller knows in which directory a replica is (KIP-858)."""
+        if self._assignments is None or hosted.state is None:
+            return
+        directory = self._directories.holding(hosted.log)
+        if directory is None or directory.meta is None:
+            return
+        here = DirectoryId(directory.meta.directory_id)
+        state = hosted.state
+        if state.directories and state.directories[state.replicas.index(self._node_id)] != here:
+            self._assignments.tell(hosted, here)
+        else:
+            self._assignments.withdraw(hosted)
+
+    # Errors of the disk.
+
+    def on_disk_error(self, hosted: HostedPartition, error: Exception) -> None:
+        """A replica's log could not be changed: take its directory offline, so that others lead.
+
+        Where a partition has no other replica, and a failed write was undone, that would help nobody: it stays, and takes records again
+        once there is room.
+        """
+        alone = hosted.state is not None and len(hosted.state.replicas) == 1
+        directory = self._directories.holding(hosted.log)
+        if directory is not None and (hosted.log.is_offline or not alone):
+            self._fail(directory, f"{hosted.log.path} cannot be written: {error}")
+
+    def take_offline(self, hosted: HostedPartition, error: Exception) -> None:
+        """A replica cannot follow without losing records: stop it, and leave its files as they are (TRUNC-8)."""
+        log.critical("%s is offline until somebody has looked at it: %s", hosted.log.path, error)
+        hosted.is_offline = True
+        self._roles.give_up(hosted)
+
+    def _fail(self, directory: LogDirectory, reason: str) -> None:
+        if directory not in self._directories.online:
+            return
+        affected = [hosted for hosted in self if self._directories.holding(hosted.log) is directory]
+        self._directories.fail(directory, reason)
+        for hosted in affected:
+            hosted.is_offline = True
+            self._roles.give_up(hosted)
+        if self.on_directory_failed is not None:
+            self.on_directory_failed()
 
     # Waking and flushing.
 
@@ -244,13 +339,19 @@ class ReplicaHost:
             hosted.wake()
 
     async def flush(self, hosted: HostedPartition) -> None:
-        """Flush one replica's log; nothing happens if it was deleted before its turn. An error is final (SYNC-1): it ends the node."""
+        """Flush one replica's log; nothing happens if it was deleted before its turn.
+
+        An error is final (SYNC-1): the directory goes offline.
+        """
         async with hosted.busy:
             if self.find(*hosted.name) is hosted:
                 try:
                     await hosted.log.flush()
                 except OSError as error:
-                    self._env.host.fatal(f"{hosted.log.path} cannot be flushed: {error}")
+                    directory = self._directories.holding(hosted.log)
+                    if directory is not None:
+                        self._fail(directory, f"{hosted.log.path} cannot be flushed: {error}")
+                    return
                 hosted.flushed()
 
     def _flush_later(self, hosted: HostedPartition) -> None:

@@ -1,7 +1,7 @@
 """One request on its way through the node, and what all its handlers may know of its sender."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from esp.ports.network import Address, Buffer
 
@@ -16,6 +16,8 @@ class ClientContext:
     listener: str
     address: Address
     principal: str = "User:ANONYMOUS"
+    at_end: list[Callable[[], None]] = field(default_factory=list, compare=False)
+    """Called in order when the connection has ended, whoever ended it; a handler that wants to know adds to it."""
 
 
 class Request:
@@ -43,7 +45,7 @@ class Request:
         correlation_id: int,
         client_id: str | None,
         client: ClientContext,
-        on_reply: Callable[[], None],
+        on_reply: Callable[[bool], None],
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
@@ -55,11 +57,16 @@ class Request:
         """Called if the connection ends while the request is kept: nobody waits for its answer any more."""
         self._on_reply = on_reply
 
-    def reply(self, buffers: Sequence[Buffer]) -> None:
-        """Answer later than the handler returned."""
+    def reply(self, buffers: Sequence[Buffer], *, at_once: bool = True) -> None:
+        """Answer later than the handler returned.
+
+        Args:
+            buffers: the answer.
+            at_once: False lets it leave in the next turn of the loop, in one write with what else the connection has been answered by then.
+        """
         assert self.answer is None, "a request is answered once"
         self.answer = buffers
-        self._on_reply()
+        self._on_reply(at_once)
 
 
 NO_REPLY: Sequence[Buffer] = ()

@@ -1,4 +1,4 @@
-"""The node's client listeners: accepts connections within their limits and ends idle ones."""
+"""A node's listeners of one kind: accepts connections within their limits and ends idle ones."""
 
 import logging
 from collections import Counter
@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from esp.broker.dispatcher import Dispatcher
 from esp.broker.request import ClientContext
 from esp.broker.session import Session
+from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import OperatorError
 from esp.ports.clock import Timer
 from esp.ports.env import Env
@@ -25,6 +26,16 @@ class ConnectionLimits(NamedTuple):
     per_ip: int
     idle_max_ms: int
     frame_max_bytes: int
+
+
+def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
+    """The limits that a node's settings ask for."""
+    return ConnectionLimits(
+        total=settings.max_connections,
+        per_ip=settings.max_connections_per_ip,
+        idle_max_ms=settings.connections_max_idle_ms,
+        frame_max_bytes=settings.socket_request_max_bytes,
+    )
 
 
 class Server:
@@ -70,7 +81,9 @@ class Server:
             log.warning("refused a connection of %s: too many connections", connection.peer)
             raise ConnectionAbortedError("too many connections")
         client = ClientContext(listener, connection.peer)
-        session = Session(connection, client, self._dispatcher, self._limits.frame_max_bytes, self._on_end)
+        session = Session(
+            connection, client, self._dispatcher, self._env.clock, self._limits.frame_max_bytes, self._on_end
+        )
         self._sessions[session] = None
         self._per_ip[ip] += 1
         if self._waiting is not None:

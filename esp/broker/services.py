@@ -1,10 +1,12 @@
-"""What request handlers work with."""
+"""What the request handlers of broker listeners work with. Those of controller listeners: :mod:`esp.broker.controller_services`."""
 
 from dataclasses import dataclass
 
-from esp.broker.controller_driver import ControllerDriver
+from esp.broker.broker_liveness import BrokerLiveness
+from esp.broker.controller_channel import ControllerChannel
 from esp.broker.metadata_cache import MetadataCache
 from esp.broker.producer_ids import ProducerIds
+from esp.broker.raft_driver import RaftDriver
 from esp.broker.replica_host import ReplicaHost
 from esp.model.ids import NodeId
 from esp.model.settings import BrokerSettings
@@ -13,12 +15,16 @@ from esp.ports.env import Env
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of a node, as handlers see them."""
+    """The parts of a node as the handlers of broker listeners (:mod:`esp.broker.handlers`) see them."""
 
     env: Env
     node_id: NodeId
     settings: BrokerSettings
     metadata: MetadataCache
     replicas: ReplicaHost
-    controller: ControllerDriver
+    raft: RaftDriver
+    """This node's place in the metadata quorum."""
+    controller: ControllerChannel
+    """The active controller, wherever it is."""
     producer_ids: ProducerIds
+    liveness: BrokerLiveness

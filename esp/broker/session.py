@@ -13,6 +13,7 @@ from typing import Final
 
 from esp.broker.dispatcher import Dispatcher
 from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.ports.clock import Clock
 from esp.ports.network import Buffer, Connection
 from esp.protocol.errors import DecodeError
 from esp.protocol.headers import read_request_header
@@ -36,20 +37,24 @@ class Session:
         connection: its other side is the client.
         client: what is known of the client.
         dispatcher: handles what arrives.
+        clock: the node's.
         max_frame_bytes: ``socket.request.max.bytes``.
         on_end: called once when the connection has ended.
     """
 
     __slots__ = (
+        "_clock",
         "_closed",
         "_connection",
         "_dispatch",
+        "_flush_is_due",
         "_max_frame_bytes",
         "_on_end",
         "_out",
         "_parked",
         "_paused",
         "_reading",
+        "_served",
         "_writable",
         "client",
         "idle_checks",
@@ -60,17 +65,21 @@ class Session:
         connection: Connection,
         client: ClientContext,
         dispatcher: Dispatcher,
+        clock: Clock,
         max_frame_bytes: int,
         on_end: Callable[["Session"], None],
     ) -> None:
         self._connection = connection
         self.client = client
         self._dispatch = dispatcher.dispatch
+        self._served = dispatcher.served
+        self._clock = clock
         self._max_frame_bytes = max_frame_bytes
         self._on_end = on_end
         self._parked: deque[Request] = deque()
         self._out: list[Buffer] = []
         self._reading = False
+        self._flush_is_due = False
         self._writable = True
         self._paused = False
         self._closed = False
@@ -108,7 +117,7 @@ class Session:
         return position
 
     def _handle(self, frame: memoryview) -> None:
-        api_key, api_version, correlation_id, client_id, body = read_request_header(frame)
+        api_key, api_version, correlation_id, client_id, body = read_request_header(frame, self._served)
         request = Request(api_key, api_version, correlation_id, client_id, self.client, self._on_reply)
         answer = self._dispatch(request, frame[body:])
         if answer is NO_REPLY:
@@ -129,15 +138,24 @@ class Session:
         if len(self._parked) >= MAX_PARKED_REQUESTS:
             self._update_reading()
 
-    def _on_reply(self) -> None:
+    def _on_reply(self, at_once: bool) -> None:
         parked = self._parked
         while parked and parked[0].answer is not None:
             answer: Sequence[Buffer] = parked.popleft().answer or NO_REPLY
             self._out.extend(answer)
         if not self._reading and self._out:
-            self._flush()
+            if at_once:
+                self._flush()
+            elif not self._flush_is_due:
+                self._flush_is_due = True
+                self._clock.call_later_us(0, self._flush_due)
         if self._paused:
             self._update_reading()
+
+    def _flush_due(self) -> None:
+        self._flush_is_due = False
+        if self._out:
+            self._flush()
 
     def _flush(self) -> None:
         out = self._out
@@ -176,6 +194,8 @@ class Session:
         for request in parked:
             if request.on_abandoned is not None:
                 request.on_abandoned()
+        for callback in self.client.at_end:
+            callback()
         self._on_end(self)
 
     def on_writable(self, writable: bool) -> None:

@@ -12,7 +12,7 @@ from kio.static.primitive import i8, i32
 from esp.broker.handlers.common import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.model.errors import ErrorCode
+from esp.model.errors import ApiError, ErrorCode
 
 _BROKERS = 1
 _CONTROLLERS = 2
@@ -21,21 +21,20 @@ _CONTROLLERS = 2
 def handle(services: Services, request: Request, message: DescribeClusterRequest) -> DescribeClusterResponse:
     """Answer with the brokers of the listener that the request came in by."""
     metadata = services.metadata
-    if message.endpoint_type != _BROKERS:
-        error, text = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {message.endpoint_type}"
-        if message.endpoint_type == _CONTROLLERS:
-            error = ErrorCode.mismatched_endpoint_type
-            text = "The request was sent to an endpoint of the wrong type: brokers answer here, not controllers"
-        return DescribeClusterResponse(
-            throttle_time=NO_THROTTLE, error_code=error, error_message=text, cluster_id="", brokers=()
+    if message.endpoint_type == _CONTROLLERS:
+        raise ApiError(
+            ErrorCode.mismatched_endpoint_type,
+            "The request was sent to an endpoint of the wrong type: brokers answer here, not controllers",
         )
+    if message.endpoint_type != _BROKERS:
+        raise ApiError(ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {message.endpoint_type}")
     fenced = metadata.fenced if message.include_fenced_brokers else frozenset()
     return DescribeClusterResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
         endpoint_type=i8(_BROKERS),
         cluster_id=metadata.cluster_id,
-        controller_id=BrokerId(metadata.controller_id),
+        controller_id=BrokerId(metadata.any_alive(services.env.random)),
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=BrokerId(node_id),

@@ -3,28 +3,30 @@
 Records leave as they stand in the segment, as views of the mapped file. A request that finds fewer than ``min_bytes``
 waits on its partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the
 loop for them, so that it holds up nobody else. ``read_committed`` ends at the last stable offset, which is the high
-watermark while there are no transactions. Version 13 names topics by id; sessions are KIP-227's.
+watermark while there are no transactions. Version 13 names topics by id; sessions are KIP-227's. Requests of other brokers are another
+matter (:mod:`esp.broker.replica_session`). Consumers that say where they are (``client.rack``, version 11) may be sent to a nearer replica,
+and are served by followers that are in sync (KIP-392).
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from esp.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchSessions
 from esp.broker.hosted_partition import HostedPartition
-from esp.broker.pending_fetch import FindReplica, PendingFetch
+from esp.broker.pending_fetch import ConsumerReads, PendingFetch
+from esp.broker.replica_session import Surroundings
+from esp.broker.replica_sessions import ReplicaSessions
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
-from esp.model.errors import ApiError, ErrorCode
+from esp.model.errors import ApiError
+from esp.model.ids import NodeId
 from esp.ports.network import Buffer
-from esp.protocol.fetch_codec import TOPIC_IDS_FROM, FetchPartition, decode_fetch, encode_fetch_response
+from esp.protocol.fetch_codec import RACK_FROM, TOPIC_IDS_FROM, FetchPartition, decode_fetch, encode_fetch_response
 from esp.protocol.produce_codec import TopicRef
-
-_CONSUMER: Final = -1
 
 
 class FetchHandler:
-    """Answers what consumers ask for.
+    """Answers what consumers and other brokers ask for.
 
     Args:
         services: the node's parts.
@@ -40,6 +42,13 @@ class FetchHandler:
         self._sessions: FetchSessions[FetchPartition] = FetchSessions(
             services.env.random, services.settings.max_incremental_fetch_session_cache_slots
         )
+        self._plain_reads = {allowed: ConsumerReads(self._find, allowed) for allowed in (False, True)}
+        self._replica_sessions = ReplicaSessions(
+            Surroundings(services.env.clock, tasks, self._find, services.replicas.may_join),
+            services.env.random,
+            self._max_bytes,
+            lambda node: node in services.metadata.image.brokers,
+        )
 
     def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
         """Answer now or later; see :meth:`esp.broker.dispatcher.Dispatcher.dispatch`.
@@ -49,6 +58,8 @@ class FetchHandler:
         """
         version = request.api_version
         asked = decode_fetch(body, version)
+        if asked.replica_id >= 0:
+            return self._replica_sessions.handle(request, asked)
         try:
             session, wanted, incremental = self._resolve_session(
                 asked.session_id, asked.session_epoch, asked.partitions, asked.forgotten, version >= TOPIC_IDS_FROM
@@ -56,7 +67,7 @@ class FetchHandler:
         except ApiError as error:
             return encode_fetch_response(version, request.correlation_id, (), error_code=error.code)
         fetch = PendingFetch(
-            self._find_replica(asked.replica_id),
+            self._reads(request, asked.rack_id),
             request,
             wanted,
             session,
@@ -94,8 +105,22 @@ class FetchHandler:
         session.update(wanted, forgotten)
         return session, tuple(session), True
 
-    def _find_replica(self, replica_id: int) -> FindReplica:
-        return self._find if replica_id == _CONSUMER else _refuse_replica
+    def _reads(self, request: Request, rack_id: str) -> ConsumerReads:
+        """What a consumer may read here, and how it learns of a nearer replica."""
+        from_followers = request.api_version >= RACK_FROM
+        if not rack_id or self._services.settings.replica_selector_class is None:
+            return self._plain_reads[from_followers]
+        return ConsumerReads(
+            self._find, from_followers, rack_id, lambda node: self._rack(node, request.client.listener)
+        )
+
+    def _rack(self, node: NodeId, listener: str) -> str | None:
+        """The rack of a broker that the consumer could fetch from."""
+        metadata = self._services.metadata
+        broker = metadata.image.brokers.get(node)
+        if broker is None or node not in metadata.alive or listener not in broker.endpoints:
+            return None
+        return broker.rack
 
     def _find(self, topic: TopicRef, partition: int) -> HostedPartition:
         replicas = self._replicas
@@ -104,8 +129,3 @@ class FetchHandler:
         if hosted is None:
             raise ApiError(self._services.metadata.why_not_here(topic, partition))
         return hosted
-
-
-def _refuse_replica(_topic: TopicRef, _partition: int) -> HostedPartition:
-    """No other node is in any replica set yet: its metadata must be of another cluster, or newer (TRUNC-3.4)."""
-    raise ApiError(ErrorCode.unknown_leader_epoch)

@@ -15,7 +15,7 @@ from kio.static.primitive import i16
 from esp.broker.handlers.common import NO_THROTTLE
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.model.errors import ErrorCode
+from esp.model.errors import ApiError, ErrorCode
 
 
 def handle(
@@ -33,7 +33,10 @@ def handle(
 
 
 async def _wait(services: Services) -> InitProducerIdResponse:
-    return _given(await services.producer_ids.next())
+    try:
+        return _given(await services.producer_ids.next())
+    except ApiError as error:
+        return _refused(error.code)
 
 
 def _given(producer_id: int) -> InitProducerIdResponse:

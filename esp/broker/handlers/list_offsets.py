@@ -5,7 +5,8 @@ Only a search by time, or for the largest timestamp, reads the log, and leaves t
 
 Special timestamps: -1 latest, -2 earliest, -3 largest timestamp (KIP-734), -4 earliest local (KIP-405), -5 latest tiered, -6 earliest
 pending upload; nothing is tiered here, so -4 is the earliest and -5 and -6 have none. ``read_committed`` is bounded by the last
-stable offset, which is the high watermark while there are no transactions.
+stable offset, which is the high watermark while there are no transactions. A follower is told of the log's own end (TRUNC-5). A new leader
+does not know the latest offset before it has committed something of its own epoch (HW-8, KIP-207).
 """
 
 from collections.abc import Coroutine
@@ -34,6 +35,9 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
+OFFSET_NOT_AVAILABLE_FROM = 5
+"""The first version whose clients know OFFSET_NOT_AVAILABLE."""
+
 _FROM_MEMORY = frozenset((LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD))
 
 # The first request version that knows a special timestamp; below it Kafka refuses.
@@ -51,7 +55,10 @@ def handle(
         topics=tuple(
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=tuple(_from_memory(services, request, topic.name, wanted) for wanted in topic.partitions),
+                partitions=tuple(
+                    _from_memory(services, request, topic.name, wanted, of_replica=message.replica_id >= 0)
+                    for wanted in topic.partitions
+                ),
             )
             for topic in message.topics
         ),
@@ -64,7 +71,8 @@ async def _answer_by_time(services: Services, request: Request, message: ListOff
         partitions = []
         for wanted in topic.partitions:
             if wanted.timestamp in _FROM_MEMORY:
-                partitions.append(_from_memory(services, request, topic.name, wanted))
+                of_replica = message.replica_id >= 0
+                partitions.append(_from_memory(services, request, topic.name, wanted, of_replica=of_replica))
             else:
                 partitions.append(await _by_time(services, request, topic.name, wanted))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
@@ -72,7 +80,7 @@ async def _answer_by_time(services: Services, request: Request, message: ListOff
 
 
 def _from_memory(
-    services: Services, request: Request, topic: str, wanted: ListOffsetsPartition
+    services: Services, request: Request, topic: str, wanted: ListOffsetsPartition, *, of_replica: bool
 ) -> ListOffsetsPartitionResponse:
     try:
         hosted = _led_here(services, request, topic, wanted)
@@ -80,7 +88,14 @@ def _from_memory(
         return _refused(wanted, error.code)
     timestamp = wanted.timestamp
     if timestamp == LATEST:
-        offset, epoch = hosted.log.high_watermark, hosted.leading().leader_epoch
+        log, leader = hosted.log, hosted.leading()
+        if of_replica:
+            offset = log.log_end_offset
+        elif leader.is_high_watermark_current:
+            offset = log.high_watermark
+        else:
+            return _not_known_yet(request, wanted)
+        epoch = leader.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = hosted.log.log_start_offset
         known = hosted.log.leader_epochs.epoch_of(offset)
@@ -94,7 +109,8 @@ async def _by_time(
     services: Services, request: Request, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     try:
-        log = _led_here(services, request, topic, wanted).log
+        hosted = _led_here(services, request, topic, wanted)
+        log, leader = hosted.log, hosted.leading()
         found: TimestampAndOffset | None
         if wanted.timestamp == MAX_TIMESTAMP:
             found = await log.find_max_timestamp()
@@ -105,7 +121,7 @@ async def _by_time(
     except READ_ERRORS as error:
         return _refused(wanted, code_of(error))
     if found is None or found.offset >= log.high_watermark:
-        return _found(wanted, -1, -1, -1)
+        return _found(wanted, -1, -1, -1) if leader.is_high_watermark_current else _not_known_yet(request, wanted)
     return _found(wanted, *found)
 
 
@@ -117,6 +133,11 @@ def _led_here(services: Services, request: Request, topic: str, wanted: ListOffs
         raise ApiError(services.metadata.why_not_here(topic, wanted.partition_index))
     hosted.leading(wanted.current_leader_epoch)
     return hosted
+
+
+def _not_known_yet(request: Request, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    known = request.api_version >= OFFSET_NOT_AVAILABLE_FROM
+    return _refused(wanted, ErrorCode.offset_not_available if known else ErrorCode.leader_not_available)
 
 
 def _found(wanted: ListOffsetsPartition, timestamp: int, offset: int, epoch: int) -> ListOffsetsPartitionResponse:

@@ -20,6 +20,7 @@ from kio.schema.metadata.v13.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
+from esp.broker.auto_create import create_missing_topics
 from esp.broker.handlers.common import (
     ALL_CLUSTER_OPERATIONS,
     ALL_TOPIC_OPERATIONS,
@@ -30,9 +31,8 @@ from esp.broker.handlers.common import (
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
-from esp.controller.topics import NewTopic
-from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import NO_NODE, TopicId
+from esp.model.errors import ErrorCode
+from esp.model.ids import NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 
 IDS_FROM: Final = 12
@@ -44,10 +44,32 @@ AnyResponse = MetadataResponse | ResponseUpTo10
 def handle(
     services: Services, request: Request, message: MetadataRequest | RequestUpTo10
 ) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
-    """Answer from memory; only a request that creates topics has to wait."""
+    """Answer from memory; a request waits that creates topics, or asks by name for topics that other nodes lead."""
     missing = _to_create(services, request, message)
     if missing:
         return _create_and_answer(services, request, message, missing)
+    elsewhere = _leaders_elsewhere(services, message)
+    if elsewhere:
+        return _confirm_and_answer(services, request, message, elsewhere)
+    return _answer(services, request, message, {})
+
+
+def _leaders_elsewhere(services: Services, message: MetadataRequest | RequestUpTo10) -> set[NodeId]:
+    """The other nodes that lead topics which a request names; those who ask for all topics are looking around, not for a leader."""
+    image, here = services.metadata.image, services.node_id
+    return {
+        partition.leader
+        for wanted in message.topics or ()
+        if (topic := image.topics_by_name.get(wanted.name) if wanted.name else None) is not None
+        for partition in topic.partitions
+        if partition.leader != here
+    }
+
+
+async def _confirm_and_answer(
+    services: Services, request: Request, message: MetadataRequest | RequestUpTo10, leaders: set[NodeId]
+) -> AnyResponse:
+    await services.liveness.confirm(leaders)
     return _answer(services, request, message, {})
 
 
@@ -64,14 +86,7 @@ def _to_create(services: Services, request: Request, message: MetadataRequest | 
 async def _create_and_answer(
     services: Services, request: Request, message: MetadataRequest | RequestUpTo10, names: Sequence[str]
 ) -> AnyResponse:
-    # -1 asks for num.partitions and default.replication.factor.
-    results = await services.controller.create_topics([NewTopic(name=name) for name in names], validate_only=False)
-    await services.replicas.wait_until_applied(services.controller.image.offset)
-    refused: dict[str, ErrorCode] = {
-        name: result.code
-        for name, result in zip(names, results, strict=True)
-        if isinstance(result, ApiError) and result.code is not ErrorCode.topic_already_exists
-    }
+    refused = await create_missing_topics(services, names)
     return _answer(services, request, message, refused)
 
 
@@ -107,14 +122,14 @@ def _answer(
         MetadataResponseBroker(
             node_id=BrokerId(node_id), host=address.host, port=i32(address.port), rack=services.metadata.rack(node_id)
         )
-        for node_id, address in services.metadata.endpoints(request.client.listener)
+        for node_id, address in services.metadata.endpoints(request.client.listener, also=services.liveness.just_gone())
     )
     if isinstance(message, RequestUpTo10):
         return ResponseUpTo10(
             throttle_time=NO_THROTTLE,
             brokers=brokers,  # type: ignore[arg-type]  # the writer takes fields by name: equal in both versions
             cluster_id=services.metadata.cluster_id,
-            controller_id=BrokerId(services.metadata.controller_id),
+            controller_id=BrokerId(services.metadata.any_alive(services.env.random)),
             topics=tuple(topics),  # type: ignore[arg-type]  # as above
             cluster_authorized_operations=i32(
                 ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
@@ -124,7 +139,7 @@ def _answer(
         throttle_time=NO_THROTTLE,
         brokers=brokers,
         cluster_id=services.metadata.cluster_id,
-        controller_id=BrokerId(services.metadata.controller_id),
+        controller_id=BrokerId(services.metadata.any_alive(services.env.random)),
         topics=tuple(topics),
         error_code=ErrorCode.none,
     )

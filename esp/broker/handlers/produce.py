@@ -68,6 +68,8 @@ class ProduceHandler:
                 appended = leader.append(records, acks, now_ms, zstd_allowed=zstd_allowed)
             except ApiError as error:
                 results.append(self._refused(topic, partition, error))
+                if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
+                    self._replicas.on_disk_error(hosted, error)
                 continue
             hosted.appended()
             log = hosted.log
@@ -108,6 +110,8 @@ class ProduceHandler:
             for place, code in failed.items():
                 topic, partition = results[place][:2]
                 results[place] = ProduceResult(topic, partition, code, -1)
-            request.reply((encode_produce_response(request.api_version, request.correlation_id, results),))
+            # One commit answers several requests of a producer; each write of its own would be a system call, and wake the producer.
+            answer = encode_produce_response(request.api_version, request.correlation_id, results)
+            request.reply((answer,), at_once=False)
 
         return DelayedProduce(finish)

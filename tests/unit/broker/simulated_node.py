@@ -85,7 +85,16 @@ class SimulatedNode:
 
     @property
     def replicas(self):
-        return self.node._replicas
+        return self.node.broker.replicas
+
+    @property
+    def metadata(self):
+        """The cluster as the node tells clients of it."""
+        return self.node.broker._dispatcher._services.metadata
+
+    @property
+    def server(self):
+        return self.node.broker.server
 
     def hosted(self, topic, partition=0):
         return self.replicas.find(topic, partition)

@@ -66,7 +66,7 @@ async def test_a_listener_that_is_not_advertised_is_bound_and_not_told(node):
 async def test_settings_of_a_topic_that_would_be_refused_today_do_not_end_the_node(node, monkeypatch, caplog):
     await node.stop()
     with monkeypatch.context() as patched:  # as Kafka may write them into the metadata log
-        patched.setattr("esp.broker.app.validate_topic_overrides", lambda overrides: None)
+        patched.setattr("esp.broker.controller_role.validate_topic_overrides", lambda overrides: None)
         await node.start()
         client = await node.client()
         configs = {"cleanup_policy": "compact", "retention_ms": "soon", "min_insync_replicas": "all"}
@@ -126,6 +126,24 @@ async def test_an_orderly_stop_survives_a_power_loss(node):
     assert await read(node) == [b"a"]
 
 
+@pytest.mark.parametrize("operation", ["write", "sync"])
+@simulated(log_dirs=("/data", "/other"))
+async def test_a_device_that_fails_at_the_stop_costs_one_directory_its_marker_and_no_record(node, operation, caplog):
+    client = await node.client()
+    await create_topics(client, [("t", 2, {})])
+    for partition in (0, 1):
+        await produce(client, "t", records(b"a", b"b"), partition=partition)
+    failed, sound = "/data", "/other"
+    node.disk.fail(operation, f"{failed}/t-*")
+    await node.stop()
+    assert any(record.getMessage().startswith(f"{failed} is not left in order") for record in caplog.records)
+    assert ".kafka_cleanshutdown" in node.names(sound)
+    assert ".kafka_cleanshutdown" not in node.names(failed)
+    node.disk.heal()
+    await node.start()
+    assert await read(node) == [b"a", b"b"]
+
+
 @simulated()
 async def test_connections_before_the_node_is_ready_are_answered_when_it_is(node):
     await node.stop()
@@ -138,7 +156,7 @@ async def test_connections_before_the_node_is_ready_are_answered_when_it_is(node
                 client = await node.client()
                 break
         answer = await metadata(client)
-        seen.append(node.node._server._waiting is None)
+        seen.append(node.server._waiting is None)
         return answer
 
     waiting = asyncio.ensure_future(early())

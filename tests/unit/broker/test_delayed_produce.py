@@ -1,4 +1,5 @@
 import asyncio
+import uuid
 from types import SimpleNamespace
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from esp.broker.delayed_produce import DelayedProduce
 from esp.broker.hosted_partition import HostedPartition
 from esp.model.errors import ErrorCode
+from esp.model.ids import TopicId, TopicPartition
 from esp.simulation.clock import SimulatedClock
 from esp.simulation.loop import SimulatedLoop
 
@@ -18,9 +20,11 @@ class Played:
     def __init__(self, count=2):
         self.answers = []
         self.partitions = []
-        for _ in range(count):
+        for number in range(count):
             log = SimpleNamespace(high_watermark=0)
-            hosted = HostedPartition(None, None, log, lambda hosted: hosted.wake(), None)
+            hosted = HostedPartition(
+                TopicPartition("t", number), TopicId(uuid.UUID(int=7)), log, lambda hosted: hosted.wake(), None
+            )
             hosted.leader = SimpleNamespace(leader_epoch=EPOCH, has_enough_replicas=lambda: True)
             self.partitions.append(hosted)
         self.delayed = DelayedProduce(self.answers.append)
@@ -89,7 +93,7 @@ async def test_another_leader_or_epoch_cannot_acknowledge(p):
     p.partitions[0].leader = None
     p.partitions[1].leader.leader_epoch = EPOCH + 1
     p.partitions[1].log.high_watermark = 5
-    p.partitions[0].wake()
+    p.partitions[0].role_changed()
     assert p.answers == [{0: ErrorCode.not_leader_or_follower, 1: ErrorCode.not_leader_or_follower}]
 
 

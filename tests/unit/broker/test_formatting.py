@@ -1,18 +1,35 @@
 """New data directories get their identity; others keep theirs."""
 
+import uuid
+from random import Random
+from types import SimpleNamespace
+
 import pytest
 
-from esp.broker.formatting import format_new_directories_blocking
+from esp.broker.formatting import Standalone, format_new_directories_blocking
 from esp.model.errors import OperatorError
-from esp.model.ids import NodeId
+from esp.model.ids import DirectoryId, NodeId
 from esp.raft.snapshot import read_voters
-from esp.raft.voters import VoterEndpoint, VoterKey
+from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
+from esp.simulation.disk import SimulatedDisk
 from esp.simulation.disk_faults import ProcessKilledError
 from esp.storage.log_directory import LogDirectory
-from tests.unit.broker.metadata_node import LOG_PATH, NODE, PATH, MetadataNode
+from tests.unit.controller.samples import SeededRandom
 
+NODE = NodeId(1)
+PATH = "/data"
+LOG_PATH = "/data/__cluster_metadata-0"
 _OTHER = "/other"
 _ENDPOINTS = (VoterEndpoint("CONTROLLER", "localhost", 9093),)
+
+
+class Node:
+    """The outside of a node that has not been formatted."""
+
+    def __init__(self, seed=0):
+        self.disk = SimulatedDisk(Random(seed))
+        clock = SimpleNamespace(wall_ms=lambda: 1_795_000_000_000)
+        self.env = SimpleNamespace(disk=self.disk, clock=clock, random=SeededRandom(seed))
 
 
 def _open(node, *paths):
@@ -20,12 +37,12 @@ def _open(node, *paths):
 
 
 def _format(node, directories, metadata=None, **changes):
-    arguments = {"node_id": NODE, "endpoints": _ENDPOINTS} | changes
+    arguments = {"node_id": NODE, "voters": Standalone(_ENDPOINTS)} | changes
     return format_new_directories_blocking(node.env, directories, metadata or directories[0], **arguments)
 
 
 def test_new_directories_become_one_new_cluster():
-    node = MetadataNode()
+    node = Node()
     first, second = _open(node, PATH, _OTHER)
     cluster_id = _format(node, [first, second])
     assert {first.meta.cluster_id, second.meta.cluster_id} == {cluster_id}
@@ -38,13 +55,33 @@ def test_new_directories_become_one_new_cluster():
     assert not node.disk.exists(f"{_OTHER}/__cluster_metadata-0")
 
 
+def test_all_nodes_get_the_same_voters_and_each_its_own_directory_id():
+    ids = [DirectoryId(uuid.UUID(int=number)) for number in (7, 8)]
+    voters = VoterSet(tuple(Voter(VoterKey(NodeId(n), ids[n - 1]), _ENDPOINTS) for n in (1, 2)))
+    for number in (1, 2):
+        node = Node()
+        first, second = _open(node, PATH, _OTHER)
+        _format(node, [first, second], node_id=NodeId(number), voters=voters, cluster_id="abcdefghijklmnopqrstuv")
+        assert first.meta.directory_id == ids[number - 1]
+        assert second.meta.directory_id not in ids
+        assert read_voters(node.disk.read_file(f"{LOG_PATH}/00000000000000000000-0000000000.checkpoint")) == voters
+
+
+def test_a_node_that_joins_gets_no_voters():
+    node = Node()
+    directories = _open(node, PATH)
+    _format(node, directories, voters=None)
+    assert node.disk.exists(f"{PATH}/bootstrap.checkpoint")
+    assert not node.disk.exists(LOG_PATH)
+
+
 def test_a_chosen_cluster_id_is_kept():
-    node = MetadataNode()
+    node = Node()
     assert _format(node, _open(node, PATH), cluster_id="abcdefghijklmnopqrstuv") == "abcdefghijklmnopqrstuv"
 
 
 def test_what_is_formatted_stays_as_it_is():
-    node = MetadataNode()
+    node = Node()
     directories = _open(node, PATH)
     cluster_id = _format(node, directories)
     changes = node.disk.faults.changes
@@ -53,7 +90,7 @@ def test_what_is_formatted_stays_as_it_is():
 
 
 def test_a_new_directory_joins_the_cluster_of_the_others():
-    node = MetadataNode()
+    node = Node()
     (first,) = _open(node, PATH)
     cluster_id = _format(node, [first])
     (second,) = _open(node, _OTHER)
@@ -61,7 +98,7 @@ def test_a_new_directory_joins_the_cluster_of_the_others():
 
 
 def test_an_empty_metadata_directory_beside_others_is_refused():
-    node = MetadataNode()
+    node = Node()
     (other,) = _open(node, _OTHER)
     _format(node, [other])
     (first,) = _open(node, PATH)
@@ -71,7 +108,7 @@ def test_an_empty_metadata_directory_beside_others_is_refused():
 
 @pytest.mark.parametrize("name", ["topic-0", "__cluster_metadata-0"])
 def test_partitions_without_an_identity_are_refused(name):
-    node = MetadataNode()
+    node = Node()
     node.disk.make_directory(f"{PATH}/{name}")
     node.disk.write_file(f"{PATH}/{name}/00000000000000000000.log", b"")
     with pytest.raises(OperatorError, match=r"holds partitions but no meta\.properties"):
@@ -82,7 +119,7 @@ def test_partitions_without_an_identity_are_refused(name):
     ("changes", "word"), [({"node_id": NodeId(2)}, "node 1"), ({"cluster_id": "abcdefghijklmnopqrstuv"}, "abcdefgh")]
 )
 def test_directories_of_others_are_refused(changes, word):
-    node = MetadataNode()
+    node = Node()
     directories = _open(node, PATH)
     _format(node, directories)
     with pytest.raises(OperatorError, match=word):
@@ -90,7 +127,7 @@ def test_directories_of_others_are_refused(changes, word):
 
 
 def test_a_disk_that_fails_is_the_operators_to_mend():
-    node = MetadataNode()
+    node = Node()
     directories = _open(node, PATH)
     node.disk.fail("write", "*bootstrap*")
     with pytest.raises(OperatorError, match="cannot be formatted"):
@@ -100,7 +137,7 @@ def test_a_disk_that_fails_is_the_operators_to_mend():
 @pytest.mark.parametrize("power", [False, True])
 def test_a_format_that_was_cut_off_anywhere_is_completed(power):
     for step in range(100):
-        node = MetadataNode(seed=step)
+        node = Node(seed=step)
         directories = _open(node, PATH, _OTHER)
         node.disk.kill_after(step)
         try:

@@ -1,9 +1,11 @@
+import uuid
 from types import SimpleNamespace
 
 import pytest
 
 from esp.broker.hosted_partition import HostedPartition
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicId, TopicPartition
 
 
 class Played:
@@ -11,9 +13,13 @@ class Played:
 
     def __init__(self, **settings):
         settings = SimpleNamespace(**{"flush_messages": 2**63 - 1, "flush_ms": 2**63 - 1} | settings)
-        self.log = SimpleNamespace(log_end_offset=0, recovery_point=0, unflushed_batches=0, settings=settings)
+        self.log = SimpleNamespace(
+            log_end_offset=0, high_watermark=0, recovery_point=0, unflushed_batches=0, settings=settings
+        )
         self.woken, self.flushed = [], []
-        self.hosted = HostedPartition(None, None, self.log, self.woken.append, self.flushed.append)
+        self.hosted = HostedPartition(
+            TopicPartition("t", 3), TopicId(uuid.UUID(int=7)), self.log, self.woken.append, self.flushed.append
+        )
 
     def lead(self, epoch=4, *, advances=False):
         self.hosted.leader = SimpleNamespace(leader_epoch=epoch, maybe_advance_high_watermark=lambda: advances)
@@ -40,13 +46,88 @@ def test_who_does_not_lead_serves_nobody():
     assert caught.value.code is ErrorCode.not_leader_or_follower
 
 
-def test_an_append_wakes_only_if_somebody_waits():
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [(-1, 6), (4, 6), (3, ErrorCode.fenced_leader_epoch), (5, ErrorCode.unknown_leader_epoch)],
+)
+def test_who_does_not_lead_tells_of_the_epoch_before_it_tells_of_the_role(asked, code):
+    hosted = Played().hosted
+    hosted.state = SimpleNamespace(leader_epoch=4)
+    with pytest.raises(ApiError) as caught:
+        hosted.leading(asked)
+    assert caught.value.code == code
+
+
+def test_a_replica_whose_disk_failed_says_so():
+    hosted = Played().hosted
+    hosted.is_offline = True
+    with pytest.raises(ApiError) as caught:
+        hosted.leading()
+    assert caught.value.code is ErrorCode.kafka_storage_error
+
+
+def test_an_append_wakes_only_if_it_committed_something_and_somebody_waits():
     played = Played()
-    played.hosted.appended()
+    hosted, log = played.hosted, played.log
+    hosted.appended()
+    hosted.committed()
     assert not played.woken
-    played.hosted.wait(print)
-    played.hosted.appended()
-    assert played.woken == [played.hosted]
+    hosted.wait(print)
+    hosted.wake()
+    hosted.appended()
+    assert not played.woken, "it is not committed yet"
+    log.high_watermark = 1
+    hosted.appended()
+    hosted.committed()
+    assert played.woken == [hosted] * 2
+
+
+class Watcher:
+    """A follower's session that writes down what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def on_change(self, hosted):
+        self.told.append("change")
+
+    def on_commit(self, hosted):
+        self.told.append("commit")
+
+
+def test_followers_are_told_of_appends_commits_and_roles():
+    hosted = Played().hosted
+    watcher = Watcher()
+    hosted.watch(watcher)
+    hosted.watch(watcher)
+    hosted.appended()
+    hosted.committed()
+    hosted.role_changed()
+    assert watcher.told == ["change", "commit", "change"]
+    hosted.unwatch(watcher)
+    hosted.unwatch(watcher)
+    hosted.appended()
+    assert len(watcher.told) == 3
+
+
+def test_waiters_are_called_when_something_changed_for_them_and_only_then():
+    played = Played()
+    hosted, log = played.hosted, played.log
+    called = []
+    hosted.wait(lambda: called.append(log.high_watermark))
+    log.high_watermark = 5
+    hosted.wake()
+    hosted.wake()
+    assert called == [5]
+    hosted.role_changed()
+    hosted.wake()
+    assert called == [5, 5]
+    log.high_watermark = 3  # the log was cut
+    hosted.wait(called.clear)
+    hosted.forget(called.clear)
+    log.high_watermark = 5
+    hosted.wake()
+    assert called == [5, 5, 5]
 
 
 @pytest.mark.parametrize(("unflushed", "is_due"), [(2, False), (3, True), (10, True)])
@@ -65,6 +146,7 @@ def test_a_flush_wakes_if_it_committed_something():
     played.hosted.flushed()
     assert not played.woken
     played.lead(advances=True)
+    played.hosted.wait(print)
     played.hosted.flushed()
     assert played.woken == [played.hosted]
 
@@ -107,6 +189,7 @@ def test_waiters_may_forget_themselves_and_one_another_while_they_are_called():
         hosted.wait(waiter)
     hosted.wake()
     assert called == ["first", "third"]
+    hosted.role_changed()
     hosted.wake()
     assert called == ["first", "third", "third", "fourth"]
     hosted.forget(first)

@@ -1,13 +1,16 @@
+import asyncio
 import uuid
+from dataclasses import replace
 
 import pytest
 
 from esp.broker.metadata_cache import MetadataCache
 from esp.controller.topics import NewTopic
 from esp.model.errors import ErrorCode
-from esp.model.ids import NodeId
+from esp.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, NodeId
+from esp.model.partition import PartitionState
 from esp.ports.network import Address
-from tests.unit.controller.samples import Cluster
+from tests.unit.controller.samples import Cluster, SeededRandom
 
 
 def cached(brokers=3):
@@ -19,7 +22,7 @@ def cached(brokers=3):
 
 def test_nothing_is_known_before_the_first_image():
     cache = MetadataCache("cluster")
-    assert cache.controller_id == -1
+    assert cache.any_alive(SeededRandom()) == -1
     assert cache.endpoints("PLAINTEXT") == []
     assert cache.why_not_here("t", 0) is ErrorCode.unknown_topic_or_partition
     assert cache.why_not_here(bytes(16), 0) is ErrorCode.unknown_topic_id
@@ -28,7 +31,8 @@ def test_nothing_is_known_before_the_first_image():
 def test_brokers_that_serve_are_told_with_their_address_on_the_asking_listener():
     cluster, cache = cached()
     first = min(cluster.image.brokers)
-    assert cache.controller_id == first
+    random = SeededRandom()
+    assert {cache.any_alive(random) for _ in range(100)} == cluster.image.brokers.keys()
     assert [node for node, _ in cache.endpoints("PLAINTEXT")] == sorted(cluster.image.brokers)
     assert all(isinstance(address, Address) for _, address in cache.endpoints("PLAINTEXT"))
     assert cache.endpoints("ANOTHER") == []
@@ -72,3 +76,36 @@ def test_why_a_partition_is_not_here():
 )
 def test_the_clusters_own_topics_are_internal(topic, is_internal):
     assert MetadataCache("cluster").is_internal(topic) is is_internal
+
+
+async def test_who_waits_for_metadata_goes_on_once_it_is_published():
+    cluster, cache = cached()
+    waiting = asyncio.create_task(cache.until(lambda image: "t" in image.topics_by_name))
+    given_up = asyncio.create_task(cache.until(lambda image: False))
+    await asyncio.sleep(0)
+    cache.publish(cluster.image)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    given_up.cancel()
+    cluster.create(NewTopic(name="t"))
+    await asyncio.sleep(0)
+    cache.publish(cluster.image)
+    await waiting
+    assert not cache._awaited
+    await cache.until(lambda image: "t" in image.topics_by_name)
+
+
+def test_replicas_on_brokers_that_do_not_serve_or_in_failed_directories_are_offline():
+    here, gone = DirectoryId(uuid.UUID(int=100)), DirectoryId(uuid.UUID(int=101))
+    cluster, cache = cached()
+    brokers = dict(cluster.image.brokers)
+    nodes = sorted(brokers)
+    for node in nodes:
+        brokers[node] = replace(brokers[node], log_dirs=(here,), fenced=node == nodes[2])
+    cache.publish(replace(cluster.image, brokers=brokers))
+    state = PartitionState(
+        topic_id=None, partition=0, replicas=tuple(nodes), isr=(), leader=nodes[0], leader_epoch=0, partition_epoch=0
+    )
+    assert cache.offline_replicas(state) == (nodes[2],)
+    assert cache.offline_replicas(replace(state, directories=(here, gone, here))) == (nodes[1], nodes[2])
+    assert cache.offline_replicas(replace(state, directories=(UNASSIGNED_DIRECTORY,) * 3)) == (nodes[2],)

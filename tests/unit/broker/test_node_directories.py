@@ -4,8 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from esp.broker.node_directories import open_directories_blocking
+from esp.broker.node_directories import controller_endpoints, open_directories_blocking
+from esp.model.broker_settings import Listener, QuorumServer, QuorumVoter
 from esp.model.errors import OperatorError
+from esp.model.ids import NodeId
 from esp.simulation.disk import SimulatedDisk
 from esp.storage.log_directory import previous_broker_epoch
 from tests.unit.broker.simulated_node import SETTINGS
@@ -14,7 +16,10 @@ from tests.unit.controller.samples import SeededRandom
 
 def new_env():
     return SimpleNamespace(
-        disk=SimulatedDisk(Random(0)), random=SeededRandom(), clock=SimpleNamespace(wall_ms=lambda: 1)
+        disk=SimulatedDisk(Random(0)),
+        random=SeededRandom(),
+        clock=SimpleNamespace(wall_ms=lambda: 1),
+        host=SimpleNamespace(name="machine"),
     )
 
 
@@ -75,8 +80,42 @@ def test_a_directory_that_is_added_joins_the_cluster_and_the_last_stop_counts_as
     assert previous_broker_epoch(again.all) == -1
 
 
+TWO_VOTERS = (QuorumVoter(NodeId(1), "a", 9093), QuorumVoter(NodeId(2), "b", 9093))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"controller_quorum_voters": TWO_VOTERS},
+        {"controller_quorum_bootstrap_servers": (QuorumServer("b", 9093),)},
+        {"process_roles": ("broker",), "controller_quorum_bootstrap_servers": (QuorumServer("b", 9093),)},
+    ],
+)
+def test_a_node_that_is_told_of_other_controllers_does_not_begin_a_cluster_by_itself(changes):
+    env = new_env()
+    with pytest.raises(OperatorError, match="not formatted") as caught:
+        open_directories_blocking(env, settings("/a", **changes))
+    assert "esp format --cluster-id" in caught.value.remedy
+    assert not env.disk.exists("/a/meta.properties")
+
+
+def test_a_formatted_node_that_is_told_of_other_controllers_formats_a_directory_that_is_added():
+    env = new_env()
+    opened = open_directories_blocking(env, settings("/a"))
+    env.disk.crash()
+    again = open_directories_blocking(env, settings("/a", "/b", controller_quorum_voters=TWO_VOTERS))
+    assert again.cluster_id == opened.cluster_id
+    assert not env.disk.exists("/b/__cluster_metadata-0")
+
+
 def test_the_epoch_of_an_orderly_stop_is_remembered_by_all_directories():
     env = new_env()
     for directory in open_directories_blocking(env, settings("/a", "/b")).all:
         directory.close_blocking(7)
     assert previous_broker_epoch(open_directories_blocking(env, settings("/a", "/b")).all) == 7
+
+
+def test_a_controller_listener_without_a_host_is_told_by_the_machines_own_name():
+    told = (Listener("CONTROLLER", "", 9093),)
+    [endpoint] = controller_endpoints(settings("/a", advertised_controller_listeners=told), "machine")
+    assert endpoint == ("CONTROLLER", "machine", 9093)

@@ -281,7 +281,7 @@ async def test_a_topic_deleted_while_its_cold_records_are_read_costs_no_more_tha
         cold = fetch_later(client, [("t", 0, 0)])
         await asyncio.sleep(pause_us / 1e6)
         await delete_topic(await node.client(), "t")
-        node.replicas._directories[0].purge(node.env.clock.wall_ms())
+        node.replicas._directories.online[0].purge(node.env.clock.wall_ms())
         assert of_one_partition(await cold).error_code in (0, 3, 6, 56)
 
 

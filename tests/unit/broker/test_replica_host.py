@@ -1,7 +1,7 @@
 """Replicas come, change and go as the metadata says; flushes commit where the topic's settings want that. Through a whole node."""
 
 import asyncio
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
@@ -135,19 +135,6 @@ async def test_each_start_leads_with_a_new_epoch_that_batches_carry(node):
 
 
 @simulated()
-async def test_what_is_not_applied_yet_can_be_waited_for(node):
-    replicas = node.replicas
-    here = replicas.applied_offset
-    await replicas.wait_until_applied(here)
-    waiting = [asyncio.ensure_future(replicas.wait_until_applied(here + number)) for number in (1, 2)]
-    image = SimpleNamespace(offset=here + 1)
-    await replicas.apply(image, ClusterDelta(), lambda _image: None)
-    await asyncio.sleep(0)
-    assert [task.done() for task in waiting] == [True, False]
-    waiting[1].cancel()
-
-
-@simulated()
 async def test_new_settings_reach_the_log_and_wake_who_waits(node):
     client = await node.client()
     topic_id = await create_topic(client, flush_messages=1)
@@ -156,17 +143,9 @@ async def test_new_settings_reach_the_log_and_wake_who_waits(node):
     waiting = produce_later(client, "t", records(b"x"))
     await asyncio.sleep(1)
     assert not waiting.done()
-    image = node.node._controller.image
-    topic = image.topics_by_id[topic_id]
-    changed = SimpleNamespace(
-        offset=image.offset,
-        topics_by_id={
-            topic_id: SimpleNamespace(
-                name="t", topic_id=topic_id, configs={"retention.ms": "7"}, partitions=topic.partitions
-            )
-        },
-        min_insync_replicas=lambda *_: 1,
-    )
+    image = node.metadata.image
+    changed_topic = replace(image.topics_by_id[topic_id], configs={"retention.ms": "7"})
+    changed = replace(image, topics_by_id={topic_id: changed_topic}, topics_by_name={"t": changed_topic})
     delta = ClusterDelta(changed_topic_configs=frozenset([topic_id]))
     await node.replicas.apply(changed, delta, lambda _image: None)
     assert hosted.log.settings.retention_ms == 7
@@ -231,6 +210,7 @@ async def test_acks_1_does_not_wait_for_the_flush_and_its_records_are_read_only_
     assert (await produce(client, "t", records(b"x"), acks=1)).error_code is ErrorCode.none
     assert (await fetch(client, "t")).high_watermark == 0
     assert (await list_offset(client, "t", -1)).offset == 0
+    assert (await list_offset(client, "t", -1, replica_id=2)).offset == 1, "a follower is told of the log end"
     assert (await list_offset(client, "t", -3)).offset == -1
     assert plain is not never
 

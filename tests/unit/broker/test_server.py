@@ -34,7 +34,7 @@ async def test_connections_of_one_address_over_its_limit_are_ended(node):
     assert (await metadata(third)).brokers
     third.close()
     await asyncio.sleep(0.1)
-    assert not node.node._server._per_ip, "nothing is kept of addresses without a connection"
+    assert not node.server._per_ip, "nothing is kept of addresses without a connection"
 
 
 @simulated(connections_max_idle_ms=10_000)
@@ -64,12 +64,12 @@ async def test_closing_ends_all_connections_and_accepts_no_more(node):
     await create_topic(client)
     waiting = fetch_later(client, [("t", 0, 0)], max_wait_ms=30_000)
     await asyncio.sleep(0.1)
-    await node.node._server.close()
+    await node.server.close()
     with pytest.raises(RefusedError):
         await waiting
     with pytest.raises(ConnectionRefusedError):
         await node.client()
-    assert not node.node._server._sessions
+    assert not node.server._sessions
 
 
 @simulated(socket_request_max_bytes=1000)
@@ -92,7 +92,7 @@ async def test_a_frame_over_the_limit_ends_its_connection_and_no_other(node):
 @simulated()
 async def test_a_connection_that_ends_before_the_node_is_open_is_forgotten(node):
     limits = ConnectionLimits(10, 10, -1, 1000)
-    server = Server(node.env, node.node._server._dispatcher, limits)
+    server = Server(node.env, node.server._dispatcher, limits)
     address = await server.listen("OTHER", Address("127.0.0.1", 0))
     gone, kept = await node.client(address), await node.client(address)
     waiting = asyncio.ensure_future(metadata(kept))
@@ -108,6 +108,6 @@ async def test_a_connection_that_ends_before_the_node_is_open_is_forgotten(node)
 @simulated()
 async def test_an_address_that_is_taken_is_the_operators_to_mend(node):
     limits = ConnectionLimits(10, 10, -1, 1000)
-    server = Server(node.env, node.node._server._dispatcher, limits)
+    server = Server(node.env, node.server._dispatcher, limits)
     with pytest.raises(OperatorError, match=r"Cannot listen on X://127.0.0.1:9092: Address already in use"):
         await server.listen("X", Address("127.0.0.1", 9092))

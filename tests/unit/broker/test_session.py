@@ -1,7 +1,7 @@
 """A session between a connection and a dispatcher that the test plays."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,7 @@ from esp.broker.request import NO_REPLY, ClientContext, Request
 from esp.broker.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, Session
 from esp.ports.network import Address
 from esp.protocol.errors import DecodeError
+from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
 
 METADATA = 3
 
@@ -56,6 +57,7 @@ class PlayedDispatcher:
         self.to_park: set[int] = set()
         self.silent: set[int] = set()
         self.seen: list[int] = []
+        self.served = SERVED
 
     def dispatch(self, request: Request, body: memoryview):
         self.seen.append(request.correlation_id)
@@ -75,8 +77,19 @@ class Played:
         self.dispatcher = PlayedDispatcher()
         self.ended: list[Session] = []
         client = ClientContext("PLAINTEXT", self.connection.peer)
-        self.session = Session(self.connection, client, self.dispatcher, max_frame_bytes, self.ended.append)
+        self.turns: list[Callable[[], None]] = []
+        self.session = Session(self.connection, client, self.dispatcher, self, max_frame_bytes, self.ended.append)
         self.untaken = b""
+
+    def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> None:
+        """The clock, of which only the next turn is asked."""
+        assert delay_us == 0
+        self.turns.append(callback)
+
+    def turn(self) -> None:
+        turns, self.turns = self.turns, []
+        for callback in turns:
+            callback()
 
     def receive(self, data: bytes) -> None:
         self.untaken += data
@@ -117,6 +130,32 @@ def test_answers_keep_the_order_of_requests_whoever_is_ready_first(order):
         if number in played.dispatcher.parked:
             played.dispatcher.parked[number].reply((b"%d;" % number,))
     assert played.answers == b"0;1;2;3;4;5;"
+
+
+def test_answers_that_need_not_leave_at_once_leave_together_in_the_next_turn():
+    played = Played()
+    writes = []
+    played.connection.write = lambda buffers: writes.append(b"".join(buffers))
+    played.dispatcher.to_park = {0, 1, 2}
+    played.receive(frame(0) + frame(1) + frame(2))
+    for number in range(3):
+        played.dispatcher.parked[number].reply((b"%d;" % number,), at_once=False)
+    assert not writes
+    played.turn()
+    assert writes == [b"0;1;2;"]
+    assert not played.turns
+
+
+def test_an_answer_that_leaves_at_once_takes_along_what_waits_for_the_turn():
+    played = Played()
+    writes = []
+    played.connection.write = lambda buffers: writes.append(b"".join(buffers))
+    played.dispatcher.to_park = {0, 1}
+    played.receive(frame(0) + frame(1))
+    played.dispatcher.parked[0].reply((b"0;",), at_once=False)
+    played.dispatcher.parked[1].reply((b"1;",))
+    played.turn()
+    assert writes == [b"0;1;"]
 
 
 def test_a_request_without_answer_leaves_no_gap():
@@ -215,3 +254,24 @@ def test_who_keeps_a_request_is_told_that_its_connection_has_ended():
     played.dispatcher.parked[3].on_abandoned = lambda: abandoned.append(3)
     played.session.on_closed()
     assert abandoned == [2, 3]
+
+
+def test_who_wants_to_know_is_told_of_the_end_of_the_connection_in_order():
+    played = Played()
+    told = []
+    played.session.client.at_end.extend([lambda: told.append(1), lambda: told.append(2)])
+    played.receive(frame(1))
+    assert not told
+    played.session.on_closed()
+    assert told == [1, 2]
+    assert played.ended == [played.session]
+
+
+def test_an_api_of_another_kind_of_listener_ends_the_connection():
+    played = Played()
+    played.session._served = SERVED_ON[ListenerKind.CONTROLLER]
+    played.receive(frame(1, api_key=ApiKey.FETCH, version=4))
+    assert played.answers == b"1;"
+    played.receive(frame(2, api_key=METADATA))
+    assert played.connection.ended
+    assert played.dispatcher.seen == [1]

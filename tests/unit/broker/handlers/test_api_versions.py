@@ -1,7 +1,7 @@
 import pytest
 
 from esp.controller.features import SUPPORTED_FEATURES
-from esp.protocol.registry import SERVED, ApiKey
+from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 from tests.unit.broker.simulated_node import model, simulated
 
 
@@ -16,7 +16,7 @@ async def ask(node, version):
 async def test_what_is_advertised_is_what_the_registry_says(node, version):
     answer = await ask(node, version)
     assert {row.api_key: (row.min_version, row.max_version) for row in answer.api_keys} == {
-        api.key: (api.advertised_min, api.max_version) for api in SERVED.values()
+        api.key: (api.advertised_min, api.max_version) for api in SERVED_ON[ListenerKind.BROKER].values()
     }
     assert answer.error_code == 0
 
@@ -24,7 +24,11 @@ async def test_what_is_advertised_is_what_the_registry_says(node, version):
 @simulated()
 async def test_the_features_of_the_cluster_are_told_from_version_3_on(node):
     answer = await ask(node, 3)
-    assert {row.name for row in answer.supported_features} == set(SUPPORTED_FEATURES)
-    assert {row.name for row in answer.finalized_features} == set(node.node._metadata.image.features)
-    assert answer.finalized_features_epoch == node.node._metadata.image.offset
+    assert {row.name for row in answer.supported_features} == {"metadata.version"}, (
+        "what older clients can read (KIP-1022)"
+    )
+    assert {row.name for row in (await ask(node, 4)).supported_features} == set(SUPPORTED_FEATURES)
+    finalized = {row.name: row.max_version_level for row in answer.finalized_features}
+    assert finalized == {**node.metadata.image.features, "kraft.version": 1}
+    assert answer.finalized_features_epoch == node.metadata.image.offset
     assert "transaction.version" not in {row.name for row in answer.finalized_features}

@@ -30,7 +30,7 @@ async def test_topics_are_created_each_for_itself(node, version):
         assert configs["retention.ms"].value == "5"
         assert configs["cleanup.policy"].value == "delete"
     if version >= 7:
-        assert by_name["a"].topic_id == node.node._metadata.image.topics_by_name["a"].topic_id
+        assert by_name["a"].topic_id == node.metadata.image.topics_by_name["a"].topic_id
 
 
 @simulated(num_partitions=4)

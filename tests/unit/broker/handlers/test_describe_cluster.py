@@ -17,7 +17,7 @@ async def ask(node, version=2, **options):
 @simulated(broker_rack="r1")
 async def test_the_brokers_are_told_with_the_cluster(node, version):
     answer = await ask(node, version)
-    assert answer.cluster_id == node.node._metadata.cluster_id
+    assert answer.cluster_id == node.metadata.cluster_id
     assert answer.controller_id == 1
     (broker,) = answer.brokers
     assert (broker.broker_id, broker.host, broker.port, broker.rack) == (1, "127.0.0.1", 9092, "r1")

@@ -37,7 +37,7 @@ async def test_what_is_not_there_is_an_error_of_its_partition(node, version):
 
 @pytest.mark.parametrize("version", [4, 12, 14, 15, 18])
 @simulated()
-async def test_a_follower_is_refused_since_no_other_node_has_replicas_here(node, version):
+async def test_a_node_that_is_no_replica_is_refused_records(node, version):
     client = await node.client()
     topic_id = await create_topic(client)
     await produce(client, "t", records(b"a"))
@@ -46,8 +46,13 @@ async def test_a_follower_is_refused_since_no_other_node_has_replicas_here(node,
         options = {"replica_state": types.ReplicaState(replica_id=2, replica_epoch=1)}
     else:
         options = {"replica_id": 2}
-    answer = await fetch(client, topic_id if version >= 13 else "t", version=version, **options)
-    assert answer.error_code is ErrorCode.unknown_leader_epoch
+    topic = topic_id if version >= 13 else "t"
+    for leader_epoch, code in ((0, ErrorCode.unknown_leader_epoch), (-1, ErrorCode.fenced_leader_epoch)):
+        if version < 9:  # which has no leader epoch
+            code = ErrorCode.fenced_leader_epoch
+        parts = [(topic, 0, 0, 1 << 20, leader_epoch)]
+        answer = of_one_partition(await fetch_later(client, parts, version=version, **options))
+        assert answer.error_code is code
 
 
 @pytest.mark.parametrize("max_wait_ms", [0, -1, -(2**31)])

@@ -26,7 +26,7 @@ async def test_brokers_and_topics_are_told(node, version):
     if version >= 1:
         assert answer.controller_id == 1
     if version >= 2:
-        assert answer.cluster_id == node.node._metadata.cluster_id
+        assert answer.cluster_id == node.metadata.cluster_id
     if version >= 10:
         assert topic.topic_id == topic_id
 

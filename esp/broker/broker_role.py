@@ -1,0 +1,202 @@
+"""What a node does that has the role of a broker: it keeps replicas and serves clients.
+
+Start: register, fenced; wait until the metadata here knows of the registration, and so of everything that was decided before; open and
+recover all logs (REC-8: registration comes first); follow the metadata; ask to be unfenced; serve. Stop: hand over leadership and be fenced
+(BRK-7); ask other nodes nothing more; end connections.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from esp.broker.broker_liveness import BrokerLiveness
+from esp.broker.controller_channel import ControllerChannel
+from esp.broker.dispatcher import Dispatcher
+from esp.broker.handlers.fetch import FetchHandler
+from esp.broker.handlers.produce import ProduceHandler
+from esp.broker.lifecycle import BrokerLifecycle
+from esp.broker.maintenance import Maintenance
+from esp.broker.metadata_cache import MetadataCache
+from esp.broker.metadata_loader import MetadataLoader
+from esp.broker.node_directories import NodeDirectories
+from esp.broker.producer_ids import ProducerIdBlocks, ProducerIds
+from esp.broker.raft_driver import RaftDriver
+from esp.broker.replica_host import ReplicaHost
+from esp.broker.server import Server, connection_limits
+from esp.broker.services import Services
+from esp.broker.tasks import Tasks
+from esp.broker.waiting import Waiters
+from esp.controller.brokers import PLAINTEXT, BrokerRegistration
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.image import ClusterDelta, ClusterImage
+from esp.model.broker_settings import BrokerSettings
+from esp.model.ids import BrokerEpoch, NodeId
+from esp.ports.env import Env
+from esp.ports.network import Address
+from esp.protocol.registry import ApiKey, ListenerKind
+from esp.storage.log_directory import previous_broker_epoch
+
+_METADATA_POLL_US: Final = 1_000_000
+"""How often a broker looks for its own registration in the metadata although nobody said that it changed."""
+
+
+class BrokerRole:
+    """The broker of one node.
+
+    Args:
+        env: the outside.
+        settings: the node's own.
+    """
+
+    def __init__(self, env: Env, settings: BrokerSettings) -> None:
+        self._env = env
+        self._settings = settings
+        self._tasks = Tasks(env.host)
+        self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
+        self._dispatcher = Dispatcher(ListenerKind.BROKER, None, self._tasks)
+        self.server = Server(env, self._dispatcher, connection_limits(settings))
+        self._endpoints: dict[str, Address] = {}
+        self.listening: list[Address] = []
+        """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
+        self.replicas: ReplicaHost
+        self.lifecycle: BrokerLifecycle
+        self._channels: tuple[ControllerChannel, ...] = ()
+        """One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others."""
+        self._liveness: BrokerLiveness
+
+    async def bind(self) -> None:
+        """Bind the client listeners; what is sent there waits until the broker serves.
+
+        Raises:
+            OperatorError: an address cannot be bound.
+        """
+        advertised = {listener.name: listener for listener in self._settings.advertised_listeners}
+        for listener in self._settings.client_listeners:
+            bound = await self.server.listen(listener.name, Address(listener.host, listener.port))
+            self.listening.append(bound)
+            told = advertised.get(listener.name)
+            if told is not None:  # else, as in Kafka, it serves those who know of it
+                self._endpoints[listener.name] = Address(told.host or self._env.host.name, told.port or bound.port)
+
+    async def start(
+        self, directories: NodeDirectories, raft: RaftDriver, metadata: MetadataLoader, local: Dispatcher | None
+    ) -> None:
+        """Come up; clients are served when this returns.
+
+        Args:
+            directories: the node's, open.
+            raft: the node's place in the metadata quorum.
+            metadata: the state of its log, caught up with what was committed when the node joined.
+            local: the controller of this node, if it has that role.
+
+        Raises:
+            OperatorError: the node cannot serve like this.
+        """
+        env, settings = self._env, self._settings
+        cache = MetadataCache(directories.cluster_id)
+        self._liveness = BrokerLiveness(env, settings.node_id, self._addresses_in(cache))
+        self.replicas = replicas = ReplicaHost(env, settings.node_id, settings, directories.data, self._tasks)
+        raft.files.directories_lock = replicas.directories_lock  # one of the directories may hold the metadata log too
+        heartbeats, replication, forwarded = (
+            ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
+            for purpose in ("heartbeats", "replication", "forwarded")
+        )
+        self._channels = (heartbeats, replication, forwarded)
+        self.lifecycle = lifecycle = BrokerLifecycle(
+            env,
+            settings,
+            self._tasks,
+            heartbeats,
+            registration=self._registration(directories),
+            applied_offset=lambda: replicas.applied_offset,
+            on_stale=replicas.stop_leading,
+        )
+        replicas.on_directory_failed = lambda: lifecycle.set_offline_log_dirs(replicas.offline_directories)
+        raft.on_leadership(lifecycle.on_leadership)
+        self._provide(cache, raft, forwarded)
+        epoch = await lifecycle.register()
+        await self._until_known(metadata, epoch)
+        metadata.subscribe(lambda image, delta: self._changes.put_nowait((image, delta)))
+        await env.cpu.run(replicas.load_blocking, metadata.image, env.clock.wall_ms())
+        replicas.connect(replication, lambda: lifecycle.epoch)
+        self._tasks.start(self._apply_changes(cache), name="metadata changes")
+        await lifecycle.unfence()
+        await cache.until(lambda image: not image.brokers[settings.node_id].fenced)
+        Maintenance(env, settings, replicas, directories.data).start(self._tasks)
+        self.server.open()
+
+    async def stop(self) -> BrokerEpoch:
+        """Give up leadership, and end what others started here; return the broker's epoch, under which its logs may be closed."""
+        if self._settings.controlled_shutdown_enable:
+            await self.lifecycle.controlled_shutdown()
+        self.replicas.disconnect()
+        self._liveness.close()
+        for channel in self._channels:
+            channel.close()
+        await self.server.close()
+        async with self.replicas.directories_lock:  # a thread does not stop with the task that waits for it
+            await self._tasks.stop()
+        return self.lifecycle.epoch
+
+    def _provide(self, cache: MetadataCache, raft: RaftDriver, controller: ControllerChannel) -> None:
+        """Give the dispatcher what its handlers work with."""
+        settings = self._settings
+        blocks = ProducerIdBlocks(controller, settings.node_id, lambda: self.lifecycle.epoch)
+        services = Services(
+            env=self._env,
+            node_id=settings.node_id,
+            settings=settings,
+            metadata=cache,
+            replicas=self.replicas,
+            raft=raft,
+            controller=controller,
+            producer_ids=ProducerIds(blocks.allocate),
+            liveness=self._liveness,
+        )
+        self._dispatcher.provide(
+            services,
+            {
+                ApiKey.PRODUCE: ProduceHandler(services).handle,
+                ApiKey.FETCH: FetchHandler(services, self._tasks).handle,
+            },
+        )
+
+    def _addresses_in(self, cache: MetadataCache) -> Callable[[NodeId], Address | None]:
+        """Where brokers reach one another, by what clients are told now."""
+        listener = self._settings.inter_broker_listener_name
+
+        def address_of(node_id: NodeId) -> Address | None:
+            broker = cache.image.brokers.get(node_id)
+            return None if broker is None or listener is None else broker.endpoints.get(listener)
+
+        return address_of
+
+    async def _until_known(self, metadata: MetadataLoader, epoch: BrokerEpoch) -> None:
+        """Wait until the metadata here is as new as this broker's registration (BRK-5)."""
+        arrived = Waiters(self._env.clock)
+        metadata.subscribe(lambda _image, _delta: arrived.wake())
+        while (known := metadata.image.brokers.get(self._settings.node_id)) is None or known.epoch < epoch:
+            await arrived.wait(_METADATA_POLL_US)
+
+    async def _apply_changes(self, cache: MetadataCache) -> None:
+        while True:
+            image, delta = await self._changes.get()
+            await self.replicas.apply(image, delta, cache.publish)
+            self._liveness.retain(cache.alive)
+            leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
+            self.lifecycle.on_metadata_applied(
+                is_awaited=any(broker is not None and broker.in_controlled_shutdown for broker in leaving)
+            )
+
+    def _registration(self, directories: NodeDirectories) -> BrokerRegistration:
+        return BrokerRegistration(
+            node_id=self._settings.node_id,
+            cluster_id=directories.cluster_id,
+            incarnation_id=self._env.random.uuid(),
+            endpoints=self._endpoints,
+            security_protocols=dict.fromkeys(self._endpoints, PLAINTEXT),
+            features=SUPPORTED_FEATURES,
+            rack=self._settings.broker_rack,
+            log_dirs=directories.ids,
+            previous_broker_epoch=previous_broker_epoch(directories.all),
+        )

@@ -1,0 +1,32 @@
+"""What a controller must know of its node."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from esp.controller.topics import TopicDefaults
+from esp.model.ids import NodeId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig:
+    """The settings of a controller; defaults are Kafka's."""
+
+    cluster_id: str
+    node_id: NodeId
+    defaults: TopicDefaults
+    min_insync_replicas: int
+    """The node's own value; the first controller of a cluster makes it the default of all (ELR-3)."""
+    validate_topic_configs: Callable[[Mapping[str, str]], None]
+    """Raises ApiError if a topic may not have these settings."""
+    unclean_leader_election: bool = False
+    """``unclean.leader.election.enable``, for topics and clusters without that setting."""
+    session_timeout_ms: int = 9_000
+    """``broker.session.timeout.ms``."""
+    max_idle_interval_ms: int = 500
+    """``metadata.max.idle.interval.ms``; 0 for never."""
+    auto_leader_rebalance: bool = True
+    """``auto.leader.rebalance.enable``."""
+    imbalance_check_interval_s: int = 300
+    """``leader.imbalance.check.interval.seconds``."""
+    unclean_election_interval_ms: int = 300_000
+    """``unclean.leader.election.interval.ms``."""

@@ -1,0 +1,20 @@
+"""ApiVersions (18), versions 0-4: what controller listeners serve, and the cluster's features.
+
+Versions above ours are answered as on broker listeners.
+"""
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.api_versions.v4.response import ApiVersionsResponse
+
+from esp.broker.api_versions import api_versions_response
+from esp.broker.controller_services import ControllerServices
+from esp.broker.request import Request
+from esp.protocol.registry import ListenerKind
+
+
+def handle(services: ControllerServices, request: Request, _message: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Answer from the committed metadata."""
+    image = services.metadata.image
+    return api_versions_response(
+        ListenerKind.CONTROLLER, request.api_version, image.features, services.raft.kraft_version, image.offset
+    )

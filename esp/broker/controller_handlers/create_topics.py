@@ -1,0 +1,73 @@
+"""CreateTopics (19), versions 2-7, at the controller: the answer waits until the topics are committed."""
+
+from collections import Counter
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from kio.static.primitive import i8, i16, i32
+
+from esp.broker.controller_services import ControllerServices
+from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.request import Request
+from esp.controller.topics import NewTopic
+from esp.model.described_settings import describe_topic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NodeId
+
+
+async def handle(services: ControllerServices, _request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create what can be created; each topic is answered for itself."""
+    often = Counter(topic.name for topic in message.topics)
+    wanted = [topic for topic in message.topics if often[topic.name] == 1]
+    results = await services.controller.create_topics(
+        [_new_topic(topic) for topic in wanted], validate_only=message.validate_only
+    )
+    by_name = {topic.name: result for topic, result in zip(wanted, results, strict=True)}
+    answers = []
+    for name in often:
+        result = by_name.get(name, ApiError(ErrorCode.invalid_request, "Duplicate topic name."))
+        if isinstance(result, ApiError):
+            answers.append(
+                CreatableTopicResult(
+                    name=name, topic_id=None, error_code=result.code, error_message=result.message, configs=()
+                )
+            )
+            continue
+        answers.append(
+            CreatableTopicResult(
+                name=name,
+                topic_id=result.topic_id,
+                error_code=ErrorCode.none,
+                error_message=None,
+                num_partitions=i32(result.num_partitions),
+                replication_factor=i16(result.replication_factor),
+                configs=tuple(
+                    CreatableTopicConfigs(
+                        name=setting.name,
+                        value=setting.value,
+                        read_only=setting.read_only,
+                        config_source=i8(setting.source),
+                        is_sensitive=setting.sensitive,
+                    )
+                    for setting in describe_topic(result.configs, services.settings)
+                ),
+            )
+        )
+    return CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(answers))
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple(
+            (assignment.partition_index, tuple(NodeId(node) for node in assignment.broker_ids))
+            for assignment in topic.assignments
+        ),
+        configs={config.name: config.value for config in topic.configs},
+    )

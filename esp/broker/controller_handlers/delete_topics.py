@@ -1,0 +1,66 @@
+"""DeleteTopics (20), versions 1-6, by name or (from version 6) by id, at the controller."""
+
+from collections.abc import Sequence
+
+from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUpTo5
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.types import TopicName
+
+from esp.broker.controller_services import ControllerServices
+from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.request import Request
+from esp.controller.topics import DeletedTopic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicId
+
+
+async def handle(
+    services: ControllerServices, request: Request, message: DeleteTopicsRequest | RequestUpTo5
+) -> DeleteTopicsResponse:
+    """Delete what is there; each topic is answered for itself."""
+    wanted: list[str | TopicId] = []
+    answers: list[DeletableTopicResult] = []
+    if isinstance(message, RequestUpTo5):
+        wanted.extend(message.topic_names)
+    else:
+        for topic in message.topics:
+            if topic.name is not None and topic.topic_id is None:
+                wanted.append(topic.name)
+            elif topic.name is None and topic.topic_id is not None:
+                wanted.append(TopicId(topic.topic_id))
+            else:
+                answers.append(_ambiguous(topic))
+    results: Sequence[DeletedTopic | ApiError]
+    if not services.settings.delete_topic_enable:
+        error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
+        results = [ApiError(error, "Topic deletion is disabled.") for _ in wanted]
+    else:
+        results = await services.controller.delete_topics(wanted)
+    return DeleteTopicsResponse(
+        throttle_time=NO_THROTTLE,
+        responses=(
+            *answers,
+            *(_result(asked, result) for asked, result in zip(wanted, results, strict=True)),
+        ),
+    )
+
+
+def _ambiguous(topic: DeleteTopicState) -> DeletableTopicResult:
+    """The answer for a topic that has neither a name nor an id, or both."""
+    return DeletableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=ErrorCode.invalid_request,
+        error_message="Neither topic name nor id were specified."
+        if topic.name is None
+        else "You may not specify both topic name and topic id.",
+    )
+
+
+def _result(asked: str | TopicId, result: DeletedTopic | ApiError) -> DeletableTopicResult:
+    name = TopicName(asked) if isinstance(asked, str) else None
+    topic_id = None if isinstance(asked, str) else asked
+    if isinstance(result, ApiError):
+        return DeletableTopicResult(name=name, topic_id=topic_id, error_code=result.code, error_message=result.message)
+    return DeletableTopicResult(name=TopicName(result.name), topic_id=result.topic_id, error_code=ErrorCode.none)

@@ -1,0 +1,53 @@
+"""DescribeCluster (60), versions 1-2, at the controllers: who they are, and which of them is active (KIP-919).
+
+Asked for brokers, a controller answers MISMATCHED_ENDPOINT_TYPE, as a broker does that is asked for controllers.
+"""
+
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
+from kio.schema.types import BrokerId
+from kio.static.primitive import i8, i32
+
+from esp.broker.controller_services import ControllerServices
+from esp.broker.handlers.common import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.request import Request
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NO_NODE
+
+_BROKERS = 1
+_CONTROLLERS = 2
+
+
+def handle(services: ControllerServices, request: Request, message: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Answer with the registered controllers that have the listener by which the request came in."""
+    if message.endpoint_type == _BROKERS:
+        raise ApiError(
+            ErrorCode.mismatched_endpoint_type,
+            "The request was sent to an endpoint of the wrong type: controllers answer here, not brokers",
+        )
+    if message.endpoint_type != _CONTROLLERS:
+        raise ApiError(ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {message.endpoint_type}")
+    controllers = services.metadata.image.controllers
+    listener = request.client.listener
+    leader = services.raft.leader
+    return DescribeClusterResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        endpoint_type=i8(_CONTROLLERS),
+        cluster_id=services.cluster_id,
+        controller_id=BrokerId(NO_NODE if leader is None else leader),
+        brokers=tuple(
+            DescribeClusterBroker(
+                broker_id=BrokerId(node_id),
+                host=controllers[node_id].endpoints[listener].host,
+                port=i32(controllers[node_id].endpoints[listener].port),
+                rack=None,
+                is_fenced=False,
+            )
+            for node_id in sorted(controllers)
+            if listener in controllers[node_id].endpoints
+        ),
+        cluster_authorized_operations=i32(
+            ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
+        ),
+    )

@@ -1,0 +1,25 @@
+"""DescribeQuorum (55), versions 0-2: the quorum as its leader sees it (KIP-595, KIP-853, KIP-1073)."""
+
+from typing import Any
+
+from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse
+
+from esp.broker.controller_services import ControllerServices
+from esp.broker.quorum_description import describe_answer, describe_refusal, only_metadata
+from esp.broker.request import Request
+from esp.model.errors import ErrorCode
+
+
+def handle(services: ControllerServices, _request: Request, message: Any) -> DescribeQuorumResponse:
+    """Only the leader knows how far the others are."""
+    if not only_metadata(message.topics):
+        return describe_refusal(
+            message.topics, ErrorCode.unknown_topic_or_partition, "Only the metadata log has a quorum."
+        )
+    now = services.raft.now()
+    description = services.raft.describe(now)
+    if description is None:
+        return describe_refusal(
+            message.topics, ErrorCode.not_leader_or_follower, "This controller does not lead the quorum."
+        )
+    return describe_answer(description, now)

@@ -1,0 +1,46 @@
+"""ElectLeaders (43), versions 0-2: somebody asks for preferred leaders, or for any leader at all (ELECT-3, ELECT-1.5; KIP-460)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
+from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
+
+from esp.broker.controller_services import ControllerServices
+from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.request import Request
+from esp.controller.partition_change import Election
+from esp.model.errors import ApiError, ErrorCode
+
+_ELECTIONS: Final[Mapping[int, Election]] = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+
+
+async def handle(services: ControllerServices, _request: Request, message: ElectLeadersRequest) -> ElectLeadersResponse:
+    """Answer each partition with success or why there is none; if all were asked for, those that need no election are left out."""
+    election = _ELECTIONS.get(message.election_type)
+    if election is None:
+        raise ApiError(ErrorCode.invalid_request, f"Unknown election type {message.election_type}")
+    wanted = message.topic_partitions
+    outcomes = await services.controller.elect_leaders(
+        election, None if wanted is None else [(topic.topic, topic.partitions) for topic in wanted]
+    )
+    return ElectLeadersResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        replica_election_results=tuple(
+            ReplicaElectionResult(
+                topic=TopicName(name),
+                partition_result=tuple(
+                    PartitionResult(
+                        partition_id=i32(number),
+                        error_code=ErrorCode.none if error is None else error.code,
+                        error_message=None if error is None else error.message,
+                    )
+                    for number, error in partitions
+                ),
+            )
+            for name, partitions in outcomes
+        ),
+    )

@@ -1,0 +1,123 @@
+"""What a node does that has the role of a controller: it votes, and leads the cluster when it is elected.
+
+Its listeners serve as soon as the quorum is joined; requests that need the active controller are refused while that is another one. A
+controller registers itself with the active one, itself or another, so that the metadata names all of them.
+"""
+
+from esp.broker.controller_channel import ControllerChannel
+from esp.broker.controller_config import ControllerConfig
+from esp.broker.controller_driver import ControllerDriver
+from esp.broker.controller_registrar import ControllerRegistrar
+from esp.broker.controller_services import ControllerServices
+from esp.broker.dispatcher import Dispatcher
+from esp.broker.metadata_loader import MetadataLoader
+from esp.broker.raft_driver import RaftDriver
+from esp.broker.server import Server, connection_limits
+from esp.broker.tasks import Tasks
+from esp.controller.brokers import PLAINTEXT, ControllerRegistration
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.topics import TopicDefaults
+from esp.model.broker_settings import BrokerSettings, Listener
+from esp.model.settings import validate_topic_overrides
+from esp.ports.env import Env
+from esp.ports.network import Address
+from esp.protocol.registry import ListenerKind
+from esp.raft.voters import VoterEndpoint
+
+
+class ControllerRole:
+    """The controller of one node.
+
+    Args:
+        env: the outside.
+        settings: the node's own.
+    """
+
+    def __init__(self, env: Env, settings: BrokerSettings) -> None:
+        self._env = env
+        self._settings = settings
+        self._tasks = Tasks(env.host)
+        self.dispatcher = Dispatcher(ListenerKind.CONTROLLER, None, self._tasks)
+        """Answers what is sent to the controller listeners, and what this node's own broker asks."""
+        self.listening: list[Address] = []
+        """The addresses of the controller listeners, once they are bound."""
+        self.server = Server(env, self.dispatcher, connection_limits(settings))
+        self.driver: ControllerDriver
+        self._channel: ControllerChannel
+        self._endpoints: tuple[VoterEndpoint, ...] = ()
+
+    async def bind(self) -> tuple[VoterEndpoint, ...]:
+        """Bind the listeners, and return where other controllers find them; what is sent there waits for :meth:`start`.
+
+        Raises:
+            OperatorError: an address cannot be bound.
+        """
+        told = {listener.name: listener for listener in self._settings.advertised_controller_listeners}
+        for listener in self._settings.controller_listeners:
+            bound = await self.server.listen(listener.name, Address(listener.host, listener.port))
+            self.listening.append(bound)
+            self._endpoints += (self._endpoint(told.get(listener.name, listener), bound),)
+        return self._endpoints
+
+    def _endpoint(self, told: Listener, bound: Address) -> VoterEndpoint:
+        return VoterEndpoint(told.name, told.host or self._env.host.name, told.port or bound.port)
+
+    def start(self, cluster_id: str, raft: RaftDriver, metadata: MetadataLoader) -> None:
+        """Be ready to lead, and serve.
+
+        Args:
+            cluster_id: the cluster that the node's directories belong to.
+            raft: the node's place in the quorum, which has not started yet.
+            metadata: the state of its log.
+        """
+        env, settings = self._env, self._settings
+        config = ControllerConfig(
+            cluster_id=cluster_id,
+            node_id=settings.node_id,
+            defaults=TopicDefaults(settings.num_partitions, settings.default_replication_factor),
+            min_insync_replicas=settings.min_insync_replicas,
+            validate_topic_configs=validate_topic_overrides,
+            unclean_leader_election=settings.unclean_leader_election_enable,
+            session_timeout_ms=settings.broker_session_timeout_ms,
+            max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
+            auto_leader_rebalance=settings.auto_leader_rebalance_enable,
+            imbalance_check_interval_s=settings.leader_imbalance_check_interval_seconds,
+        )
+        self.driver = ControllerDriver(env, config, raft, metadata, self._tasks)
+        self.driver.start()
+        self.dispatcher.provide(
+            ControllerServices(
+                env=env,
+                node_id=settings.node_id,
+                cluster_id=cluster_id,
+                settings=settings,
+                raft=raft,
+                metadata=metadata,
+                controller=self.driver,
+            )
+        )
+        self._channel = ControllerChannel(
+            env, settings.node_id, raft, self.dispatcher, client_id=f"controller-{settings.node_id}-registration"
+        )
+        ControllerRegistrar(env, self._tasks, self._channel, metadata, self._registration()).start()
+        self.server.open()
+
+    def _registration(self) -> ControllerRegistration:
+        addresses = {endpoint.listener: Address(endpoint.host, endpoint.port) for endpoint in self._endpoints}
+        return ControllerRegistration(
+            node_id=self._settings.node_id,
+            incarnation_id=self._env.random.uuid(),
+            endpoints=addresses,
+            security_protocols=dict.fromkeys(addresses, PLAINTEXT),
+            features=SUPPORTED_FEATURES,
+        )
+
+    def stop(self) -> None:
+        """Decide nothing more. What others ask of the quorum is still answered."""
+        self._channel.close()
+        self.driver.close()
+
+    async def close(self) -> None:
+        """End all connections, and what was still at work for them."""
+        await self.server.close()
+        await self._tasks.stop()

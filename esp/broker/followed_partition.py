@@ -1,0 +1,29 @@
+"""A partition as its fetcher sees it: what was asked for it last, and whether it may be asked for now."""
+
+from typing import Final
+
+from esp.broker.hosted_partition import HostedPartition
+from esp.ports.clock import Timer
+from esp.replication.partition_follower import PartitionFollower
+
+FIRST_BACKOFF_MS: Final = 20
+"""The shortest pause after an error: enough for a leader to take over metadata that this node has already."""
+
+
+class FollowedPartition:
+    """What a :class:`~esp.broker.replica_fetcher.ReplicaFetcher` remembers of one partition.
+
+    ``asked`` is the position with which it was named last, in the request with the number ``sent_in``; ``is_held``: no request may name it
+    now; ``timer``: ends the pause after an error, which takes ``backoff_ms`` the next time.
+    """
+
+    __slots__ = ("asked", "backoff_ms", "follower", "hosted", "is_held", "sent_in", "timer")
+
+    def __init__(self, hosted: HostedPartition, follower: PartitionFollower) -> None:
+        self.hosted = hosted
+        self.follower = follower
+        self.asked = follower.position
+        self.sent_in = 0
+        self.is_held = False
+        self.backoff_ms = FIRST_BACKOFF_MS
+        self.timer: Timer | None = None

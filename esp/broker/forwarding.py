@@ -1,0 +1,43 @@
+"""Requests of clients that only the active controller can do: a broker passes them on, and the answer back (KIP-590).
+
+They travel as they are, without Kafka's Envelope: there is no authorizer that would have to know who asked first.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from esp.broker.services import Services
+from esp.broker.waiting import time_limit
+from esp.controller.image import ClusterImage
+from esp.protocol.registry import ApiKey
+
+log = logging.getLogger(__name__)
+
+FORWARD_TIMEOUT_MS: Final = 30_000
+"""How long a controller is looked for on behalf of a client: Kafka's ``request.timeout.ms``."""
+
+_APPLY_MS_MIN: Final = 1_000
+
+
+async def forward(services: Services, api_key: ApiKey, message: Any) -> Any:
+    """The active controller's answer to ``message``; both are of the newest version's classes.
+
+    Raises:
+        ApiError: REQUEST_TIMED_OUT.
+    """
+    return await services.controller.call(api_key, message, timeout_ms=FORWARD_TIMEOUT_MS)
+
+
+async def until_applied(services: Services, condition: Callable[[ClusterImage], bool], timeout: timedelta) -> None:
+    """Wait until this node follows what the controller has done, so that a client finds it so here (decision 8).
+
+    It returns also when that takes longer than the client's ``timeout``: what was asked for is done, and the client is told so.
+    """
+    limit_ms = min(max(_APPLY_MS_MIN, timeout // timedelta(milliseconds=1)), FORWARD_TIMEOUT_MS)
+    try:
+        async with time_limit(services.env.clock, limit_ms):
+            await services.metadata.until(condition)
+    except TimeoutError:
+        log.warning("the controller's changes have not arrived here within %d ms", limit_ms)

@@ -1,0 +1,53 @@
+"""The data directories of a node: which of them take replicas, and which have failed.
+
+A directory whose device failed is written to no more: its files stay as they are until the node starts anew. A node without any directory
+left ends, and says why.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from esp.model.ids import DirectoryId
+from esp.ports.host import Host
+from esp.storage.log import Log
+from esp.storage.log_directory import LogDirectory
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaDirectories:
+    """The entries of ``log.dirs``.
+
+    Args:
+        host: ended when the last directory has failed.
+        directories: all of them, open.
+    """
+
+    def __init__(self, host: Host, directories: Sequence[LogDirectory]) -> None:
+        self._host = host
+        self.online = list(directories)
+        """Those that can be read and written."""
+        self.failed: tuple[DirectoryId, ...] = ()
+        """The ids of the others, in the order in which they failed: what heartbeats tell the controller."""
+
+    def least_used(self) -> LogDirectory:
+        """Where the next replica goes."""
+        return min(self.online, key=lambda candidate: len(candidate.logs))
+
+    def holding(self, wanted: Log) -> LogDirectory | None:
+        """The directory in which a log is; None if that has failed."""
+        return next(
+            (directory for directory in self.online if directory.logs.get(wanted.partition) is wanted),
+            None,
+        )
+
+    def fail(self, directory: LogDirectory, reason: str) -> None:
+        """Take a directory offline: its logs take nothing more, and its next start counts as unclean."""
+        log.error("the log directory %s is offline: %s", directory.path, reason)
+        self.online.remove(directory)
+        if directory.meta is not None:
+            self.failed = (*self.failed, directory.meta.directory_id)
+        for replica_log in directory.logs.values():
+            replica_log.is_offline = True
+        if not self.online:
+            self._host.fatal(f"{reason}; no log directory is left")

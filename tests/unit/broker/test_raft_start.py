@@ -1,0 +1,117 @@
+"""Whatever a crash leaves on the disk, a member begins where log and newest snapshot agree, or says why it cannot."""
+
+import asyncio
+
+import pytest
+
+from esp.model.errors import OperatorError
+from esp.model.ids import METADATA_PARTITION
+from esp.raft.snapshot import FIRST
+from esp.simulation.loop import ProcessEndedError
+from esp.storage.checkpoints import write_checkpoint_blocking
+from esp.storage.layout import LOG_START_FILE
+from tests.unit.broker.quorum import LOG_PATH, PATH, with_quorum
+
+SMALL = {"snapshot_max_new_bytes": 1000, "retention_bytes": 1, "retention_ms": -1}
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power lost"])
+@pytest.mark.parametrize("changes", range(4, 40, 2))
+def test_a_transfer_may_be_cut_off_at_any_change_of_the_disk(changes, power):
+    """RAFT-31, RAFT-32: between the snapshot's name and the cutting of the log, too."""
+
+    @with_quorum(3, changes, **SMALL)
+    async def scenario(quorum):
+        leader = await quorum.elect()
+        away = next(member for member in quorum.alive if member is not leader)
+        assert await quorum.create("early")
+        await quorum.agree()
+        away.kill()
+        for number in range(30):
+            assert await quorum.create(f"t{number}")
+        await asyncio.sleep(0.1)
+        assert leader.log.log_start_offset > 10
+        away.disk.kill_after(changes)
+        try:
+            await away.start()
+            await asyncio.sleep(1)
+        except ProcessEndedError:
+            pass
+        if away.is_alive:
+            away.kill()
+        away.settle(power=power)
+        await away.start()
+        image = await quorum.agree()
+        assert len(image.topics_by_id) == 31
+        assert away.log.log_start_offset > 10
+
+    scenario()
+
+
+@with_quorum(1, **SMALL)
+async def test_a_log_that_begins_where_no_snapshot_ends_is_refused(quorum):
+    member = await quorum.elect()
+    for number in range(40):
+        assert await quorum.create(f"t{number}")
+    await asyncio.sleep(0.1)
+    await member.stop()
+    for name in member.names(".checkpoint"):
+        member.disk.remove(f"{LOG_PATH}/{name}")
+    with pytest.raises(OperatorError, match="there is no snapshot"):
+        await member.start()
+
+
+@with_quorum(1, **SMALL)
+async def test_a_log_start_that_is_raised_again_at_the_start_is_the_one_that_followers_are_held_against(quorum):
+    """RAFT-31: else the leader reads for a follower what it has no more."""
+    member = await quorum.elect()
+    for number in range(40):
+        assert await quorum.create(f"t{number}")
+    await asyncio.sleep(0.1)
+    log_start_offset = member.log.log_start_offset
+    assert log_start_offset > 10
+    await member.stop()
+    write_checkpoint_blocking(member.disk, f"{PATH}/{LOG_START_FILE}", {METADATA_PARTITION: log_start_offset - 1})
+    await member.start()
+    assert member.log.log_start_offset == log_start_offset
+    assert member.raft._node._member.log.start_offset == log_start_offset
+
+
+@with_quorum(1)
+async def test_a_damaged_first_snapshot_is_refused(quorum):
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.corrupt(f"{LOG_PATH}/{FIRST.file_name}", 70)
+    with pytest.raises(OperatorError, match="corrupt"):
+        await quorum[1].start()
+
+
+@with_quorum(1)
+async def test_a_damaged_quorum_state_is_refused(quorum):
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.corrupt(f"{LOG_PATH}/quorum-state", 0)
+    with pytest.raises(OperatorError, match="quorum-state"):
+        await quorum[1].start()
+
+
+@with_quorum(3)
+async def test_a_log_out_of_the_page_cache_is_read_all_the_same(quorum):
+    await quorum.elect()
+    for number in range(30):
+        assert await quorum.create(f"t{number}")
+    await quorum.agree()
+    for member in quorum.alive:
+        await member.stop()
+        member.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
+    for member in quorum.members.values():
+        await member.start()
+        member.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
+    leader = await quorum.elect()
+    assert len(leader.image.topics_by_id) == 30
+    leader.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
+    observer = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(leader.address,))
+    await observer.start()
+    await observer.run(observer.raft.caught_up())
+    assert len(observer.image.topics_by_id) == 30
+    assert await quorum.create("last")

@@ -1,0 +1,570 @@
+"""Brokers that copy partitions from one another: what they hold, who is in sync, what happens when roles change."""
+
+import asyncio
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import DirectoryId, NodeId
+from tests.unit.broker.conversation import (
+    fetch,
+    fetch_later,
+    list_offset,
+    of_one_partition,
+    produce,
+    produce_later,
+)
+from tests.unit.broker.replica_cluster import clustered
+from tests.unit.broker.simulated_node import RefusedError, records, values
+
+
+async def filled(cluster, count=3, *, size=10, at=1, **options):
+    cluster.controller.create(**options)
+    await cluster.applied()
+    client = await cluster[at].client()
+    for number in range(count):
+        answer = await produce(client, "t", records(b"%d" % number * size))
+        assert answer.error_code is ErrorCode.none
+    return client
+
+
+# copies --------------------------------------------------------------------------------------------------------------------------------
+
+
+@clustered()
+async def test_what_is_acknowledged_by_all_is_on_every_replica(cluster):
+    cluster.controller.create()
+    await cluster.applied()
+    client = await cluster[1].client()
+    for number in range(5):
+        answer = await produce(client, "t", records(b"%d" % number))
+        assert (answer.error_code, answer.base_offset) == (0, number)
+        assert all(cluster[node].log().log_end_offset > number for node in (1, 2, 3))
+    await cluster.until(cluster.are_equal)
+
+
+@clustered()
+async def test_followers_learn_soon_what_was_committed(cluster):
+    client = await filled(cluster, 1)
+    for number in range(2, 5):
+        await asyncio.sleep(1)
+        await produce(client, "t", records(b"x"))
+        for node in (2, 3):
+            log = cluster[node].log()
+            assert await cluster.until(lambda log=log, number=number: log.high_watermark == number) < 0.05
+
+
+@clustered(replica_fetch_max_bytes=3000, replica_fetch_response_max_bytes=5000, log_segment_bytes=10_000)
+async def test_large_logs_are_copied_across_segments_whatever_the_limits_of_a_fetch(cluster):
+    cluster.controller.create(partitions=4, replicas=(1, 2), leader=1)
+    await cluster.applied()
+    client = await cluster[1].client()
+    waiting = [
+        produce_later(client, "t", records(b"%d" % number * 700), partition=number % 4, acks=1) for number in range(200)
+    ]
+    for answer in waiting:
+        await answer
+    for partition in range(4):
+        await cluster.until(lambda partition=partition: cluster.are_equal("t", partition, among=(1, 2)))
+        assert cluster[2].log("t", partition).log_end_offset == 50
+
+
+@clustered(replica_fetch_max_bytes=10, replica_fetch_response_max_bytes=10)
+async def test_a_batch_larger_than_the_limit_of_a_fetch_is_copied_all_the_same(cluster):
+    client = await filled(cluster, 3, size=5000)
+    assert (await produce(client, "t", records(b"x" * 10_000))).error_code is ErrorCode.none
+
+
+@clustered(log_segment_bytes=9000)
+async def test_cold_segments_are_copied(cluster):
+    cluster[3].kill()
+    cluster.controller.create(replicas=(1, 3), leader=1)
+    cluster.controller.change(isr=(NodeId(1),))
+    await cluster[1].applied()
+    client = await cluster[1].client()
+    for number in range(5):
+        await produce(client, "t", records(b"%d" % number * 5000))
+    await cluster[1].log().flush()
+    for name in cluster[1].disk.listdir("/data/t-0"):
+        if name.endswith(".log"):
+            cluster[1].disk.make_cold(f"/data/t-0/{name}")
+    await cluster[3].start()
+    await cluster.until(lambda: cluster.are_equal(among=(1, 3)))
+    assert cluster[3].log().log_end_offset == 5
+
+
+# new leaders -----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late", [(), (2,), (3,), (2, 3)])
+def test_a_new_leader_is_followed_at_once_whoever_hears_of_it_first(late):
+    @clustered()
+    async def scenario(cluster):
+        await filled(cluster, 3)
+        cluster.controller.create("u", leader=2)  # so that there is a session already, with a request parked in it
+        await asyncio.sleep(2)
+        for node in late:
+            cluster[node].metadata_delay_s = 0.05
+        cluster[1].kill()
+        cluster.controller.fail_over(NodeId(1))
+        await cluster[2].applied()
+        client = await cluster[2].client()
+        began = cluster.loop.time()
+        answer = await produce(client, "t", records(b"after"))
+        assert (answer.error_code, answer.base_offset) == (0, 3)
+        assert cluster.loop.time() - began < 0.15
+        assert cluster[3].log().log_end_offset == 4
+
+    scenario()
+
+
+@clustered()
+async def test_a_new_leader_fetches_no_more(cluster):
+    await filled(cluster, 1)
+    fetchers = cluster[2].replicas._roles._fetchers
+    assert cluster[2].hosted() in fetchers._sources
+    cluster.controller.change(leader=NodeId(2))
+    await cluster.applied()
+    assert cluster[2].hosted() not in fetchers._sources
+    assert not any(fetcher.followed() for fetcher in fetchers._fetchers.values())
+
+
+@clustered()
+async def test_a_leader_that_comes_back_is_followed_at_once(cluster):
+    await filled(cluster, 1)
+    cluster[1].kill()
+    await asyncio.sleep(10.5)
+    await cluster[1].start()
+    client = await cluster[1].client()
+    began = cluster.loop.time()
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
+    assert cluster.loop.time() - began < 0.2
+
+
+@clustered()
+async def test_the_tail_of_an_old_leader_that_nobody_has_is_cut(cluster):
+    client = await filled(cluster, 3)
+    cluster[2].kill()
+    cluster[3].kill()
+    for number in range(3):
+        await produce(client, "t", records(b"lost %d" % number), acks=1)
+    assert (cluster[1].log().log_end_offset, cluster[1].log().high_watermark) == (6, 3)
+    cluster[1].kill()
+    await cluster[2].start()
+    await cluster[3].start()
+    cluster.controller.change(leader=NodeId(2), isr=(NodeId(2), NodeId(3)))
+    await cluster[2].applied()
+    client = await cluster[2].client()
+    await cluster.until(lambda: cluster[3].hosted().follower is not None)
+    assert (await produce(client, "t", records(b"kept"))).base_offset == 3
+    await cluster[1].start()
+    await cluster.until(cluster.are_equal)
+    assert values(cluster[1].bytes_of())[3:] == [b"kept"]
+
+
+@clustered()
+async def test_several_rounds_of_divergence_end_with_the_leaders_log(cluster):
+    controller = cluster.controller
+    controller.create(min_insync_replicas=1)
+    await cluster.applied()
+    # Each of two brokers leads alone in turn, over and over, while the other is away: KIP-279.
+    controller.change(isr=(NodeId(1), NodeId(2)))
+    for turn in range(6):
+        leader, other = (1, 2) if turn % 2 else (2, 1)
+        await cluster.applied()
+        cluster[other].kill()
+        controller.change(leader=NodeId(leader), isr=(NodeId(leader),))
+        await cluster.applied()
+        client = await cluster[leader].client()
+        for _ in range(3):
+            await produce(client, "t", records(b"turn %d" % turn), acks=1)
+        cluster[leader].kill()
+        controller.change(leader=NodeId(-1))
+        await cluster[other].start()
+        if turn < 5:
+            await cluster[leader].start()
+    controller.change(leader=NodeId(1), isr=(NodeId(1),))
+    for node in (1, 2):
+        if not cluster[node].process.alive:
+            await cluster[node].start()
+    await cluster.until(cluster.are_equal)
+
+
+@clustered()
+async def test_a_waiting_produce_is_refused_as_soon_as_the_leader_leads_no_more(cluster):
+    client = await filled(cluster, 1)
+    cluster[2].kill()
+    waiting = produce_later(client, "t", records(b"x"), timeout_ms=30_000)
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    began = cluster.loop.time()
+    cluster.controller.change(leader=NodeId(3))
+    assert of_one_partition(await waiting).error_code is ErrorCode.not_leader_or_follower
+    assert cluster.loop.time() - began < 0.05
+
+
+@clustered()
+async def test_an_older_state_of_a_partition_changes_nothing(cluster):
+    await filled(cluster, 1)
+    old, old_delta = cluster.controller.image, cluster.controller.full_delta()
+    cluster.controller.change(leader=NodeId(2))
+    await cluster.applied()
+    assert cluster[1].hosted().leader is None
+    cluster[1].tell(old, old_delta)
+    await asyncio.sleep(0.1)
+    assert cluster[1].hosted().leader is None
+    assert cluster[1].hosted().follower.leader_epoch == 1
+
+
+@clustered()
+async def test_a_partition_without_leader_serves_nobody_and_goes_on_when_it_has_one(cluster):
+    client = await filled(cluster, 2)
+    cluster.controller.change(leader=NodeId(-1))
+    await cluster.applied()
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.not_leader_or_follower
+    assert (await fetch(client, "t")).error_code is ErrorCode.not_leader_or_follower
+    cluster.controller.change(leader=NodeId(1))
+    await cluster.applied()
+    assert (await produce(client, "t", records(b"x"))).base_offset == 2
+
+
+@clustered()
+async def test_a_new_leader_does_not_tell_the_latest_offset_before_it_has_committed_in_its_epoch(cluster):
+    client = await filled(cluster, 3)
+    await cluster.until(cluster.are_equal)
+    assert (await list_offset(client, "t", -1)).offset == 3
+    cluster[3].kill()
+    await produce(client, "t", records(b"x"), acks=1)
+    await cluster.until(lambda: cluster[2].log().log_end_offset == 4)
+    cluster[1].kill()
+    cluster.controller.change(leader=NodeId(2))
+    await cluster.applied()
+    client = await cluster[2].client()
+    for version, code in ((4, ErrorCode.leader_not_available), (5, ErrorCode.offset_not_available)):
+        assert (await list_offset(client, "t", -1, version=version)).error_code is code
+    assert (await list_offset(client, "t", -2)).offset == 0
+    cluster.controller.change(isr=(NodeId(2),))
+    await cluster.applied()
+    assert (await list_offset(client, "t", -1)).offset == 4
+
+
+# the in-sync set -----------------------------------------------------------------------------------------------------------------------
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_a_replica_that_lags_leaves_the_set_and_comes_back_when_it_has_caught_up(cluster):
+    client = await filled(cluster, 1)
+    cluster[3].kill()
+    began = cluster.loop.time()
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
+    assert 1.5 < cluster.loop.time() - began < 3.5, "it waited for the set to shrink"
+    assert cluster.controller.state().isr == (1, 2)
+    await cluster[3].start()
+    await cluster.until(lambda: set(cluster.controller.state().isr) == {1, 2, 3})
+    await cluster.until(cluster.are_equal)
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_idle_replicas_stay_in_sync_for_ever(cluster):
+    client = await filled(cluster, 1, partitions=3)
+    await asyncio.sleep(60)
+    assert not cluster.controller.altered
+    for _ in range(20):
+        await asyncio.sleep(0.9)
+        await produce(client, "t", records(b"x"))
+    assert not cluster.controller.altered
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_a_fenced_replica_is_not_taken_back_before_it_is_unfenced(cluster):
+    client = await filled(cluster, 1)
+    cluster.controller.fence(3)
+    cluster.controller.change(isr=(NodeId(1), NodeId(2)))
+    await cluster.applied()
+    await produce(client, "t", records(b"x"))
+    await asyncio.sleep(5)
+    assert cluster.controller.state().isr == (1, 2)
+    cluster.controller.fence(3, fenced=False)
+    assert await cluster.until(lambda: len(cluster.controller.state().isr) == 3) < 0.1
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_produce_is_refused_below_the_minimum_of_in_sync_replicas(cluster):
+    client = await filled(cluster, 1, min_insync_replicas=2)
+    cluster[2].kill()
+    cluster[3].kill()
+    answer = await produce(client, "t", records(b"x"))
+    assert answer.error_code in (ErrorCode.not_enough_replicas_after_append, ErrorCode.request_timed_out)
+    await cluster.until(lambda: cluster.controller.state().isr == (1,))
+    await cluster.applied()
+    assert (await produce(client, "t", records(b"y"))).error_code is ErrorCode.not_enough_replicas
+    assert (await produce(client, "t", records(b"z"), acks=1)).error_code is ErrorCode.none
+    assert cluster[1].log().high_watermark == 1
+    await cluster[2].start()
+    await cluster.until(lambda: cluster[1].log().high_watermark == 3)
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_a_change_of_the_set_that_is_not_answered_is_sent_again(cluster):
+    client = await filled(cluster, 1)
+    cluster.controller.lossy = 1
+    cluster[3].kill()
+    answer = await produce(client, "t", records(b"x"), timeout_ms=60_000)
+    assert answer.error_code is ErrorCode.none
+    assert cluster.controller.state().isr == (1, 2)
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_what_waits_for_a_change_of_the_set_goes_on_with_the_answer_before_the_metadata_comes(cluster):
+    client = await filled(cluster, 1)
+    cluster[1].metadata_delay_s = 20
+    cluster[3].kill()
+    began = cluster.loop.time()
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
+    assert cluster.loop.time() - began < 4
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_one_request_changes_the_sets_of_all_partitions(cluster):
+    cluster.controller.create(partitions=50, leader=1)
+    await cluster.applied()
+    client = await cluster[1].client()
+    for partition in range(50):
+        await produce(client, "t", records(b"x"), partition=partition)
+    cluster[3].kill()
+    waiting = [produce_later(client, "t", records(b"y"), partition=partition) for partition in range(50)]
+    for answer in waiting:
+        assert of_one_partition(await answer).error_code is ErrorCode.none
+    assert len(cluster.controller.altered) <= 3
+
+
+# whoever may read ------------------------------------------------------------------------------------------------------------------------
+
+
+@clustered()
+async def test_a_follower_serves_consumers_up_to_what_it_knows_to_be_committed(cluster):
+    await filled(cluster, 3)
+    await cluster.until(cluster.are_equal)
+    client = await cluster[2].client()
+    assert values((await fetch(client, "t", version=12)).records) == [b"%d" % number * 10 for number in range(3)]
+    waiting = fetch_later(client, [("t", 0, 3)], max_wait_ms=5000)
+    await produce(await cluster[1].client(), "t", records(b"new"))
+    began = cluster.loop.time()
+    assert values(of_one_partition(await waiting).records) == [b"new"]
+    assert cluster.loop.time() - began < 0.05
+    assert (await fetch(client, "t", version=10)).error_code is ErrorCode.not_leader_or_follower
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.not_leader_or_follower
+    cluster.controller.change(isr=(NodeId(1),))
+    await cluster.applied()
+    assert (await fetch(client, "t", version=12)).error_code is ErrorCode.not_leader_or_follower
+
+
+@clustered()
+async def test_a_consumer_is_sent_to_the_replica_in_its_rack(cluster):
+    for node, rack in ((1, "a"), (2, "b"), (3, "c")):
+        cluster[node].kill()
+        await cluster[node].start(broker_rack=rack, replica_selector_class="x")
+    client = await filled(cluster, 3)
+    for rack, nearest in (("a", -1), ("b", 2), ("c", 3), ("d", -1), ("", -1)):
+        answer = await fetch(client, "t", rack_id=rack)
+        assert answer.preferred_read_replica == nearest
+        assert bool(answer.records) == (nearest == -1)
+    began = cluster.loop.time()
+    answer = of_one_partition(await fetch_later(client, [("t", 0, 3)], rack_id="b", max_wait_ms=5000))
+    assert answer.preferred_read_replica == 2
+    assert cluster.loop.time() - began < 0.1
+    cluster.controller.fence(2)
+    await cluster.applied()
+    assert (await fetch(client, "t", rack_id="b")).preferred_read_replica == -1
+
+
+# replicas come and go ------------------------------------------------------------------------------------------------------------------
+
+
+@clustered(log_segment_bytes=1500)
+async def test_a_new_replica_begins_where_the_leaders_log_begins(cluster):
+    client = await filled(cluster, 10, size=500, replicas=(1, 2), retention_bytes=2000, file_delete_delay_ms=0)
+    cluster[1].log().delete_old_segments(cluster[1].env.clock.wall_ms())
+    start = cluster[1].log().log_start_offset
+    assert start > 0
+    state = cluster.controller.state()
+    cluster.controller.change(replicas=(*state.replicas, NodeId(3)))
+    await cluster.until(lambda: 3 in cluster.controller.state().isr)
+    assert cluster[3].log().log_start_offset == start
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
+    assert values(cluster[3].bytes_of()) == values(cluster[1].bytes_of())
+
+
+@clustered()
+async def test_a_replica_that_should_be_here_no_more_is_put_aside_after_the_metadata_says_so(cluster):
+    client = await filled(cluster, 3)
+    cluster.controller.change(replicas=(NodeId(1), NodeId(2)), isr=(NodeId(1), NodeId(2)))
+    await cluster.applied()
+    assert cluster[3].hosted() is None
+    names = [name for name in cluster[3].disk.listdir("/data") if name.startswith("t-0")]
+    assert len(names) == 1
+    assert names[0].endswith("-delete")
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
+    cluster.controller.change(replicas=(NodeId(1), NodeId(2), NodeId(3)))
+    await cluster.until(lambda: 3 in cluster.controller.state().isr)
+    await cluster.until(cluster.are_equal)
+
+
+@clustered()
+async def test_a_deleted_topic_goes_everywhere_and_one_of_its_name_begins_empty(cluster):
+    await filled(cluster, 3)
+    cluster.controller.delete()
+    await cluster.applied()
+    assert all(cluster[node].hosted() is None for node in (1, 2, 3))
+    await filled(cluster, 1)
+    await cluster.until(cluster.are_equal)
+    assert cluster[3].log().log_end_offset == 1
+
+
+@clustered()
+async def test_a_broker_that_comes_back_elsewhere_is_found(cluster):
+    client = await filled(cluster, 3)
+    cluster[1].kill()
+    cluster[1].address = cluster[1].address._replace(port=9999)
+    await cluster[1].start()
+    client = await cluster[1].client()
+    answer = await produce(client, "t", records(b"x"))
+    assert (answer.error_code, answer.base_offset) == (0, 3)
+
+
+# the disk --------------------------------------------------------------------------------------------------------------------------------
+
+
+@clustered()
+async def test_with_flush_messages_1_every_copy_is_flushed_before_the_answer(cluster):
+    client = await filled(cluster, 0, flush_messages=1)
+    for number in range(3):
+        answer = await produce(client, "t", records(b"%d" % number))
+        assert answer.error_code is ErrorCode.none
+        assert all(cluster[node].log().recovery_point > number for node in (1, 2, 3))
+    for node in (1, 2, 3):
+        cluster[node].kill(power=True)
+    for node in (1, 2, 3):
+        await cluster[node].start()
+    await cluster.until(cluster.are_equal)
+    assert cluster[1].log().log_end_offset == 3
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_log_directory_that_fails_stops_its_replicas_and_no_others(node):
+    @clustered()
+    async def scenario(cluster):
+        broker = cluster[node]
+        broker.kill()
+        await broker.start(log_dirs=("/data", "/more"))
+        told = []
+        broker.replicas.on_directory_failed = lambda: told.append(broker.replicas.offline_directories)
+        cluster.controller.create(partitions=4, leader=1)
+        await cluster.applied()
+        failing = [number for number in range(4) if broker.log("t", number).path.startswith("/more")]
+        assert len(failing) == 2
+        broker.disk.fail("write", "/more/*.log", times=1000)
+        client = await cluster[1].client()
+        waiting = [produce_later(client, "t", records(b"x"), partition=number, timeout_ms=1000) for number in range(4)]
+        codes = [of_one_partition(await answer).error_code for answer in waiting]
+        assert all((code == 0) == (number not in failing) for number, code in enumerate(codes))
+        assert told == [(broker.directory_ids[1],)]
+        assert all(broker.hosted("t", number).is_offline == (number in failing) for number in range(4))
+        await asyncio.sleep(5)
+        assert broker.process.alive
+
+    scenario()
+
+
+@pytest.mark.parametrize("node", [1, 2])
+def test_a_node_without_any_log_directory_left_ends_and_says_why(node):
+    @clustered()
+    async def scenario(cluster):
+        client = await filled(cluster, 1)
+        cluster[node].disk.fail("write", "/data/t-0/*.log", times=1000)
+        if node == 1:
+            with pytest.raises(RefusedError):
+                await produce(client, "t", records(b"x"), timeout_ms=1000)
+        else:
+            await produce(client, "t", records(b"x"), timeout_ms=1000)
+        assert not cluster[node].process.alive
+        assert "/data/t-0" in cluster[node].process.end_reason
+        assert "no log directory is left" in cluster[node].process.end_reason
+
+    scenario()
+
+
+@clustered()
+async def test_a_replica_for_which_there_was_no_room_is_made_later(cluster):
+    cluster[3].disk.fill_up(10)
+    client = await filled(cluster, 0)
+    assert cluster[3].hosted() is None
+    assert (await produce(client, "t", records(b"x"), acks=1)).error_code is ErrorCode.none
+    await cluster[3].replicas.make_missing()
+    assert cluster[3].hosted() is None
+    cluster[3].disk.heal()
+    await cluster[3].replicas.make_missing()
+    await cluster.until(cluster.are_equal)
+
+
+@clustered()
+async def test_a_batch_that_rots_at_the_leader_is_taken_over_by_nobody_and_holds_up_no_other_partition(cluster):
+    cluster[2].kill()
+    client = await filled(cluster, 0, partitions=2, replicas=(1, 2), leader=1)
+    for _ in range(3):
+        await produce(client, "t", records(b"x" * 100), acks=1)
+    for place in range(300, 310):
+        cluster[1].disk.corrupt("/data/t-0/00000000000000000000.log", place, 0xFF)
+    await cluster[2].start()
+    await produce(client, "t", records(b"y"), partition=1)
+    await cluster.until(lambda: cluster.are_equal("t", 1, among=(1, 2)))
+    await asyncio.sleep(5)
+    assert cluster[2].log("t", 0).log_end_offset == 1
+    assert len(values(cluster[2].bytes_of("t", 0))) == 1
+
+
+@clustered()
+async def test_the_controller_is_told_in_which_directory_a_replica_is(cluster):
+    broker = cluster[2]
+    broker.kill()
+    await broker.start(log_dirs=("/data", "/more"))
+    unassigned = cluster.controller.image.brokers[NodeId(1)].log_dirs[0]
+    cluster.controller.create(partitions=4, leader=1)
+    for number in range(4):
+        cluster.controller.change("t", number, directories=(unassigned, unassigned, unassigned))
+
+    def all_told():
+        return all(
+            cluster.controller.state("t", number).directories[1]
+            == broker.directory_ids[broker.log("t", number).path.startswith("/more")]
+            for number in range(4)
+        )
+
+    await cluster.applied()
+    await cluster.until(all_told)
+    assert {message.broker_id for message in cluster.controller.assigned} == {2, 3}
+    count = len(cluster.controller.assigned)
+    await asyncio.sleep(10)
+    assert len(cluster.controller.assigned) == count
+
+
+@clustered()
+async def test_a_replica_whose_directory_failed_is_not_taken_back_though_it_was_in_sync(cluster):
+    await filled(cluster)
+    controller = cluster.controller
+    directories = tuple(cluster[node].directory_ids[0] for node in (1, 2, 3))
+    controller.change(directories=directories)
+    await cluster.applied()
+    failed = replace(controller.image.brokers[NodeId(3)], log_dirs=(DirectoryId(uuid.UUID(int=99)),))
+    controller.publish(brokers={**controller.image.brokers, NodeId(3): failed})
+    controller.change(isr=(NodeId(1), NodeId(2)))
+    await cluster.applied()
+    before = len(controller.altered)
+    await asyncio.sleep(5)
+    assert controller.state().isr == (1, 2)
+    assert len(controller.altered) <= before + 1, "nobody asks for it over and over"
+    restored = replace(failed, log_dirs=(directories[2],))
+    controller.publish(brokers={**controller.image.brokers, NodeId(3): restored})
+    await cluster.until(lambda: set(controller.state().isr) == {1, 2, 3})
