@@ -15,16 +15,18 @@ class SimulatedClock:
 
     Args:
         loop: whose time it shows.
+        rate: how many seconds this clock counts, and its timers take for one, in a second of the loop: 0.9 is slow, 1.1 is fast.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, rate: float = 1.0) -> None:
         self._loop = loop
+        self._us_per_s = rate * 1_000_000
         self.wall_shift_ms = 0
         """How far somebody has set the wall clock; it jumps when this changes."""
 
     def monotonic_us(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
-        return round(self._loop.time() * 1_000_000)
+        return round(self._loop.time() * self._us_per_s)
 
     def wall_ms(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
@@ -32,8 +34,8 @@ class SimulatedClock:
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> Timer:
         """See :class:`esp.ports.clock.Clock`."""
-        return self._loop.call_later(delay_us / 1_000_000, callback)
+        return self._loop.call_later(delay_us / self._us_per_s, callback)
 
     async def sleep_us(self, delay_us: int) -> None:
         """See :class:`esp.ports.clock.Clock`."""
-        await asyncio.sleep(delay_us / 1_000_000)
+        await asyncio.sleep(delay_us / self._us_per_s)

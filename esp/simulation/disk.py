@@ -8,8 +8,6 @@ Tests and the simulator drive the misfortunes:
 * :meth:`SimulatedDisk.kill_after`: the process is killed in the midst of what it does, at a chosen operation.
 * :meth:`SimulatedDisk.fail`, :meth:`SimulatedDisk.fill_up`: errors of the device, no space left.
 * :meth:`SimulatedDisk.corrupt`: bit rot. :meth:`SimulatedDisk.make_cold`: bytes leave the page cache.
-
-The same seed and the same calls give the same bytes.
 """
 
 import asyncio
@@ -23,8 +21,9 @@ from esp.simulation.directory_tree import Change, Directory, DirectoryTree, file
 from esp.simulation.disk_faults import DiskFaults, Fault, Operation, ProcessKilledError
 from esp.simulation.file_content import FileContent
 
-_VIEW_BYTES = 4096
-# from here on reads return a memoryview, as the real disk does for large ones: callers must cope with both
+_VIEW_BYTES = (
+    4096  # from here on reads return a memoryview, as the real disk does for large ones: callers must cope with both
+)
 
 
 async def _yield_once(_operation: Operation, _size: int) -> None:
@@ -205,6 +204,11 @@ class SimulatedDisk:
         self.faults.faults.clear()
         self._free = None
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether :meth:`fail` or :meth:`fill_up` are in force."""
+        return self._free is not None or any(fault.times for fault in self.faults.faults)
+
     def corrupt(self, path: str, offset: int, mask: int = 1) -> None:
         """Flip the bits of ``mask`` in one byte of a file, for every reader and for ever."""
         self._file(path).flip(offset, mask)
@@ -218,6 +222,11 @@ class SimulatedDisk:
         """Whether a power loss now could cost the file anything but its name."""
         content = self._file(path)
         return content.cached != content.durable
+
+    def content(self, path: str) -> FileContent | None:
+        """What a file holds, for those who look from outside; None if there is no such file."""
+        node = self._tree.find(path)
+        return node if isinstance(node, FileContent) else None
 
     # --- the port ----------------------------------------------------------------------------------------------------------------
 

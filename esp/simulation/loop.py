@@ -4,13 +4,15 @@ The loop runs what is ready, first in, first out, and then jumps to the next tim
 run. There is no selector and no thread. Tasks, locks and queues are asyncio's own.
 
 A :class:`Process` ends as ``kill -9`` ends one: nothing that belongs to it runs any more, no ``finally`` and no handler of an error.
-What belongs to it is told by a context variable, which tasks, timers and callbacks inherit.
+It may also be paused, as by a garbage collection, SIGSTOP or a frozen virtual machine: what it has to do piles up and is done in one burst
+later. What belongs to it is told by a context variable, which tasks, timers and callbacks inherit.
 """
 
 import asyncio
 import contextlib
 import contextvars
 import heapq
+import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
@@ -47,6 +49,9 @@ class Process:
         self.alive = True
         self.end_reason = ""
         """Why it ended, once it has."""
+        self.is_paused = False
+        self.held: list[asyncio.Handle] = []
+        """What became due while it was paused, oldest first."""
         self.context = contextvars.copy_context()
         """Its own: callbacks that are given it belong to the process."""
         self._loop = loop
@@ -77,12 +82,22 @@ class Process:
         """Call ``callback``, of the world outside, when the process ends; callbacks are called in the order in which they came."""
         self._at_end.append(callback)
 
+    def pause(self) -> None:
+        """Let nothing of it run until :meth:`resume`."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Go on with everything that became due meanwhile, in that order."""
+        self.is_paused = False
+        self._loop.run_held(self)
+
     def end(self, reason: str) -> None:
         """End the process, from inside or outside; nothing happens when it has ended before."""
         if not self.alive:
             return
         self.alive = False
         self.end_reason = reason
+        self.held.clear()
         self._loop.keep_remains()
         for callback in self._at_end:
             callback()
@@ -113,11 +128,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.steps = 0
         """Callbacks that were run: equal for equal runs."""
+        self.steps_max = STEPS_MAX
+        self.on_turn: Callable[[dict[Process, None]], None] | None = None
+        """Called after each turn with the processes that did something in it; nothing else has happened since."""
         self._now_s = 0.0
         self._limit_s = DAY_S
         self._running: Process | None = None
         self._unhandled: BaseException | None = None
         self._remains: list[asyncio.Task[Any]] = []
+        self._touched: dict[Process, None] = {}
 
     def new_process(self, name: str) -> Process:
         """A process in which nothing runs yet."""
@@ -145,6 +164,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if self.is_closed():
             return
         self.keep_remains()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # what they would have awaited next never is
+            self._close_remains()
+        super().close()
+
+    def _close_remains(self) -> None:
         for task in self._remains:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # asyncio's own way to say that this is no accident
             coroutine = task.get_coro()
@@ -152,7 +177,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             with contextlib.suppress(BaseException):
                 coroutine.close()
         self._remains.clear()
-        super().close()
+
+    def run_held(self, process: Process) -> None:
+        """Make ready what a paused process could not do."""
+        self._ready.extend(process.held)
+        process.held.clear()
 
     def keep_remains(self) -> None:
         """Keep unfinished tasks from the garbage collector, which would run their ``finally``."""
@@ -180,20 +209,34 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 raise StuckError(f"not done after {self._limit_s} s of virtual time\n{self._report()}")
         while scheduled and scheduled[0].when() <= self._now_s:
             ready.append(heapq.heappop(scheduled))
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle.cancelled():
-                continue
-            process = self._running = handle._context.get(_CURRENT)  # type: ignore[attr-defined]  # noqa: SLF001  # a loop runs handles
-            if process is None or process.alive:
-                self.steps += 1
-                handle._run()  # noqa: SLF001  # as above
-                if self._unhandled is not None:
-                    error, self._unhandled = self._unhandled, None
-                    raise error
-        self._running = None
-        if self.steps > STEPS_MAX:
+        self._run_ready(len(ready))
+        if self.steps > self.steps_max:
             raise StuckError(f"not done after {self.steps} steps\n{self._report()}")
+
+    def _run_ready(self, count: int) -> None:
+        ready, touched = self._ready, self._touched
+        for _ in range(count):
+            handle = ready.popleft()
+            if handle._cancelled:  # noqa: SLF001  # a loop runs handles
+                continue
+            process = self._running = handle._context.get(_CURRENT)  # type: ignore[attr-defined]  # noqa: SLF001  # as above
+            if process is not None:
+                if not process.alive:
+                    continue
+                if process.is_paused:
+                    process.held.append(handle)
+                    continue
+                touched[process] = None
+            self.steps += 1
+            handle._run()  # noqa: SLF001  # as above
+            if self._unhandled is not None:
+                error, self._unhandled = self._unhandled, None
+                raise error
+        self._running = None
+        if touched:
+            if self.on_turn is not None:
+                self.on_turn(touched)
+            touched.clear()
 
     def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
         """Cancelled timers are dropped when they come up."""

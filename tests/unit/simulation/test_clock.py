@@ -29,3 +29,15 @@ def test_a_timer_is_called_when_it_is_due_unless_it_was_cancelled():
         return seen
 
     assert SimulatedLoop().run(main()) == [10]
+
+
+def test_a_fast_clock_counts_more_and_its_timers_are_early():
+    async def main():
+        loop = asyncio.get_running_loop()
+        clock = SimulatedClock(loop, rate=1.1)
+        await clock.sleep_us(1_100_000)
+        assert abs(loop.time() - 1.0) < 1e-9
+        assert clock.monotonic_us() == 1_100_000
+        assert clock.wall_ms() == WALL_START_MS + 1100
+
+    SimulatedLoop().run(main())

@@ -162,3 +162,49 @@ def test_other_processes_live_on():
             await lost
 
     run(main())
+
+
+def test_a_paused_process_does_in_one_burst_what_it_missed():
+    seen = []
+
+    async def ticking(loop):
+        while True:
+            seen.append(loop.time())
+            await asyncio.sleep(1)
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        process = loop.new_process("p")
+        for delay in (0.5, 1.5, 2.5):
+            loop.call_later(
+                delay, lambda delay=delay: seen.append(("timer", delay, loop.time())), context=process.context
+            )
+        task = asyncio.ensure_future(process.run(ticking(loop)))
+        await asyncio.sleep(0.9)
+        process.pause()
+        await asyncio.sleep(9.1)
+        assert len(seen) == 2
+        process.resume()
+        await asyncio.sleep(0.5)
+        assert seen[2:] == [("timer", 1.5, 10.0), ("timer", 2.5, 10.0), 10.0]
+        process.end("killed")
+        with pytest.raises(ProcessEndedError):
+            await task
+
+    run(main())
+
+
+def test_each_turn_tells_which_processes_did_something():
+    turns = []
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        one, other = loop.new_process("one"), loop.new_process("other")
+        loop.on_turn = lambda touched: turns.append([process.name for process in touched])
+        loop.call_later(1, int, context=one.context)
+        loop.call_later(1, int, context=other.context)
+        loop.call_later(2, int, context=other.context)
+        await asyncio.sleep(3)
+
+    run(main())
+    assert turns == [["one", "other"], ["other"]]

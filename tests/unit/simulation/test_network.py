@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.ports.network import Address
+from esp.simulation.env import HostNetwork
+from esp.simulation.links import LinkCondition, LinkRule
 from esp.simulation.loop import SimulatedLoop
 from esp.simulation.network import NetworkProfile, SimulatedNetwork
 
@@ -235,3 +237,139 @@ def test_connecting_takes_no_longer_than_it_may():
             await network.connect(ADDRESS, End, 1)
 
     simulate(scenario)
+
+
+SERVER = Address("10.0.0.1", 9092)
+BLOCKED = LinkCondition(is_blocked=True)
+
+
+async def hosts(network):
+    """A connection from 10.0.0.2 to a process on 10.0.0.1."""
+    accepted, opened = [], []
+    process = asyncio.get_running_loop().new_process("server")
+    listening = HostNetwork(network, "10.0.0.1").listen(
+        Address("", 9092), lambda connection: accepted.append(End(connection)) or accepted[-1]
+    )
+    await process.run(listening)
+    client = HostNetwork(network, "10.0.0.2")
+    await client.connect(SERVER, lambda connection: opened.append(End(connection)) or opened[-1], 1_000_000)
+    await asyncio.sleep(0.01)
+    return process, client, opened[0], accepted[0]
+
+
+def block(network, source, target):
+    return network.links.add(LinkRule(BLOCKED, frozenset({source}), frozenset({target})))
+
+
+def test_each_host_has_its_own_address():
+    async def scenario(network):
+        _, _, near, far = await hosts(network)
+        assert far.connection.peer.host == "10.0.0.2"
+        assert near.connection.peer == SERVER
+
+    simulate(scenario)
+
+
+def test_what_cannot_pass_waits_and_arrives_in_order_after_the_cut():
+    async def scenario(network):
+        _, _, near, far = await hosts(network)
+        rule = block(network, "10.0.0.2", "10.0.0.1")
+        near.connection.write([b"one "])
+        far.connection.write([b"back"])
+        await asyncio.sleep(30)
+        assert far.received == b""
+        assert near.received == b"back", "only one way is cut"
+        near.connection.write([b"two"])
+        network.links.remove(rule)
+        await asyncio.sleep(1)
+        assert far.received == b"one two"
+
+    simulate(scenario)
+
+
+def test_an_end_is_not_heard_of_across_a_cut():
+    async def scenario(network):
+        process, _, near, _ = await hosts(network)
+        rule = block(network, "10.0.0.1", "10.0.0.2")
+        process.end("killed")
+        await asyncio.sleep(30)
+        assert near.closed == 0
+        network.links.remove(rule)
+        await asyncio.sleep(1)
+        assert near.closed == 1
+
+    simulate(scenario)
+
+
+@pytest.mark.parametrize("ways", [("10.0.0.1", "10.0.0.2"), ("10.0.0.2", "10.0.0.1")])
+def test_a_cut_of_either_way_lets_nobody_connect_until_it_is_over(ways):
+    async def scenario(network):
+        _, client, _, _ = await hosts(network)
+        rule = block(network, *ways)
+        with pytest.raises(TimeoutError):
+            await client.connect(SERVER, End, 5_000_000)
+        asyncio.get_running_loop().call_later(2, network.links.remove, rule)
+        assert await client.connect(SERVER, End, 10_000_000)
+
+    simulate(scenario)
+
+
+def test_a_machine_without_power_is_silent_and_one_that_is_back_knows_of_no_connection():
+    async def scenario(network):
+        process, client, near, far = await hosts(network)
+        network.lose_power("10.0.0.1")
+        process.end("power")
+        near.connection.write([b"x"])
+        await asyncio.sleep(60)
+        assert (near.closed, far.closed) == (0, 0)
+        with pytest.raises(TimeoutError):
+            await client.connect(SERVER, End, 2_000_000)
+        network.restore_power("10.0.0.1")
+        await asyncio.sleep(1)
+        assert near.closed == 1, "it sent something that nobody knows of"
+        with pytest.raises(ConnectionRefusedError):
+            await client.connect(SERVER, End, 2_000_000)
+
+    simulate(scenario)
+
+
+def test_a_silent_peer_is_noticed_by_who_sends_after_it_is_back():
+    async def scenario(network):
+        process, _, near, _ = await hosts(network)
+        network.lose_power("10.0.0.1")
+        process.end("power")
+        network.restore_power("10.0.0.1")
+        await asyncio.sleep(60)
+        assert near.closed == 0
+        near.connection.write([b"x"])
+        await asyncio.sleep(1)
+        assert near.closed == 1
+
+    simulate(scenario)
+
+
+def test_delays_and_losses_make_bytes_late_and_never_others():
+    async def scenario(network):
+        _, _, near, far = await hosts(network)
+        network.links.add(LinkRule(LinkCondition(delay_us=(1_000_000, 1_000_000), loss=0.5)))
+        for number in range(50):
+            near.connection.write([b"%d," % number])
+        await asyncio.sleep(0.9)
+        assert far.received == b""
+        await asyncio.sleep(600)
+        assert far.received == b"".join(b"%d," % number for number in range(50))
+
+    simulate(scenario)
+
+
+def test_a_narrow_link_takes_its_time():
+    async def scenario(network):
+        _, _, near, far = await hosts(network)
+        network.links.add(LinkRule(LinkCondition(bytes_per_s=1000), frozenset({"10.0.0.2"})))
+        near.connection.write([bytes(10_000)])
+        await asyncio.sleep(5)
+        assert 3000 <= len(far.received) <= 5100
+        await asyncio.sleep(6)
+        assert len(far.received) == 10_000
+
+    simulate(scenario, piece_bytes_max=100)

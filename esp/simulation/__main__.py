@@ -1,0 +1,5 @@
+"""``python -m esp.simulation``."""
+
+from esp.simulation.command import app
+
+app()

@@ -1,0 +1,148 @@
+"""What of one partition was ever committed, and acknowledged: the one true log, against which every replica is held."""
+
+from typing import NamedTuple
+
+from esp.model.ids import TopicId, TopicPartition
+from esp.simulation.checkers.replica_view import BatchView, ReplicaView
+from esp.simulation.checkers.violation import ViolationError
+
+_SEQUENCES: int = 2**31
+
+
+class _Link(NamedTuple):
+    """What must stand before the end of a batch, wherever it stands; ``before`` is the key of the batch before it, if anybody had one."""
+
+    base_offset: int
+    crc: int
+    before: tuple[int, int] | None
+
+
+class CommittedLog:
+    """Filled when the first replica's high watermark passes an offset; never changed after that.
+
+    Args:
+        name: of the partition.
+        topic_id: of its topic.
+    """
+
+    def __init__(self, name: TopicPartition, topic_id: TopicId) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.batches: dict[int, BatchView] = {}
+        """By base offset, ascending."""
+        self.end_offset = 0
+        self.last: BatchView | None = None
+        self.acked: dict[int, int] = {}
+        """CRC of each batch that was acknowledged with acks=all, by base offset."""
+        self.is_excused = False
+        """Whether more was lost than the promise covers (see :mod:`esp.simulation.ledger`): durability is not asked any more."""
+        self._links: dict[tuple[int, int], _Link] = {}
+        self._appenders: dict[int, str] = {}
+        self._sequences: dict[tuple[int, int], int] = {}
+
+    def on_batch(self, view: ReplicaView, before: BatchView | None, batch: BatchView) -> None:
+        """A batch appeared in a replica behind ``before``.
+
+        Raises:
+            ViolationError: INV-ORDER (LOG-2, LOG-3), INV-LOGMATCH (LOG-4).
+        """
+        if before is not None and (batch.base_offset != before.next_offset or batch.leader_epoch < before.leader_epoch):
+            raise ViolationError("INV-ORDER", view.who, f"{batch} follows {before}")
+        key = (batch.next_offset, batch.leader_epoch)
+        above = (before.next_offset, before.leader_epoch) if before is not None else None
+        link = self._links.get(key)
+        if link is None:
+            self._links[key] = _Link(batch.base_offset, batch.crc, above)
+            return
+        if (link.base_offset, link.crc) != (batch.base_offset, batch.crc):
+            raise ViolationError(
+                "INV-LOGMATCH",
+                view.who,
+                f"{batch} stands where another replica has {link.base_offset}, crc {link.crc:08x}",
+            )
+        if link.before is None:
+            self._links[key] = link._replace(before=above)
+        elif above is not None and link.before != above:
+            raise ViolationError(
+                "INV-LOGMATCH",
+                view.who,
+                f"{batch} follows the end (offset, epoch) {above}; in another replica it follows {link.before}",
+            )
+
+    def on_leader_append(self, view: ReplicaView, node: str, batch: BatchView) -> None:
+        """A leader appended.
+
+        Raises:
+            ViolationError: INV-EPOCH-LEADER: another node did so in this epoch.
+        """
+        appender = self._appenders.setdefault(batch.leader_epoch, node)
+        if appender != node:
+            raise ViolationError("INV-EPOCH-LEADER", view.who, f"{batch}: in this epoch {appender} appended before")
+
+    def on_high_watermark(self, view: ReplicaView, old: int, new: int) -> list[BatchView]:
+        """A replica's high watermark rose; returns what nobody knew to be committed.
+
+        Raises:
+            ViolationError: INV-COMMIT-STABLE, INV-SEQ.
+        """
+        added = []
+        for batch in view.from_offset(old):
+            if batch.next_offset > new:
+                break
+            known = self.batches.get(batch.base_offset)
+            if known is not None:
+                if not known.is_same(batch) and not self.is_excused:
+                    raise ViolationError("INV-COMMIT-STABLE", view.who, f"{batch} is committed where {known} was")
+            elif batch.base_offset >= self.end_offset:
+                self._commit(view, batch)
+                added.append(batch)
+            elif not self.is_excused:
+                raise ViolationError("INV-COMMIT-STABLE", view.who, f"{batch} is committed within another batch")
+        return added
+
+    def _commit(self, view: ReplicaView, batch: BatchView) -> None:
+        if batch.producer_id >= 0 and not batch.is_control:
+            key = (batch.producer_id, batch.producer_epoch)
+            due = self._sequences.get(key, batch.base_sequence)
+            if batch.base_sequence != due and not self.is_excused:
+                raise ViolationError(
+                    "INV-SEQ",
+                    view.who,
+                    f"{batch} of producer {key} begins with sequence {batch.base_sequence}, not {due}",
+                )
+            count = batch.next_offset - batch.base_offset
+            self._sequences[key] = (batch.base_sequence + count) % _SEQUENCES
+        self.batches[batch.base_offset] = self.last = batch
+        self.end_offset = batch.next_offset
+
+    def is_held_by(self, view: ReplicaView) -> bool:
+        """Whether a replica has everything that was committed. Equal ends are equal logs (INV-LOGMATCH), so the last batch tells."""
+        last = self.last
+        if last is None or view.log_start_offset >= self.end_offset:
+            return True
+        found = view.find(last.base_offset)
+        return found is not None and found.is_same(last)
+
+    def on_ack(self, who: str, base_offset: int, crc: int) -> None:
+        """A producer was told that a batch is committed.
+
+        Raises:
+            ViolationError: INV-ACK-DURABLE: it is not.
+        """
+        self.acked[base_offset] = crc
+        known = self.batches.get(base_offset)
+        if (known is None or known.crc != crc) and not self.is_excused:
+            raise ViolationError(
+                "INV-ACK-DURABLE",
+                who,
+                f"crc {crc:08x} at {base_offset} of {self.name} was acknowledged; committed there is {known}",
+            )
+
+    def forget_from(self, offset: int) -> None:
+        """Drop what an election outside the promise dropped (ELECT-5); the rest stays checked."""
+        for base_offset in [base for base, batch in self.batches.items() if batch.next_offset > offset]:
+            del self.batches[base_offset]
+            self.acked.pop(base_offset, None)
+        self.last = next(reversed(self.batches.values()), None)
+        self.end_offset = self.last.next_offset if self.last is not None else 0
+        self.is_excused = True

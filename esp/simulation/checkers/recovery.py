@@ -1,0 +1,105 @@
+"""What a replica must be like when a node has come back, and the state that follows from its batches."""
+
+import itertools
+from typing import NamedTuple
+
+from esp.simulation.checkers.replica_view import BatchView, ReplicaView
+from esp.simulation.checkers.violation import ViolationError
+from esp.storage.log import Log
+
+
+class LostLife(NamedTuple):
+    """A replica as a process left it: all sound batches of its files, and how many of them must be there again."""
+
+    view: ReplicaView
+    batches: list[BatchView]
+    floor_offset: int
+    synced_offset: int
+
+    @classmethod
+    def of(cls, view: ReplicaView, *, keeps_page_cache: bool, has_faulty_disk: bool) -> "LostLife":
+        """What the process left.
+
+        Args:
+            view: the replica.
+            keeps_page_cache: whether the machine went on.
+            has_faulty_disk: whether the device failed, so that nothing is certain.
+        """
+        # What the process had begun to cut away is not certain any more, but for what it knew to be committed (TRUNC-8).
+        floor_offset = max(view.standing_end(), min(view.high_watermark, view.end_offset))
+        synced_offset = view.log_start_offset if has_faulty_disk else min(view.recovery_point, floor_offset)
+        left = cls(view, view.batches + view.read_rest(), floor_offset, synced_offset)
+        return left if keeps_page_cache and not has_faulty_disk else left.after_power_loss()
+
+    def with_last_write(self) -> "LostLife":
+        """With what a process wrote in the very moment of its end."""
+        return self._replace(batches=self.batches + self.view.read_rest())
+
+    def after_power_loss(self) -> "LostLife":
+        """What is certain when the machine lost power since."""
+        return self._replace(floor_offset=self.synced_offset)
+
+    def check(self, view: ReplicaView) -> None:
+        """Hold the recovered replica against it.
+
+        Raises:
+            ViolationError: INV-RECOVER-PREFIX (REC-3).
+        """
+        if view.end_offset < self.floor_offset:
+            raise ViolationError(
+                "INV-RECOVER-PREFIX",
+                view.who,
+                f"recovered up to {view.end_offset}, and {self.floor_offset} was there for certain",
+            )
+        known = {batch.base_offset: batch for batch in self.batches}
+        for batch in view.batches:
+            before = known.get(batch.base_offset)
+            if before is None or not before.is_same(batch):
+                raise ViolationError(
+                    "INV-RECOVER-PREFIX", view.who, f"recovered {batch}; before the end there was {before}"
+                )
+
+
+def check_epochs(view: ReplicaView, log: Log) -> None:
+    """The epoch cache is what the batches say.
+
+    Raises:
+        ViolationError: INV-EPOCH-CACHE (LOG-7..10).
+    """
+    expected: list[tuple[int, int]] = []
+    for batch in view.from_offset(log.log_start_offset):
+        if not expected or batch.leader_epoch > expected[-1][0]:
+            expected.append((batch.leader_epoch, batch.base_offset))
+    entries = log.leader_epochs.entries()
+    if any(later[0] <= earlier[0] or later[1] <= earlier[1] for earlier, later in itertools.pairwise(entries)):
+        raise ViolationError("INV-EPOCH-CACHE", view.who, f"not ascending: {entries}")
+    if entries and entries[-1][1] == log.log_end_offset:
+        entries = entries[:-1]  # an epoch that has begun, and no batch yet
+    if entries and expected and entries[0][0] == expected[0][0]:
+        expected[0] = entries[0] if entries[0][1] <= expected[0][1] else expected[0]
+    if entries != expected:
+        raise ViolationError("INV-EPOCH-CACHE", view.who, f"the cache says {entries}, the batches say {expected}")
+
+
+def check_producers(view: ReplicaView, log: Log) -> None:
+    """The producers' states are what the batches say, in the fields that a snapshot keeps (PROD-7).
+
+    Raises:
+        ViolationError: INV-PROD-FOLD.
+    """
+    if log.log_start_offset:
+        return  # a producer may be remembered longer than its batches
+    expected: dict[int, tuple[int, int, int]] = {}
+    for batch in view.batches:
+        if batch.producer_id >= 0:
+            count = batch.next_offset - batch.base_offset
+            last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF
+            expected[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)
+    found = {
+        producer_id: (state.epoch, state.last_sequence, state.last_offset)
+        for producer_id, state in log.producers.items()
+    }
+    if found != expected:
+        differ = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+        details = ", ".join(f"{key}: {found.get(key)} in place of {expected.get(key)}" for key in differ)
+        raise ViolationError("INV-PROD-FOLD", view.who, f"(epoch, sequence, offset) of producers: {details}")

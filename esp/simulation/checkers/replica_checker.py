@@ -1,0 +1,249 @@
+"""Holds the replicas of all nodes against one another, after every turn in which their nodes did something."""
+
+from collections.abc import Callable, Iterator
+
+from esp.broker.hosted_partition import HostedPartition
+from esp.model.ids import TopicId, TopicPartition
+from esp.replication.partition_leader import PartitionLeader
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.committed import CommittedLog
+from esp.simulation.checkers.recovery import LostLife, check_epochs, check_producers
+from esp.simulation.checkers.replica_view import BatchView, ReplicaView
+from esp.simulation.checkers.rises import Rises
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.ledger import Ledger
+from esp.simulation.node import SimulatedNode
+
+Key = tuple[TopicId, int]
+"""A partition of a topic that may be created again under the same name."""
+
+
+class ReplicaChecker:
+    """See the module.
+
+    Args:
+        min_isr: the effective ``min.insync.replicas`` of a topic, by the metadata that counts.
+        is_flushed: whether a topic's records count only when they are flushed.
+        leader_epoch: of a partition, by the metadata that counts.
+        ledger: what was allowed to be lost.
+    """
+
+    def __init__(
+        self,
+        min_isr: Callable[[TopicId], int],
+        is_flushed: Callable[[TopicId], bool],
+        leader_epoch: Callable[[TopicId, int], int],
+        ledger: Ledger,
+    ) -> None:
+        self.committed: dict[Key, CommittedLog] = {}
+        self.views: dict[int, dict[Key, ReplicaView]] = {}
+        """The replicas of each node in its present life."""
+        self.rises = Rises()
+        self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
+        self._lost: dict[int, dict[Key, LostLife]] = {}
+        self._min_isr = min_isr
+        self._is_flushed = is_flushed
+        self._leader_epoch = leader_epoch
+        self._ledger = ledger
+
+    def look(self, node: SimulatedNode) -> None:
+        """Compare a node's replicas with what they were. Raises ViolationError."""
+        known = self._hosted.setdefault(node.node_id, {})
+        for hosted in probe.hosted_partitions(node):
+            view = known.get(hosted)
+            if view is None:
+                view = known[hosted] = self._begin(node, hosted)
+            log = hosted.log
+            if (
+                log.log_end_offset != view.end_offset
+                or log.high_watermark != view.high_watermark
+                or log.recovery_point != view.recovery_point
+                or log.log_start_offset != view.log_start_offset
+                or hosted.leader is not view.leader
+            ):
+                self._update(node, hosted, view)
+
+    def on_end(self, node: SimulatedNode, *, keeps_page_cache: bool, has_faulty_disk: bool) -> None:
+        """A node's process ended; called before its disk changes."""
+        lost = self._lost.setdefault(node.node_id, {})
+        if not keeps_page_cache or has_faulty_disk:
+            for key, life in lost.items():  # of replicas that this process did not come to open
+                lost[key] = life.after_power_loss()
+        for hosted, view in self._hosted.pop(node.node_id, {}).items():
+            self.rises.take(hosted.log)
+            key = (hosted.topic_id, hosted.name.partition)
+            lost[key] = LostLife.of(view, keeps_page_cache=keeps_page_cache, has_faulty_disk=has_faulty_disk)
+
+    def on_start(self, node: SimulatedNode) -> None:
+        """A node is about to start on its disk as it is."""
+        lost = self._lost.get(node.node_id, {})
+        for key, life in lost.items():
+            lost[key] = life.with_last_write()
+
+    def check_deeply(self, node: SimulatedNode) -> None:
+        """What costs more than a glance: the state that is derived from the log (INV-EPOCH-CACHE, INV-PROD-FOLD). Raises ViolationError."""
+        for hosted, view in self._hosted.get(node.node_id, {}).items():
+            check_epochs(view, hosted.log)
+            check_producers(view, hosted.log)
+
+    def of_partition(self, key: Key) -> CommittedLog | None:
+        """What is committed of a partition, or None if nobody has it."""
+        return self.committed.get(key)
+
+    def leader_on(self, node_id: int, key: Key) -> PartitionLeader | None:
+        """The core with which a living node leads a partition, or None."""
+        for hosted in self._hosted.get(node_id, ()):
+            if (hosted.topic_id, hosted.name.partition) == key:
+                return hosted.leader
+        return None
+
+    def is_excused(self, key: Key) -> bool:
+        """Whether a partition lost more than is promised to survive."""
+        committed = self.committed.get(key)
+        return committed is not None and committed.is_excused
+
+    def awaits_help(self, key: Key) -> bool:
+        """Whether a partition lost so much that a replica of it is offline until somebody looks at it (TRUNC-8)."""
+        return self.is_excused(key) and any(
+            hosted.is_offline
+            for replicas in self._hosted.values()
+            for hosted in replicas
+            if (hosted.topic_id, hosted.name.partition) == key
+        )
+
+    def replicas(self, key: Key) -> Iterator[tuple[int, ReplicaView]]:
+        """All views of one partition with their nodes."""
+        for node_id, views in self.views.items():
+            if key in views:
+                yield node_id, views[key]
+
+    # ---------------------------------------------------------------------------------------------------------------------------
+
+    def _begin(self, node: SimulatedNode, hosted: HostedPartition) -> ReplicaView:
+        """A replica appeared: new, or recovered from its files."""
+        log = hosted.log
+        key = (hosted.topic_id, hosted.name.partition)
+        if key not in self.committed:
+            name = TopicPartition(hosted.name.topic, hosted.name.partition)
+            self.committed[key] = CommittedLog(name, hosted.topic_id)
+        who = f"{node.name}, {hosted.name}"
+        view = ReplicaView(who, node.disk, log.path, hosted.topic_id, log.log_start_offset)
+        self._read(view, log.log_end_offset, None)
+        if node.node_id in self._ledger.poisoned:
+            view.judged_from = view.end_offset
+        lost = self._lost.get(node.node_id, {}).pop(key, None)
+        if lost is not None and not self.committed[key].is_excused:
+            lost.check(view)
+        self.views.setdefault(node.node_id, {})[key] = view
+        check_epochs(view, log)
+        check_producers(view, log)
+        return view
+
+    def _update(self, node: SimulatedNode, hosted: HostedPartition, view: ReplicaView) -> None:
+        log = hosted.log
+        committed = self.committed[hosted.topic_id, hosted.name.partition]
+        leader = hosted.leader
+        if log.log_start_offset > view.end_offset:
+            view.restart(log.log_start_offset)
+        if view.cut(log.log_start_offset, log.log_end_offset):
+            if view.end_offset < view.high_watermark and not committed.is_excused:
+                raise ViolationError(
+                    "INV-NO-TRUNC-BELOW-HW",
+                    view.who,
+                    f"cut to {view.end_offset}, below its high watermark {view.high_watermark}",
+                )
+            check_epochs(view, log)
+            check_producers(view, log)
+        self._read(view, log.log_end_offset, node.name if leader is not None and leader is view.leader else None)
+        if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
+            raise ViolationError(
+                "INV-ORDER",
+                view.who,
+                f"{log.log_start_offset} <= {log.high_watermark} <= {log.log_end_offset} does not hold",
+            )
+        if leader is not None and leader is not view.leader:
+            self._check_new_leader(leader, view, committed)
+        self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
+        if log.recovery_point != view.recovery_point:
+            self._check_synced(view, log.recovery_point)
+        view.high_watermark = log.high_watermark
+        view.log_start_offset = log.log_start_offset
+        view.recovery_point = log.recovery_point
+        view.leader = leader
+
+    def _check_new_leader(self, leader: PartitionLeader, view: ReplicaView, committed: CommittedLog) -> None:
+        if committed.is_excused or committed.is_held_by(view):
+            return
+        # Who learns of its election when there has been another one leads nobody, and may lack what the next one committed (ISR-8).
+        if leader.leader_epoch < self._leader_epoch(committed.topic_id, committed.name.partition):
+            return
+        raise ViolationError(
+            "INV-LEADER-COMPLETE",
+            view.who,
+            f"leads with a log that ends at {view.end_offset}; committed is {committed.last}",
+        )
+
+    def _read(self, view: ReplicaView, end_offset: int, leader: str | None) -> None:
+        before: BatchView | None = view.batches[-1] if view.batches else None
+        new = view.read_to(end_offset)
+        if not new:
+            return
+        committed = self.committed[view.topic_id, _partition_of(view)]
+        for batch in new:
+            committed.on_batch(view, before, batch)
+            if leader is not None:
+                committed.on_leader_append(view, leader, batch)
+            before = batch
+
+    def _check_high_watermark(
+        self, hosted: HostedPartition, view: ReplicaView, committed: CommittedLog, *, is_same_leader: bool
+    ) -> None:
+        old, new = view.high_watermark, hosted.log.high_watermark
+        if new < old and is_same_leader:
+            raise ViolationError("INV-HW-MONO", view.who, f"the high watermark of a leader fell from {old} to {new}")
+        if new <= old:
+            return
+        added = committed.on_high_watermark(view, old, new)
+        isr_size = self.rises.take(hosted.log)
+        leader = hosted.leader
+        if isr_size is None and leader is not None:
+            isr_size = len(leader.state.isr)
+        if isr_size is None or not added:
+            return
+        min_isr = self._min_isr(hosted.topic_id)
+        if isr_size < min_isr and not committed.is_excused:
+            raise ViolationError(
+                "INV-HW-STRICT", view.who, f"rose to {new} with {isr_size} in the ISR, fewer than {min_isr}"
+            )
+        self._check_evidence(hosted, view, added, min_isr)
+
+    def _check_evidence(self, hosted: HostedPartition, view: ReplicaView, added: list[BatchView], min_isr: int) -> None:
+        must_be_durable = self._is_flushed(hosted.topic_id)
+        key = (hosted.topic_id, hosted.name.partition)
+        for batch in added:
+            holders = []
+            for node_id, replica in self.replicas(key):
+                found = replica.find(batch.base_offset)
+                if found is None or not found.is_same(batch):
+                    continue
+                if not must_be_durable or found.base_offset < replica.judged_from or found.is_durable():
+                    holders.append(node_id)
+            if len(holders) < min_isr:
+                raise ViolationError(
+                    "INV-HW-EVIDENCE",
+                    view.who,
+                    f"{batch} is committed and held by the nodes {holders}, fewer than {min_isr}",
+                )
+
+    def _check_synced(self, view: ReplicaView, recovery_point: int) -> None:
+        for batch in view.from_offset(max(view.recovery_point, view.judged_from)):
+            if batch.next_offset <= recovery_point and not batch.is_durable():
+                raise ViolationError(
+                    "INV-DISK-ORDER",
+                    view.who,
+                    f"the recovery point is {recovery_point}, and {batch} is not on the device",
+                )
+
+
+def _partition_of(view: ReplicaView) -> int:
+    return int(view.path.rpartition("-")[2])

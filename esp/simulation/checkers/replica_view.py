@@ -1,0 +1,208 @@
+"""One replica as its files show it: which batches stand there, read from the simulated disk and not from the log that wrote them.
+
+A view belongs to one life of a node. It is brought up to date after each turn in which the node did something; reading costs what is new.
+"""
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from esp.model.ids import TopicId
+from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, read_header
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.disk import SimulatedDisk
+from esp.simulation.file_content import FileContent
+
+
+class BatchView(NamedTuple):
+    """A batch on a disk: its place in the log and in its file, and what identifies it."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    crc: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_control: bool
+    content: FileContent
+    position: int
+    size: int
+
+    def is_same(self, other: "BatchView") -> bool:
+        """Whether both are copies of one batch: the checksum does not cover offset and epoch."""
+        return self[:4] == other[:4]
+
+    def still_stands(self) -> bool:
+        """Whether its file holds it still."""
+        cached = self.content.cached
+        if len(cached) < self.position + self.size:
+            return False
+        header = read_header(cached, self.position)
+        return (header.base_offset, header.leader_epoch, header.crc) == (self.base_offset, self.leader_epoch, self.crc)
+
+    def is_durable(self) -> bool:
+        """Whether the device has every byte of it."""
+        end = self.position + self.size
+        return self.content.durable[self.position : end] == self.content.cached[self.position : end]
+
+    def __str__(self) -> str:
+        return f"{self.base_offset}-{self.next_offset - 1} of epoch {self.leader_epoch}, crc {self.crc:08x}"
+
+
+class ReplicaView:
+    """See the module.
+
+    Args:
+        who: for reports: node and partition.
+        disk: the node's.
+        path: the replica's directory.
+        topic_id: of its topic.
+        start_offset: the log's first offset.
+    """
+
+    def __init__(self, who: str, disk: SimulatedDisk, path: str, topic_id: TopicId, start_offset: int) -> None:
+        self.who = who
+        self.path = path
+        self.topic_id = topic_id
+        self.batches: list[BatchView] = []
+        self.end_offset = start_offset
+        self.high_watermark = start_offset
+        self.log_start_offset = start_offset
+        self.recovery_point = start_offset
+        self.judged_from = start_offset
+        """What lies below was found after a failed sync: the device may lack it, and the node cannot know (SYNC-1)."""
+        self.leader: object = None
+        """The core that led the partition when it was last looked at."""
+        self._disk = disk
+        self._bases: list[int] = []
+        self._paths: dict[FileContent, str] = {}
+        self._content: FileContent | None = None
+        self._position = 0
+
+    def read_to(self, end_offset: int) -> list[BatchView]:
+        """Read on up to ``end_offset``, which the log says it has; returns what is new.
+
+        Raises:
+            ViolationError: the files do not hold it.
+        """
+        first = len(self.batches)
+        while self.end_offset < end_offset:
+            batch = self._next()
+            if batch is None or batch.next_offset > end_offset:
+                raise ViolationError(
+                    "INV-ORDER",
+                    self.who,
+                    f"the log ends at {end_offset}, its files have {batch or self.end_offset}",
+                )
+            self._add(batch)
+        return self.batches[first:]
+
+    def read_rest(self) -> list[BatchView]:
+        """Return the sound batches that stand behind the end of the log: a process may die between a write and its bookkeeping."""
+        found: list[BatchView] = []
+        content, position, end_offset = self._content, self._position, self.end_offset
+        while True:
+            if content is None or (position == len(content.cached) and position):
+                content, position = self._disk.content(f"{self.path}/{end_offset:020d}.log"), 0
+            if content is None or position + HEADER_SIZE > len(content.cached):
+                return found
+            header = read_header(content.cached, position)
+            data = content.cached[position : position + header.size]
+            if header.base_offset != end_offset or len(data) < header.size or header.size < HEADER_SIZE:
+                return found
+            if crc32c(bytes(data[ATTRIBUTES_OFFSET:])) != header.crc:
+                return found
+            found.append(_view(content, position))
+            position += header.size
+            end_offset = header.next_offset
+
+    def cut(self, start_offset: int, end_offset: int) -> bool:
+        """Forget what is no longer there, of a log that has these ends; returns whether that was anything."""
+        count = len(self.batches)
+        while self.batches and (self.batches[-1].next_offset > end_offset or not self._stands(self.batches[-1])):
+            self.batches.pop()
+            self._bases.pop()
+        if len(self.batches) == count:
+            return False
+        if self.batches:
+            last = self.batches[-1]
+            self.end_offset = last.next_offset
+            self._content, self._position = last.content, last.position + last.size
+        else:
+            self.restart(min(start_offset, end_offset))
+        return True
+
+    def standing_end(self) -> int:
+        """Where the log ends in its files as they are: a process may have died while it was cutting them."""
+        for batch in reversed(self.batches):
+            if self._stands(batch):
+                return batch.next_offset
+        return min(self.log_start_offset, self.end_offset)
+
+    def _stands(self, batch: BatchView) -> bool:
+        """Whether a batch is where it was: a file may have been cut, or another one may have taken its place."""
+        return batch.still_stands() and self._disk.content(self._paths[batch.content]) is batch.content
+
+    def restart(self, offset: int) -> None:
+        """Forget everything; the log begins anew at ``offset``."""
+        self.batches.clear()
+        self._bases.clear()
+        self.end_offset = offset
+        self._content = None
+
+    def find(self, base_offset: int) -> BatchView | None:
+        """The batch that begins at an offset, or None."""
+        index = bisect_left(self._bases, base_offset)
+        return self.batches[index] if index < len(self._bases) and self._bases[index] == base_offset else None
+
+    def from_offset(self, offset: int) -> list[BatchView]:
+        """All batches from the one that begins at ``offset``, or after it, on."""
+        return self.batches[bisect_left(self._bases, offset) :]
+
+    def _add(self, batch: BatchView) -> None:
+        self.batches.append(batch)
+        self._bases.append(batch.base_offset)
+        self.end_offset = batch.next_offset
+        self._content, self._position = batch.content, batch.position + batch.size
+
+    def _next(self) -> BatchView | None:
+        content, position = self._content, self._position
+        if content is None or position + HEADER_SIZE > len(content.cached):
+            content, position = self._find_place(self.end_offset)
+            if content is None or position + HEADER_SIZE > len(content.cached):
+                return None
+        return _view(content, position)
+
+    def _find_place(self, offset: int) -> tuple[FileContent | None, int]:
+        """The segment in which the batch of an offset stands, or will stand, and where; a log may begin within a segment."""
+        names = [name for name in self._disk.listdir(self.path) if name.endswith(".log") and int(name[:-4]) <= offset]
+        path = f"{self.path}/{names[-1]}" if names else self.path
+        content = self._disk.content(path)
+        position = 0
+        if content is not None:
+            self._paths[content] = path
+        while content is not None and position + HEADER_SIZE <= len(content.cached):
+            header = read_header(content.cached, position)
+            if header.next_offset > offset or header.size < HEADER_SIZE:
+                break
+            position += header.size
+        return content, position
+
+
+def _view(content: FileContent, position: int) -> BatchView:
+    header = read_header(content.cached, position)
+    return BatchView(
+        header.base_offset,
+        header.next_offset,
+        header.leader_epoch,
+        header.crc,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.is_control,
+        content,
+        position,
+        header.size,
+    )

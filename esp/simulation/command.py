@@ -1,0 +1,103 @@
+"""The simulator's command line."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from esp.simulation.fleet import run_seeds
+from esp.simulation.mutants.wall import print_wall
+from esp.simulation.nemesis import draw_plan
+from esp.simulation.profile import Profile
+from esp.simulation.run import Outcome
+from esp.simulation.seeds import run_seed
+from esp.simulation.shrink import shrink as shrink_places
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Runs whole clusters through faults, by seed.")
+
+Nodes = Annotated[int | None, typer.Option(help="Size of the cluster; without it, the seed decides.")]
+Only = Annotated[str, typer.Option(help="Places of the faults that are brought, separated by commas; without it, all.")]
+
+
+@app.command()
+def run(
+    seeds: Annotated[int, typer.Option(help="How many.")] = 100,
+    first: Annotated[int, typer.Option(help="The first of them.")] = 1,
+    nodes: Nodes = None,
+    processes: Annotated[int | None, typer.Option(help="How many at a time; without it, one for each core.")] = None,
+) -> None:
+    """Run many seeds; exit with 1 if an invariant was violated."""
+
+    def show(outcome: Outcome) -> None:
+        done = outcome.seed - first + 1
+        if outcome.violation is not None:
+            typer.echo(f"seed {outcome.seed}: {outcome.violation}", err=True)
+        elif done % 50 == 0:
+            typer.echo(f"{done} of {seeds} seeds", err=True)
+
+    summary = run_seeds(range(first, first + seeds), node_count=nodes, processes=processes, on_outcome=show)
+    for line in summary.lines():
+        typer.echo(line)
+    raise typer.Exit(1 if summary.failed else 0)
+
+
+@app.command()
+def replay(seed: int, nodes: Nodes = None, only: Only = "") -> None:
+    """Run one seed with a readable trace; exit with 1 if an invariant was violated."""
+    profile = Profile.draw(seed, node_count=nodes)
+    typer.echo(f"{profile}\n")
+    for place, fault in enumerate(draw_plan(profile)):
+        typer.echo(f"fault {place:3} at {fault.at_s:7.3f} s: {fault}")
+    typer.echo("")
+    outcome = run_seed(seed, node_count=nodes, only=_places(only), keep=typer.echo)
+    typer.echo(f"\n{outcome.details}" if outcome.details else "")
+    typer.echo(
+        f"{outcome.violation or 'no violation'}; {outcome.simulated_s:.1f} s simulated in {outcome.cpu_s:.1f} CPU-seconds, "
+        f"{outcome.faults} faults, {outcome.acked_records} records acknowledged, trace {outcome.digest}"
+    )
+    raise typer.Exit(1 if outcome.violation else 0)
+
+
+@app.command()
+def shrink(seed: int, nodes: Nodes = None) -> None:
+    """Find fewer faults of a seed that violate the same invariant."""
+    profile = Profile.draw(seed, node_count=nodes)
+    plan = draw_plan(profile)
+    wanted = run_seed(seed, node_count=nodes).invariant
+    if wanted is None:
+        typer.echo(f"Seed {seed} violates nothing.")
+        raise typer.Exit(1)
+
+    def fails(places: object) -> bool:
+        found = run_seed(seed, node_count=nodes, only=list(places)).invariant == wanted  # type: ignore[call-overload]  # a sequence
+        typer.echo("x" if found else ".", nl=False, err=True)
+        return bool(found)
+
+    left = shrink_places(range(len(plan)), fails)
+    typer.echo("", err=True)
+    typer.echo(f"{wanted} with {len(left)} of {len(plan)} faults:")
+    for place in left:
+        typer.echo(f"  fault {place:3} at {plan[place].at_s:7.3f} s: {plan[place]}")
+    size = f" --nodes {nodes}" if nodes else ""
+    only = ",".join(map(str, left)) or "none"
+    typer.echo(f"again: {sys.executable} -m esp.simulation replay {seed}{size} --only {only}")
+
+
+@app.command()
+def mutants(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; without any, all.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Most seeds for each; without it, as many as its tier is worth.")
+    ] = None,
+    first: Annotated[int, typer.Option(help="The first of them.")] = 1,
+    nodes: Nodes = None,
+    tier: Annotated[str | None, typer.Option(help="Only this tier: nodes, partition or quorum.")] = None,
+) -> None:
+    """Put known bugs back, one at a time, and count the seeds until each is caught; exit with 1 if one survives."""
+    raise typer.Exit(0 if print_wall(names or [], first=first, seeds=seeds, nodes=nodes, tier=tier) else 1)
+
+
+def _places(text: str) -> list[int] | None:
+    if not text:
+        return None
+    return [] if text == "none" else [int(place) for place in text.split(",")]

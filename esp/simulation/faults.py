@@ -1,0 +1,70 @@
+"""What may befall a simulated cluster: kinds of faults, and one planned fault.
+
+A plan is a list of faults, drawn before the run and then carried out: it can be printed, cut down and run again.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class FaultKind(Enum):
+    """The kinds, by what they are called in traces."""
+
+    KILL = "kill"
+    """The process dies; the machine answers, and refuses connections."""
+    KILL_IN_DISK = "kill in disk"
+    """The process dies at the ``amount``-th change that it makes to its disk from now on."""
+    KILL_CONTROLLER = "kill controller"
+    """The process of the active controller dies."""
+    RESTART = "restart"
+    """The node is stopped in order and started again."""
+    POWER_LOSS = "power loss"
+    """The machine goes dark; what was not synced survives in part."""
+    PAUSE = "pause"
+    """The process stands still and then does in one burst what it missed."""
+    CUT = "cut"
+    """Two nodes do not reach one another; others reach both."""
+    CUT_ONE_WAY = "cut one way"
+    """Packets of the first node do not reach the second."""
+    ISOLATE = "isolate"
+    """A node reaches nobody, and nobody reaches it."""
+    CUT_CLIENTS = "cut clients"
+    """A node and the clients do not reach one another."""
+    FLAP = "flap"
+    """As CUT, off and on every ``amount`` seconds."""
+    DELAY = "delay"
+    """Packets from and to a node take up to ``amount`` seconds longer."""
+    LOSS = "loss"
+    """A share ``amount`` of the packets of a node must be sent again."""
+    THROTTLE = "throttle"
+    """A node sends and receives ``amount`` bytes a second with each other host."""
+    RESET = "reset"
+    """All connections of a node break."""
+    SLOW_DISK = "slow disk"
+    """The device takes ``amount`` times as long."""
+    FULL_DISK = "full disk"
+    """After ``amount`` more bytes the disk is full."""
+    IO_ERROR = "io error"
+    """The next ``amount`` writes, or syncs if it is negative, fail."""
+    CLOCK_JUMP = "clock jump"
+    """Somebody sets the wall clock by ``amount`` seconds."""
+    TARGETED = "targeted"
+    """At the next named point of the code that is reached, the nastiest thing for that place happens; ``amount`` chooses among them."""
+
+
+class Fault(NamedTuple):
+    """One fault of a plan.
+
+    ``nodes`` has the ids of those concerned, ``seconds`` says how long it lasts (for a death: until the restart), ``amount`` how bad it is.
+    """
+
+    at_s: float
+    kind: FaultKind
+    nodes: tuple[int, ...]
+    seconds: float
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        who = " and ".join(map(str, self.nodes))
+        amount = f", {self.amount:g}" if self.amount else ""
+        return f"{self.kind.value} of {who} for {self.seconds:.2f} s{amount}"

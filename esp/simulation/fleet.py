@@ -1,0 +1,90 @@
+"""Many seeds on all cores, and what came of them all."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from esp.simulation.run import Outcome
+from esp.simulation.seeds import run_seed
+
+SEEDS_PER_PROCESS = 200
+"""After so many a process is replaced by a fresh one: what the runs left behind is gone."""
+
+FAILED_SHOWN = 20
+"""Failures that are listed; where there are more, one cause has many."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """The figures of many runs."""
+
+    seeds: int = 0
+    simulated_s: float = 0.0
+    cpu_s: float = 0.0
+    faults: int = 0
+    acked_records: int = 0
+    read_records: int = 0
+    steps: int = 0
+    partitions: int = 0
+    excused_partitions: int = 0
+    poisoned_nodes: int = 0
+    failed: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one run."""
+        self.seeds += 1
+        self.simulated_s += outcome.simulated_s
+        self.cpu_s += outcome.cpu_s
+        self.faults += outcome.faults
+        self.acked_records += outcome.acked_records
+        self.read_records += outcome.read_records
+        self.steps += outcome.steps
+        self.partitions += outcome.partitions
+        self.excused_partitions += outcome.excused_partitions
+        self.poisoned_nodes += outcome.poisoned_nodes
+        if outcome.violation is not None:
+            self.failed.append(outcome)
+
+    def lines(self) -> Iterator[str]:
+        """The figures, and how each failure is seen again."""
+        yield f"seeds run                        {self.seeds:>12,}"
+        yield f"simulated hours                  {self.simulated_s / 3600:>12,.2f}"
+        yield f"effective faults                 {self.faults:>12,}"
+        yield f"acknowledged records             {self.acked_records:>12,}"
+        yield f"records read                     {self.read_records:>12,}"
+        yield f"partitions                       {self.partitions:>12,}"
+        yield f"  excused from durability        {self.excused_partitions:>12,}"
+        yield f"nodes whose devices lied         {self.poisoned_nodes:>12,}"
+        yield f"violations                       {len(self.failed):>12,}"
+        yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
+        yield f"simulated seconds per CPU-second {self.simulated_s / max(self.cpu_s, 1e-9):>12,.1f}"
+        yield f"effective faults per CPU-second  {self.faults / max(self.cpu_s, 1e-9):>12,.1f}"
+        for outcome in self.failed[:FAILED_SHOWN]:
+            yield f"  seed {outcome.seed}: {outcome.violation}"
+            yield f"    again: make sim SEED={outcome.seed}    fewer faults: make sim-shrink SEED={outcome.seed}"
+
+
+def run_seeds(
+    seeds: Iterable[int],
+    *,
+    node_count: int | None = None,
+    processes: int | None = None,
+    on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
+) -> Summary:
+    """Run seeds in as many processes as there are cores, and sum up.
+
+    Args:
+        seeds: which.
+        node_count: overrules what the seeds say of their clusters' size.
+        processes: how many; None: one for each core.
+        on_outcome: called with each run's outcome as it ends, in the order of the seeds.
+    """
+    summary = Summary()
+    context = multiprocessing.get_context("forkserver")
+    with context.Pool(processes or os.cpu_count(), maxtasksperchild=SEEDS_PER_PROCESS) as pool:
+        for outcome in pool.imap(partial(run_seed, node_count=node_count), seeds):
+            summary.add(outcome)
+            on_outcome(outcome)
+    return summary

@@ -1,0 +1,37 @@
+"""One bug as a patch."""
+
+from typing import Final, NamedTuple
+
+NODES: Final = "nodes"
+"""The tier of whole nodes on a virtual-time loop."""
+
+PARTITION: Final = "partition"
+"""The tier of one partition's cores on a heap."""
+
+QUORUM: Final = "quorum"
+"""The tier of the metadata quorum's cores on a heap."""
+
+TIERS: Final = (NODES, PARTITION, QUORUM)
+
+UNMUTATED: Final = "unmutated"
+"""What stands for a mutant's name where the product is to run as it is."""
+
+
+class Mutant(NamedTuple):
+    """In ``module`` the one occurrence of ``text`` becomes ``replacement``.
+
+    ``bug`` names what it puts back: a bug of Kafka's, or the rule that it breaks. ``node_count`` overrules the size of the seeds' clusters.
+    """
+
+    name: str
+    bug: str
+    rule: str
+    module: str
+    text: str
+    replacement: str
+    tiers: tuple[str, ...] = (NODES,)
+    node_count: int | None = None
+    equivalent: str = ""
+    """Why nobody can see this bug, if that is so: it is not run then."""
+    is_gap: bool = False
+    """Nothing has been seen to catch it yet: it is run only if it is named."""

@@ -1,0 +1,24 @@
+"""Bugs of what producers are told."""
+
+from typing import Final
+
+from esp.simulation.mutants.mutant import Mutant
+
+PRODUCE_MUTANTS: Final = (
+    Mutant(
+        "success-before-commit",
+        "PRODUCE-2 broken",
+        "PRODUCE-2",
+        "esp.broker.delayed_produce",
+        "            elif hosted.log.high_watermark < next_offset:\n",
+        "            elif hosted.log.log_end_offset < next_offset:\n",
+    ),
+    Mutant(
+        "unleashed-duplicate",
+        "PRODUCE-7 broken",
+        "PRODUCE-7",
+        "esp.replication.partition_leader",
+        "                return Appended(duplicate_of, duplicate_of + header.record_count, -1)\n",
+        "                return Appended(duplicate_of, min(log.high_watermark, duplicate_of + header.record_count), -1)\n",
+    ),
+)

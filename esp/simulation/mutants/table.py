@@ -1,0 +1,24 @@
+"""All mutants by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from esp.simulation.mutants.controller import CONTROLLER_MUTANTS
+from esp.simulation.mutants.divergence import DIVERGENCE_MUTANTS
+from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.produce import PRODUCE_MUTANTS
+from esp.simulation.mutants.quorum import QUORUM_MUTANTS
+from esp.simulation.mutants.replication import REPLICATION_MUTANTS
+from esp.simulation.mutants.storage import STORAGE_MUTANTS
+
+ALL: Final = (
+    *DIVERGENCE_MUTANTS,
+    *REPLICATION_MUTANTS,
+    *QUORUM_MUTANTS,
+    *PRODUCE_MUTANTS,
+    *CONTROLLER_MUTANTS,
+    *STORAGE_MUTANTS,
+)
+
+MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

@@ -1,0 +1,338 @@
+"""Brings the faults: draws a plan from a profile before the run, then carries it out.
+
+Each fault undoes itself after its time. What the ledger does not cover is left out, and said so in the trace. The plan depends on the
+profile alone, not on what happens: a part of it can be run again by itself.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+from esp.simulation.cluster import CLIENT_HOST, node_host
+from esp.simulation.faults import Fault, FaultKind
+from esp.simulation.ledger import Ledger
+from esp.simulation.links import LinkCondition, LinkRule
+from esp.simulation.node import SimulatedNode
+from esp.simulation.profile import Profile
+from esp.simulation.streams import stream
+from esp.simulation.world import World
+
+BLOCKED: Final = LinkCondition(is_blocked=True)
+STOP_MAX_S: Final = 30.0
+"""How long an orderly stop may take before the node is killed, as service managers do."""
+
+CLOCK_JUMPS_S: Final = (3000.0, 3000.0, 6 * 3600.0)
+"""Most seconds of a jump: within what a record's timestamp may be ahead of its broker, or less than idle producers are remembered."""
+
+
+def draw_plan(profile: Profile) -> list[Fault]:
+    """The faults of a run by time."""
+    plan = []
+    for kind, mean_s in profile.fault_means_s.items():
+        rng = stream(kind.value, profile.seed)
+        at_s = rng.expovariate(1 / mean_s)
+        while at_s < profile.chaos_s:
+            plan.append(_draw_fault(rng, kind, at_s, profile.node_count))
+            at_s += rng.expovariate(1 / mean_s)
+    return sorted(plan, key=lambda fault: fault.at_s)
+
+
+def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> Fault:
+    nodes = list(range(1, node_count + 1))
+    rng.shuffle(nodes)
+    seconds = _log_uniform(rng, 0.05, 30) if kind in _DEATHS else _log_uniform(rng, 0.2, 20)
+    amount = 0.0
+    match kind:
+        case FaultKind.KILL_IN_DISK:
+            amount = float(rng.randint(0, 40))
+        case FaultKind.FLAP:
+            amount = _log_uniform(rng, 0.1, 3)
+        case FaultKind.DELAY:
+            amount = _log_uniform(rng, 0.01, 5)
+        case FaultKind.LOSS:
+            amount = rng.uniform(0.01, 0.3)
+        case FaultKind.THROTTLE:
+            amount = _log_uniform(rng, 1_000, 1_000_000)
+        case FaultKind.SLOW_DISK:
+            amount = _log_uniform(rng, 10, 1000)
+        case FaultKind.FULL_DISK:
+            amount = float(rng.choice((0, 100, 5_000, 50_000)))
+        case FaultKind.IO_ERROR:
+            amount = float(rng.choice((1, 1, 3, -1)))
+        case FaultKind.CLOCK_JUMP:
+            most_s = rng.choice(CLOCK_JUMPS_S)
+            amount = rng.uniform(-most_s, most_s)
+        case FaultKind.TARGETED:
+            amount = rng.random()
+        case _:
+            pass
+    pair = kind in (FaultKind.CUT, FaultKind.CUT_ONE_WAY, FaultKind.FLAP)
+    return Fault(at_s, kind, tuple(nodes[: 2 if pair else 1]), seconds, amount)
+
+
+_DEATHS: Final = (
+    FaultKind.KILL,
+    FaultKind.KILL_IN_DISK,
+    FaultKind.KILL_CONTROLLER,
+    FaultKind.RESTART,
+    FaultKind.POWER_LOSS,
+)
+
+
+def _log_uniform(rng: Random, low: float, high: float) -> float:
+    return float(low * (high / low) ** rng.random())
+
+
+class Nemesis:
+    """Carries out a plan.
+
+    Args:
+        world: whom it befalls.
+        plan: the faults by time, in seconds from now.
+        ledger: what is allowed.
+        active_controller: the node that leads the metadata quorum, if any.
+    """
+
+    def __init__(
+        self, world: World, plan: Sequence[Fault], ledger: Ledger, active_controller: Callable[[], SimulatedNode | None]
+    ) -> None:
+        self.effective = 0
+        """Faults that did something."""
+        self._world = world
+        self._plan = plan
+        self._ledger = ledger
+        self._active_controller = active_controller
+        self._rules: dict[int, None] = {}
+        self._armed: list[Fault] = []
+        self._is_over = False
+        world.on_point = self._on_point
+        self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
+            FaultKind.KILL: self._kill,
+            FaultKind.KILL_IN_DISK: self._kill_in_disk,
+            FaultKind.KILL_CONTROLLER: self._kill_controller,
+            FaultKind.RESTART: self._restart,
+            FaultKind.POWER_LOSS: self._power_loss,
+            FaultKind.PAUSE: self._pause,
+            FaultKind.CUT: lambda fault, _node: self._cut(fault),
+            FaultKind.CUT_ONE_WAY: lambda fault, _node: self._cut_one_way(fault),
+            FaultKind.ISOLATE: self._isolate,
+            FaultKind.CUT_CLIENTS: self._cut_clients,
+            FaultKind.FLAP: lambda fault, _node: self._flap(fault),
+            FaultKind.DELAY: self._delay,
+            FaultKind.LOSS: self._loss,
+            FaultKind.THROTTLE: self._throttle,
+            FaultKind.RESET: self._reset,
+            FaultKind.SLOW_DISK: self._slow_disk,
+            FaultKind.FULL_DISK: self._full_disk,
+            FaultKind.IO_ERROR: self._io_error,
+            FaultKind.CLOCK_JUMP: self._clock_jump,
+            FaultKind.TARGETED: self._arm,
+        }
+
+    async def run(self) -> None:
+        """Carry out the plan; returns after the last fault began."""
+        start_s = self._world.loop.time()
+        for fault in self._plan:
+            await asyncio.sleep(max(0.0, start_s + fault.at_s - self._world.loop.time()))
+            self.bring(fault)
+
+    def bring(self, fault: Fault) -> None:
+        """Let one fault happen now."""
+        node = self._world.nodes[fault.nodes[0]]
+        done = self._actions[fault.kind](fault, node)
+        self.effective += done and fault.kind is not FaultKind.TARGETED  # which counts as what it becomes
+        self._world.trace.say("nemesis", f"{fault}" if done else f"{fault}: left out")
+
+    def end(self) -> None:
+        """Lift everything that lifts itself later, and begin nothing more; who is dead stays dead."""
+        self._is_over = True
+        self._armed.clear()
+        self._world.network.links.clear()
+        for node in self._world.nodes.values():
+            node.device.slowness = 1.0
+            node.clock.wall_shift_ms = 0
+            node.disk.heal()
+            node.disk.faults.kill_at = None
+            if node.process is not None and node.process.is_paused:
+                node.process.resume()
+
+    # --- deaths ------------------------------------------------------------------------------------------------------------------
+
+    def _kill(self, fault: Fault, node: SimulatedNode) -> bool:
+        if not node.is_alive:
+            return False
+        node.kill()
+        self._world.start_later(node, fault.seconds)
+        return True
+
+    def _kill_controller(self, fault: Fault, _node: SimulatedNode) -> bool:
+        active = self._active_controller()
+        return active is not None and self._kill(fault, active)
+
+    def _kill_in_disk(self, fault: Fault, node: SimulatedNode) -> bool:
+        if not node.is_alive:
+            return False
+        node.disk.kill_after(int(fault.amount))
+        return True
+
+    def _restart(self, fault: Fault, node: SimulatedNode) -> bool:
+        if not node.is_serving:
+            return False
+        self._world.spawn(self._stop_and_start(node, fault.seconds))
+        return True
+
+    async def _stop_and_start(self, node: SimulatedNode, seconds: float) -> None:
+        life = node.lives
+        stopping = self._world.spawn(node.stop())
+        for _ in range(int(STOP_MAX_S * 10)):
+            if stopping.done():
+                break
+            await asyncio.sleep(0.1)
+        if node.lives == life:
+            node.kill()
+            await asyncio.sleep(min(seconds, 5.0))
+            await self._world.start(node)
+
+    def _power_loss(self, fault: Fault, node: SimulatedNode) -> bool:
+        if not node.is_alive or not self._ledger.may_lose_power(node.node_id):
+            return False
+        self._ledger.on_power_loss(node.node_id, self._world.loop.time())
+        node.lose_power()
+        self._world.start_later(node, fault.seconds)
+        return True
+
+    def _pause(self, fault: Fault, node: SimulatedNode) -> bool:
+        process = node.process
+        if process is None or not process.alive or process.is_paused:
+            return False
+        process.pause()
+        self._later(fault.seconds, lambda: process.resume() if process.alive else None)
+        return True
+
+    # --- network -----------------------------------------------------------------------------------------------------------------
+
+    def _cut(self, fault: Fault) -> bool:
+        first, second = (frozenset({node_host(number)}) for number in fault.nodes)
+        self._disturb(fault.seconds, LinkRule(BLOCKED, first, second), LinkRule(BLOCKED, second, first))
+        return True
+
+    def _cut_one_way(self, fault: Fault) -> bool:
+        first, second = (frozenset({node_host(number)}) for number in fault.nodes)
+        self._disturb(fault.seconds, LinkRule(BLOCKED, first, second))
+        return True
+
+    def _isolate(self, fault: Fault, node: SimulatedNode) -> bool:
+        host = frozenset({node.host})
+        self._disturb(fault.seconds, LinkRule(BLOCKED, host, None), LinkRule(BLOCKED, None, host))
+        return True
+
+    def _cut_clients(self, fault: Fault, node: SimulatedNode) -> bool:
+        host, clients = frozenset({node.host}), frozenset({CLIENT_HOST})
+        self._disturb(fault.seconds, LinkRule(BLOCKED, host, clients), LinkRule(BLOCKED, clients, host))
+        return True
+
+    def _flap(self, fault: Fault) -> bool:
+        self._world.spawn(self._flap_on(fault))
+        return True
+
+    async def _flap_on(self, fault: Fault) -> None:
+        for _ in range(int(fault.seconds / (2 * fault.amount)) + 1):
+            if self._is_over:
+                return
+            self._cut(fault._replace(seconds=fault.amount))
+            await asyncio.sleep(2 * fault.amount)
+
+    def _delay(self, fault: Fault, node: SimulatedNode) -> bool:
+        most_us = int(fault.amount * 1_000_000)
+        self._disturb_node(fault, node, LinkCondition(delay_us=(most_us // 2, most_us)))
+        return True
+
+    def _loss(self, fault: Fault, node: SimulatedNode) -> bool:
+        self._disturb_node(fault, node, LinkCondition(loss=fault.amount))
+        return True
+
+    def _throttle(self, fault: Fault, node: SimulatedNode) -> bool:
+        self._disturb_node(fault, node, LinkCondition(bytes_per_s=int(fault.amount)))
+        return True
+
+    def _reset(self, _fault: Fault, node: SimulatedNode) -> bool:
+        found = False
+        for connection in tuple(self._world.network.connections):
+            if connection.local.host == node.host:
+                connection.reset()
+                found = True
+        return found
+
+    def _disturb_node(self, fault: Fault, node: SimulatedNode, condition: LinkCondition) -> None:
+        host = frozenset({node.host})
+        self._disturb(fault.seconds, LinkRule(condition, host, None), LinkRule(condition, None, host))
+
+    def _disturb(self, seconds: float, *rules: LinkRule) -> None:
+        links = self._world.network.links
+        for rule in rules:
+            rule_id = links.add(rule)
+            self._later(seconds, lambda rule_id=rule_id: links.remove(rule_id))  # type: ignore[misc]  # bound now
+
+    # --- disks and clocks --------------------------------------------------------------------------------------------------------
+
+    def _slow_disk(self, fault: Fault, node: SimulatedNode) -> bool:
+        node.device.slowness = fault.amount
+        self._later(fault.seconds, lambda: setattr(node.device, "slowness", 1.0))
+        return True
+
+    def _full_disk(self, fault: Fault, node: SimulatedNode) -> bool:
+        node.disk.fill_up(int(fault.amount))
+        node.disk_was_faulty = True
+        self._later(fault.seconds, node.disk.heal)
+        return True
+
+    def _io_error(self, fault: Fault, node: SimulatedNode) -> bool:
+        if fault.amount < 0:
+            if not self._ledger.may_fail_syncs(node.node_id):
+                return False
+            self._ledger.on_failed_sync(node.node_id, self._world.loop.time())
+            node.disk.fail("sync", error=errno.EIO, times=int(-fault.amount))
+        else:
+            node.disk.fail("write", error=errno.EIO, times=int(fault.amount))
+        node.disk_was_faulty = True
+        self._later(fault.seconds, node.disk.heal)
+        return True
+
+    def _clock_jump(self, fault: Fault, node: SimulatedNode) -> bool:
+        node.clock.wall_shift_ms = int(fault.amount * 1000)
+        return True
+
+    # --- the nastiest thing for a place ------------------------------------------------------------------------------------------
+
+    def _arm(self, fault: Fault, _node: SimulatedNode) -> bool:
+        self._armed.append(fault)
+        return True
+
+    def _on_point(self, node: SimulatedNode, point: str) -> None:
+        if not self._armed:
+            return
+        fault = self._armed.pop(0)
+        self._world.trace.say(node.name, f"reaches {point}")
+        others = [other for other in self._world.nodes.values() if other is not node and other.is_alive] or [node]
+        other = others[int(fault.amount * 1000) % len(others)]
+        choices: tuple[tuple[FaultKind, SimulatedNode], ...] = (
+            (FaultKind.KILL, node),
+            (FaultKind.KILL, other),
+            (FaultKind.POWER_LOSS, other),
+            (FaultKind.POWER_LOSS, node),
+            (FaultKind.PAUSE, node),
+            (FaultKind.PAUSE, other),
+            (FaultKind.ISOLATE, node),
+            (FaultKind.KILL_CONTROLLER, node),
+            (FaultKind.RESET, node),
+            (FaultKind.KILL_IN_DISK, node),
+        )
+        kind, victim = choices[int(fault.amount * len(choices))]
+        chosen = Fault(fault.at_s, kind, (victim.node_id,), fault.seconds, fault.amount * 10)
+        # not within the step that reached the point: a step is never interrupted but by a death in the disk
+        self._world.loop.call_soon(lambda: None if self._is_over else self.bring(chosen), context=self._world.context)
+
+    def _later(self, seconds: float, undo: Callable[[], object]) -> None:
+        self._world.loop.call_later(seconds, lambda: None if self._is_over else undo(), context=self._world.context)

@@ -1,0 +1,126 @@
+"""What one seed's run is like: the cluster, its load, and which faults come how often.
+
+Swarm testing: about half of the kinds of faults are off in a run, and the rates of the others differ by orders of magnitude, because
+faults hide one another. Everything is drawn from the seed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from esp.simulation.faults import FaultKind
+from esp.simulation.streams import stream
+
+CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
+"""How often which: most of what can go wrong does so among three."""
+
+OFF_SHARE: Final = 0.5
+"""Of the kinds of faults, in each run."""
+
+MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
+    FaultKind.KILL: (2, 60),
+    FaultKind.KILL_IN_DISK: (5, 60),
+    FaultKind.KILL_CONTROLLER: (5, 60),
+    FaultKind.RESTART: (8, 60),
+    FaultKind.POWER_LOSS: (8, 60),
+    FaultKind.PAUSE: (3, 60),
+    FaultKind.CUT: (2, 60),
+    FaultKind.CUT_ONE_WAY: (2, 60),
+    FaultKind.ISOLATE: (5, 60),
+    FaultKind.CUT_CLIENTS: (5, 60),
+    FaultKind.FLAP: (10, 60),
+    FaultKind.DELAY: (3, 60),
+    FaultKind.LOSS: (3, 60),
+    FaultKind.THROTTLE: (5, 60),
+    FaultKind.RESET: (1, 60),
+    FaultKind.SLOW_DISK: (4, 60),
+    FaultKind.FULL_DISK: (15, 120),
+    FaultKind.IO_ERROR: (15, 120),
+    FaultKind.CLOCK_JUMP: (5, 60),
+    FaultKind.TARGETED: (1, 30),
+}
+"""Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProfile:
+    """A topic of the workload; its ``min_insync_replicas`` never exceeds ``replication_factor``."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """See the fields; times in seconds."""
+
+    seed: int
+    node_count: int
+    clock_rates: tuple[float, ...]
+    latency_us: tuple[int, int]
+    topics: tuple[TopicProfile, ...]
+    idempotent_producers: int
+    plain_producers: int
+    consumers: int
+    administrators: int
+    pause_between_batches_s: float
+    """Mean time that a producer lets pass between two batches for a partition."""
+    chaos_s: float
+    """How long faults come."""
+    leaves_one_dead: bool
+    """Whether the cluster must recover without one of its nodes."""
+    snapshots_metadata: bool
+    """Whether the metadata log is snapshotted, rolled and cut every few records."""
+    fault_means_s: Mapping[FaultKind, float]
+    """The kinds that are on, with the mean time between two of a kind."""
+
+    @classmethod
+    def draw(cls, seed: int, *, node_count: int | None = None) -> "Profile":
+        """The profile of a seed; ``node_count`` overrules what the seed says of it."""
+        rng = stream("profile", seed)
+        drawn_count = rng.choice(CLUSTER_SIZES)
+        nodes = node_count or drawn_count
+        latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
+        return cls(
+            seed=seed,
+            node_count=nodes,
+            clock_rates=tuple(rng.choice((1.0, rng.uniform(0.9, 1.1))) for _ in range(nodes)),
+            latency_us=latency_us,
+            topics=tuple(_draw_topic(rng, f"topic-{number}", nodes) for number in range(rng.choice((1, 1, 2)))),
+            idempotent_producers=rng.choice((1, 2, 3)),
+            plain_producers=rng.choice((0, 1)),
+            consumers=rng.choice((1, 2)),
+            administrators=rng.choice((0, 1)),
+            pause_between_batches_s=rng.choice((0.2, 1.0, 3.0)),
+            chaos_s=rng.uniform(20, 60),
+            leaves_one_dead=rng.random() < 0.4,
+            snapshots_metadata=rng.random() < 0.3,
+            fault_means_s=_draw_faults(rng, nodes),
+        )
+
+
+def _draw_topic(rng: Random, name: str, nodes: int) -> TopicProfile:
+    factor = min(3, nodes)
+    configs = {}
+    if rng.random() < 0.5:
+        configs["segment.ms"] = rng.choice(("1000", "5000"))
+    if rng.random() < 0.3:
+        configs["flush.ms"] = rng.choice(("500", "3000"))
+    flushed = rng.random() < (0.5 if nodes == 1 else 0.2)
+    if flushed:
+        configs["flush.messages"] = "1"
+    min_isr = min(2, factor) if rng.random() < 0.8 else rng.randint(1, factor)
+    return TopicProfile(name, rng.randint(1, 3), factor, min_isr, {**configs, "min.insync.replicas": str(min_isr)})
+
+
+def _draw_faults(rng: Random, nodes: int) -> dict[FaultKind, float]:
+    means = {}
+    for kind, (low, high) in MEAN_S.items():
+        is_on, mean = rng.random() >= OFF_SHARE, low * (high / low) ** rng.random()
+        if is_on and not (nodes == 1 and kind in (FaultKind.CUT, FaultKind.CUT_ONE_WAY, FaultKind.FLAP)):
+            means[kind] = mean
+    return means

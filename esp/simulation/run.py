@@ -1,0 +1,391 @@
+"""One seed's run: boot, load, faults, healing, rest, and the last look at everything."""
+
+import asyncio
+import contextlib
+import re
+import traceback
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from esp.model.ids import TopicId
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.client_checker import ClientChecker
+from esp.simulation.checkers.convergence import find_silent_lanes, find_unconverged
+from esp.simulation.checkers.metadata_checker import MetadataChecker
+from esp.simulation.checkers.quorum_checker import QuorumChecker
+from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.faults import Fault
+from esp.simulation.ledger import Ledger, is_flushed, lossy_restarts_allowed
+from esp.simulation.loop import Process, StuckError, current_process
+from esp.simulation.nemesis import Nemesis, draw_plan
+from esp.simulation.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
+from esp.simulation.profile import Profile, TopicProfile
+from esp.simulation.trace import logged_to
+from esp.simulation.workload.clients import Clients
+from esp.simulation.workload.connection import NoAnswerError, RefusedError
+from esp.simulation.world import RESTART_S, World
+
+BOOT_S: Final = 30.0
+CONVERGE_S: Final = 120.0
+"""How long a healed cluster may take: fetch and session time-outs, the lag time, and the back-offs of its clients."""
+
+QUIET_S: Final = 10.0
+STOP_S: Final = 60.0
+POLL_S: Final = 0.25
+DEEP_CHECK_S: Final = 2.0
+QUIET_DELIVERIES_PER_S: Final = 400
+"""Of an idle cluster of three: heartbeats, fetches and their answers, with room to spare."""
+
+_OWN_FAULT: Final = re.compile(
+    r"\b(Assertion|Attribute|Type|Key|Index|Name|Unbound\w*|Value|ZeroDivision|Runtime|Recursion)Error\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run; times in seconds. ``cpu_s`` is filled in by who runs it."""
+
+    seed: int
+    violation: str | None
+    invariant: str | None
+    simulated_s: float
+    steps: int
+    faults: int
+    acked_records: int
+    read_records: int
+    digest: str
+    partitions: int
+    excused_partitions: int
+    """Those that lost more than the promise covers: nothing of their durability was asked from then on."""
+    poisoned_nodes: int
+    """Nodes whose device lied after a failed sync: what it holds of what they flushed was not asked from then on."""
+    details: str = ""
+    cpu_s: float = 0.0
+
+
+class Run:
+    """See the module.
+
+    Args:
+        profile: what the run is like.
+        only: the places in the drawn plan of the faults that are brought; None for all.
+        keep: called with each line of the trace, if anybody reads.
+    """
+
+    def __init__(
+        self, profile: Profile, *, only: Collection[int] | None = None, keep: Callable[[str], None] | None = None
+    ) -> None:
+        plan = draw_plan(profile)
+        self.plan: list[Fault] = plan if only is None else [plan[place] for place in sorted(only)]
+        self._profile = profile
+        self._world = world = World(profile, keep)
+        self._ledger = Ledger(lossy_restarts_allowed(profile.topics))
+        self._replicas = ReplicaChecker(self._min_isr, self._is_flushed, self._leader_epoch, self._ledger)
+        self._metadata = MetadataChecker(self._replicas, self._ledger)
+        self._quorum = QuorumChecker(self._ledger)
+        self._client_checker = ClientChecker(self._replicas.committed)
+        self._clients = Clients(world, self._client_checker)
+        self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
+        self._by_process: dict[Process, SimulatedNode] = {}
+        self._found: ViolationError | None = None
+        self._is_healed = False
+        self._is_closing = False
+        self._administration: asyncio.Task[None] | None = None
+        world.loop.on_turn = self._on_turn
+        for node in world.nodes.values():
+            node.on_end = self._on_end
+            node.on_start = self._replicas.on_start
+
+    def execute(self) -> Outcome:
+        """Run, and say what came of it. Violations are part of the outcome; nothing else is caught but what ends a simulation."""
+        world = self._world
+        violation: ViolationError | None = None
+        details = ""
+        try:
+            with logged_to(world.trace, _running_process), self._replicas.rises.watched():
+                world.loop.run(self._main())
+        except ViolationError as error:
+            violation = error
+        except StuckError as error:
+            violation = ViolationError("LIVE-NO-STUCK", "the simulation", str(error))
+        except Exception as error:
+            violation = ViolationError("INV-NO-CRASH", "a node", repr(error))
+            details = traceback.format_exc()
+        if violation is not None:
+            world.trace.say("checker", str(violation))
+        history = self._clients.history
+        return Outcome(
+            seed=self._profile.seed,
+            violation=str(violation) if violation is not None else None,
+            invariant=violation.invariant if violation is not None else None,
+            simulated_s=world.loop.time(),
+            steps=world.loop.steps,
+            faults=self._nemesis.effective,
+            acked_records=history.acked_records,
+            read_records=history.read_records,
+            digest=world.trace.digest,
+            partitions=len(self._replicas.committed),
+            excused_partitions=sum(committed.is_excused for committed in self._replicas.committed.values()),
+            poisoned_nodes=len(self._ledger.poisoned),
+            details=details,
+        )
+
+    # --- phases ------------------------------------------------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        await self._boot()
+        await self._create_topics()
+        self._world.spawn(self._watch())
+        if self._profile.administrators:
+            self._administration = self._world.spawn(self._clients.administrator.run())
+        nemesis = self._world.spawn(self._nemesis.run())
+        await asyncio.sleep(self._profile.chaos_s)
+        await nemesis
+        await self._heal()
+        await self._drain()
+        await self._rest()
+        await self._read_everything()
+        await self._stop()
+
+    async def _boot(self) -> None:
+        self._phase("boot")
+        booting = self._world.spawn(self._world.boot())
+        await self._until(BOOT_S, "LIVE-NO-STUCK", lambda: [] if booting.done() else ["the nodes do not come up"])
+        down = [node.name for node in self._world.nodes.values() if not node.is_serving]
+        if down:
+            raise ViolationError("LIVE-NO-STUCK", ", ".join(down), self._world.nodes[1].end_reason)
+
+    async def _create_topics(self) -> None:
+        for topic in self._profile.topics:
+            await self._create_topic(topic)
+        await self._until(
+            BOOT_S,
+            "LIVE-ISR",
+            lambda: [
+                topic.name for topic in self._profile.topics if topic.name not in self._metadata.image.topics_by_name
+            ],
+        )
+        self._begin_topics()
+
+    async def _create_topic(self, topic: TopicProfile) -> None:
+        administrator = self._clients.administrator
+        for _ in range(20):
+            try:
+                await administrator.create(topic)
+            except (NoAnswerError, RefusedError):
+                await asyncio.sleep(0.5)
+            else:
+                return
+        raise ViolationError("LIVE-PRODUCE", topic.name, "the topic cannot be created")
+
+    async def _heal(self) -> None:
+        """Lift all faults; all live, or all but one that is not needed. The others must become whole, and take records, in time."""
+        self._phase("heal")
+        self._nemesis.end()
+        self._is_healed = True
+        world = self._world
+        victim = self._dispensable() if self._profile.leaves_one_dead else None
+        if victim is not None:
+            world.trace.say(victim.name, "stays dead")
+            world.keeps_down[victim.node_id] = None
+            victim.kill()
+        for node in world.nodes.values():
+            if node is victim:
+                continue
+            if not node.is_alive:
+                world.spawn(world.start(node))
+            elif node.disk_was_faulty:
+                world.spawn(self._mend(node))
+        healed_s = world.loop.time()
+        await self._until(
+            CONVERGE_S,
+            "LIVE-PRODUCE",
+            lambda: find_silent_lanes(
+                [
+                    batch
+                    for batch in self._clients.history.batches
+                    if not self._replicas.is_excused((batch.topic_id, batch.partition))
+                ],
+                healed_s,
+                self._metadata.image,
+            ),
+        )
+        self._clients.stop()
+
+    def _dispensable(self) -> SimulatedNode | None:
+        """A node without which every partition has a complete replica, and in-sync replicas enough."""
+        world = self._world
+        if len(world.nodes) < 3 or any(
+            topic.min_insync_replicas >= topic.replication_factor for topic in self._profile.topics
+        ):
+            return None
+        # Others come back with less than they had, or may do so.
+        serving = {node.node_id for node in world.nodes.values() if node.is_serving and not node.disk_was_faulty}
+        for node in world.nodes.values():
+            candidates = (
+                serving.intersection(state.isr or state.elr or state.last_known_elr)
+                for _, state in self._metadata.image.partitions()
+            )
+            if all(candidate - {node.node_id} for candidate in candidates):
+                return node
+        return None
+
+    async def _mend(self, node: SimulatedNode) -> None:
+        """Restart a node whose disk failed, as its operator does: a log that failed is served again after that only (LOG-13)."""
+        await node.stop()
+        await self._world.start(node)
+
+    async def _drain(self) -> None:
+        self._phase("drain")
+        await self._until(
+            CONVERGE_S,
+            "LIVE-PRODUCE",
+            lambda: [f"{self._clients.pending_batches} batches are pending"] if self._clients.pending_batches else [],
+        )
+        administration = self._administration
+        await self._until(
+            CONVERGE_S,
+            "LIVE-NO-STUCK",
+            lambda: ["an administrator waits"] if administration is not None and not administration.done() else [],
+        )
+        await self._until(CONVERGE_S, "LIVE-ISR", self._unconverged)
+
+    async def _rest(self) -> None:
+        """An idle cluster stays as it is, and says little (LIVE-QUIET)."""
+        self._phase("rest")
+        await asyncio.sleep(1)
+        topics, events = self._metadata.image.topics_by_id, self._world.trace.events
+        await asyncio.sleep(QUIET_S)
+        if self._metadata.image.topics_by_id != topics:
+            raise ViolationError("LIVE-QUIET", "the cluster", "partitions change though nothing happens")
+        rate = (self._world.trace.events - events) / QUIET_S
+        most = QUIET_DELIVERIES_PER_S * len(self._world.nodes)
+        if rate > most:
+            raise ViolationError(
+                "LIVE-QUIET", "the cluster", f"{rate:.0f} deliveries and device waits a second, more than {most}"
+            )
+
+    async def _read_everything(self) -> None:
+        self._phase("read")
+        for node in self._world.living:
+            self._replicas.check_deeply(node)
+        for (topic_id, partition), committed in self._replicas.committed.items():
+            topic = self._metadata.image.topics_by_id.get(topic_id)
+            if topic is None or committed.is_excused:
+                continue
+            reader = self._clients.final_reader
+            end = await reader.read_to(topic.name, topic_id, partition, committed.end_offset, tries=10_000)
+            if end < committed.end_offset:
+                raise ViolationError(
+                    "INV-ACK-DURABLE", f"{committed.name}", f"readers come to {end} of {committed.end_offset}"
+                )
+        self._client_checker.check_history(self._clients.history)
+
+    async def _stop(self) -> None:
+        self._phase("stop")
+        self._is_closing = True
+        stopping = [self._world.spawn(node.stop()) for node in self._world.living]
+        await self._until(
+            STOP_S,
+            "LIVE-NO-STUCK",
+            lambda: [] if all(task.done() for task in stopping) else ["nodes do not stop in order"],
+        )
+
+    # --- watching ------------------------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """What is done from time to time."""
+        while not self._is_closing:
+            await asyncio.sleep(DEEP_CHECK_S)
+            for node in self._world.living:
+                self._replicas.check_deeply(node)
+            self._begin_topics()
+            if not self._world.keeps_down and not self._unconverged():
+                self._ledger.on_whole()
+
+    def _begin_topics(self) -> None:
+        image = self._metadata.image
+        for producer in self._clients.producers:
+            for topic_id, partition in tuple(producer.lanes):
+                if topic_id not in image.topics_by_id or self._replicas.is_excused((topic_id, partition)):
+                    producer.give_up(topic_id, partition)
+        if not self._is_healed:
+            for topic in image.topics_by_id.values():
+                self._clients.begin_topic(topic)
+
+    def _unconverged(self) -> list[str]:
+        serving = [node for node in self._world.nodes.values() if node.is_serving]
+        missing = [
+            f"{node.name} does not serve"
+            for node in self._world.nodes.values()
+            if not node.is_serving and node.node_id not in self._world.keeps_down
+        ]
+        return missing + find_unconverged(self._metadata.image, serving, self._replicas)
+
+    async def _until(self, limit_s: float, invariant: str, find_problems: Callable[[], list[str]]) -> None:
+        """Wait until nothing is wrong any more; a violation of ``invariant`` if that takes too long."""
+        end_s = self._world.loop.time() + limit_s
+        while True:
+            problems = find_problems()
+            if not problems:
+                return
+            if self._world.loop.time() > end_s:
+                raise ViolationError(invariant, "the cluster", f"after {limit_s:g} s: " + "; ".join(problems))
+            await asyncio.sleep(POLL_S)
+
+    def _on_turn(self, touched: dict[Process, None]) -> None:
+        if self._found is not None:
+            found, self._found = self._found, None
+            raise found
+        for process in touched:
+            node = self._by_process.get(process)
+            if node is None:
+                node = next((node for node in self._world.nodes.values() if node.process is process), None)
+                if node is None:
+                    continue
+                self._by_process[process] = node
+            if process.alive:
+                self._quorum.look(node)
+                self._metadata.look(node, self._world.loop.time())
+                self._replicas.look(node)
+
+    def _on_end(self, node: SimulatedNode) -> None:
+        process = node.process
+        assert process is not None
+        reason = process.end_reason
+        self._by_process.pop(process, None)
+        with contextlib.suppress(ViolationError):  # in the midst of a step of its own it need not be consistent
+            self._replicas.look(node)  # it may have committed, and told its clients, in its last turn
+        keeps_page_cache = reason != POWER_LOST
+        self._replicas.on_end(node, keeps_page_cache=keeps_page_cache, has_faulty_disk=node.disk_was_faulty)
+        self._metadata.on_end(node)
+        is_own = reason not in DELIBERATE
+        if is_own and (not node.disk_was_faulty or _OWN_FAULT.search(reason)):
+            self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
+        if is_own or reason == KILLED_IN_DISK:
+            self._world.loop.call_soon(self._world.start_later, node, RESTART_S, context=self._world.context)
+
+    # --- what the checkers ask -----------------------------------------------------------------------------------------------------
+
+    def _min_isr(self, topic_id: TopicId) -> int:
+        image = self._metadata.image
+        topic = image.topics_by_id.get(topic_id)
+        return image.min_insync_replicas(topic, len(topic.partitions[0].replicas)) if topic is not None else 1
+
+    def _is_flushed(self, topic_id: TopicId) -> bool:
+        topic = self._metadata.image.topics_by_id.get(topic_id)
+        return topic is not None and is_flushed(topic.configs)
+
+    def _leader_epoch(self, topic_id: TopicId, partition: int) -> int:
+        topic = self._metadata.image.topics_by_id.get(topic_id)
+        return topic.partitions[partition].leader_epoch if topic is not None else -1
+
+    def _phase(self, name: str) -> None:
+        self._world.trace.say("run", f"--- {name}")
+
+
+def _running_process() -> str:
+    process = current_process()
+    return process.name if process is not None else "clients"

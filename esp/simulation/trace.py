@@ -1,0 +1,79 @@
+"""What happened in a run: a hash of everything for comparisons, and lines for people.
+
+Two runs with equal hashes did the same things at the same times. The hash covers every delivery of bytes, every wait for a device, every
+fault and every remark; lines are kept only where somebody wants to read them.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from zlib import crc32
+
+
+class Trace:
+    """Collects events.
+
+    Args:
+        now_s: the simulation's time.
+        keep: called with each line, if anybody reads; without it lines cost nothing but their hash.
+    """
+
+    def __init__(self, now_s: Callable[[], float], keep: Callable[[str], None] | None = None) -> None:
+        self._now_s = now_s
+        self._keep = keep
+        self._hash = 0
+        self.events = 0
+
+    def count(self, kind: str, who: str, size: int) -> None:
+        """Take a frequent event into the hash only: its kind, whom it happened to, and how large it was."""
+        self.events += 1
+        self._hash = crc32(f"{self._now_s()!r} {kind} {who} {size}".encode(), self._hash)
+
+    def say(self, who: str, text: str) -> None:
+        """Take a line."""
+        self.count("says", who, len(text))
+        self.show(who, text)
+
+    def show(self, who: str, text: str) -> None:
+        """Show a line to who reads, and to nobody else: it counts for nothing."""
+        if self._keep is not None:
+            self._keep(f"{self._now_s():10.6f} {who:<10} {text}")
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody reads the lines: others need not be made."""
+        return self._keep is not None
+
+    @property
+    def digest(self) -> str:
+        """The hash so far."""
+        return f"{self.events:x}-{self._hash:08x}"
+
+
+class _TraceHandler(logging.Handler):
+    """Gives what nodes log to a trace."""
+
+    def __init__(self, trace: Trace, who: Callable[[], str]) -> None:
+        super().__init__()
+        self._trace = trace
+        self._who = who
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._trace.show(self._who(), f"logs: {record.getMessage()}")
+
+
+@contextlib.contextmanager
+def logged_to(trace: Trace, who: Callable[[], str]) -> Iterator[None]:
+    """Let all that the nodes log go to a trace that somebody reads, and nowhere else."""
+    logger = logging.getLogger("esp")
+    handler: logging.Handler = _TraceHandler(trace, who) if trace.is_read else logging.NullHandler()
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if trace.is_read else logging.CRITICAL + 1)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate

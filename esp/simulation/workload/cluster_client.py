@@ -1,0 +1,113 @@
+"""What every client of a cluster does: knows brokers and leaders, refreshes that, keeps one connection to each broker."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicId
+from esp.ports.network import Address, Network
+from esp.protocol.registry import ApiKey
+from esp.simulation.workload import requests
+from esp.simulation.workload.connection import ClientConnection, NoAnswerError
+
+METADATA_TIMEOUT_S: Final = 5.0
+
+
+class Leadership(NamedTuple):
+    """Who leads a partition in which epoch, as far as the client knows."""
+
+    node_id: int
+    leader_epoch: int
+
+
+class ClusterClient:
+    """See the module.
+
+    Args:
+        network: as the client's host sees it.
+        bootstrap: addresses to begin with.
+        name: the client id.
+        rng: the client's own stream of randomness.
+    """
+
+    def __init__(self, network: Network, bootstrap: Sequence[Address], name: str, rng: Random) -> None:
+        self.name = name
+        self.topic_ids: dict[str, TopicId] = {}
+        self.leaders: dict[tuple[str, int], Leadership] = {}
+        self._network = network
+        self._bootstrap = tuple(bootstrap)
+        self._rng = rng
+        self._brokers: dict[int, Address] = {}
+        self._connections: dict[Address, ClientConnection] = {}
+
+    async def refresh(self, topics: Sequence[str]) -> None:
+        """Ask any broker, known or of the beginning, for the brokers and for the leaders of some topics.
+
+        Raises:
+            NoAnswerError: the one that was asked does not answer.
+        """
+        known = list(dict.fromkeys((*self._brokers.values(), *self._bootstrap)))
+        address = known[self._rng.randrange(len(known))]
+        connection = await self.connect(address)
+        answer = await connection.call(
+            ApiKey.METADATA, requests.METADATA_VERSION, requests.metadata(topics), METADATA_TIMEOUT_S
+        )
+        self._brokers = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
+        for topic in answer.topics:
+            if topic.error_code is ErrorCode.none and topic.topic_id is not None:
+                self._take(topic)
+            elif topic.error_code is ErrorCode.unknown_topic_or_partition:
+                self.topic_ids.pop(topic.name, None)
+
+    def _take(self, topic: Any) -> None:
+        if self.topic_ids.get(topic.name) != topic.topic_id:
+            self.topic_ids[topic.name] = topic.topic_id
+            for known in [known for known in self.leaders if known[0] == topic.name]:
+                del self.leaders[known]
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            before = self.leaders.get(key)
+            if before is None or partition.leader_epoch >= before.leader_epoch:  # brokers may lag (KIP-320)
+                self.leaders[key] = Leadership(partition.leader_id, partition.leader_epoch)
+
+    async def leader(self, topic: str, partition: int) -> tuple[ClientConnection, Leadership]:
+        """A connection to the leader.
+
+        Raises:
+            NoAnswerError: it is unknown, or not to be reached.
+        """
+        if (topic, partition) not in self.leaders:
+            await self.refresh([topic])
+        leadership = self.leaders.get((topic, partition))
+        address = self._brokers.get(leadership.node_id) if leadership is not None else None
+        if leadership is None or address is None:
+            self.leaders.pop((topic, partition), None)
+            raise NoAnswerError("the leader is unknown")
+        return await self.connect(address), leadership
+
+    async def any_broker(self) -> ClientConnection:
+        """A connection to any broker. Raises NoAnswerError."""
+        known = list(dict.fromkeys((*self._brokers.values(), *self._bootstrap)))
+        return await self.connect(known[self._rng.randrange(len(known))])
+
+    async def connect(self, address: Address) -> ClientConnection:
+        """The connection to an address. Raises NoAnswerError."""
+        connection = self._connections.get(address)
+        if connection is None or connection.is_closed:
+            connection = await ClientConnection.open(self._network, address, self.name)
+            raced = self._connections.get(address)
+            if raced is not None and not raced.is_closed:
+                connection.close()
+                return raced
+            self._connections[address] = connection
+        return connection
+
+    def forget_leader(self, topic: str, partition: int) -> None:
+        """Ask anew before the next request for the partition; what is known of its epoch stays known to brokers, not to us."""
+        self.leaders.pop((topic, partition), None)
+
+    def close(self) -> None:
+        """End all connections."""
+        for connection in self._connections.values():
+            connection.close()

@@ -1,0 +1,235 @@
+"""Producers: one that never gives up, as idempotent clients do, and one that tries each batch once."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicId
+from esp.protocol.registry import ApiKey
+from esp.records.batch_header import read_header
+from esp.records.builder import build_batch
+from esp.records.record import NewRecord
+from esp.simulation.clock import WALL_START_MS
+from esp.simulation.workload import requests
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.connection import ClientConnection, NoAnswerError
+from esp.simulation.workload.history import Fate, History, SentBatch
+
+IN_FLIGHT_MAX: Final = 5
+"""``max.in.flight.requests.per.connection`` of idempotent producers, at most."""
+
+BACKOFF_S: Final = 0.1
+ALL: Final = -1
+
+DEFINITE: Final = frozenset(
+    {
+        ErrorCode.not_enough_replicas,
+        ErrorCode.invalid_record,
+        ErrorCode.message_too_large,
+        ErrorCode.corrupt_message,
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+    }
+)
+"""Answers that say that nothing of the batch was appended (PROMISE-7)."""
+
+Acked = Callable[[SentBatch], None]
+
+
+class Lane:
+    """What a producer sends to one partition: batches with sequences of their own.
+
+    Args:
+        topic: its name.
+        topic_id: and id: a topic of the same name that was created anew is another one.
+        partition: its number.
+        producer: whose.
+    """
+
+    def __init__(self, topic: str, topic_id: TopicId, partition: int, producer: str) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.producer = producer
+        self.name = f"{producer} to {topic}-{partition}"
+        self.pending: deque[SentBatch] = deque()
+        """Batches whose fate is unknown, oldest first."""
+        self.is_known = False
+        """Whether any batch was acknowledged."""
+        self._next_sequence = 0
+        self._count = 0
+
+    def make(self, rng: Random, producer_id: int, acks: int, now_s: float) -> SentBatch:
+        """The next batch of one to three records; every value stands once in a run."""
+        count = rng.choice((1, 1, 2, 3))
+        filler = b"." * rng.choice((0, 0, 20, 400))
+        values = [
+            f"{self.producer} {self.topic}-{self.partition} {self._count}.{position} ".encode() + filler
+            for position in range(count)
+        ]
+        data = build_batch(
+            [NewRecord(value) for value in values],
+            timestamp_ms=WALL_START_MS + int(now_s * 1000),
+            codec=rng.choice((0, 0, 0, 3)),
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=self._next_sequence if producer_id >= 0 else -1,
+        )
+        batch = SentBatch(
+            topic=self.topic,
+            topic_id=self.topic_id,
+            partition=self.partition,
+            producer=self.producer,
+            number=self._count,
+            data=data,
+            record_count=count,
+            crc=read_header(data).crc,
+            is_idempotent=producer_id >= 0,
+            acks=acks,
+        )
+        self._next_sequence += count
+        self._count += 1
+        return batch
+
+
+class Producer:
+    """Produces to partitions of any topics, each in a task of its own.
+
+    Args:
+        client: its connections.
+        rng: its own stream of randomness.
+        history: takes every batch.
+        acked: told of every acknowledgement, at the moment at which it arrives.
+        pause_s: mean time between two batches for a partition.
+        is_idempotent: whether it has a producer id, and tries until it knows; else it tries once, with any ``acks``.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        rng: Random,
+        history: History,
+        acked: Acked,
+        *,
+        pause_s: float,
+        is_idempotent: bool,
+    ) -> None:
+        self.lanes: dict[tuple[TopicId, int], Lane] = {}
+        self.is_stopping = False
+        """No new batches are made; what is pending is still sent."""
+        self._client = client
+        self._rng = rng
+        self._history = history
+        self._acked = acked
+        self._pause_s = pause_s
+        self._is_idempotent = is_idempotent
+        self._producer_id = -1
+        self._answer_timeout_s = rng.choice((2.0, 5.0, 30.0))
+        self._given_up: dict[tuple[TopicId, int], None] = {}
+
+    @property
+    def pending_batches(self) -> int:
+        """How many batches have an unknown fate and are still tried."""
+        return sum(len(lane.pending) for place, lane in self.lanes.items() if place not in self._given_up)
+
+    def give_up(self, topic_id: TopicId, partition: int) -> None:
+        """The topic was deleted, or the partition lost records: the fate of what is pending for it stays unknown."""
+        self._given_up[topic_id, partition] = None
+
+    async def run(self, topic: str, topic_id: TopicId, partition: int) -> None:
+        """Produce to one partition until told to stop, and nothing is pending."""
+        lane = self.lanes[topic_id, partition] = Lane(topic, topic_id, partition, self._client.name)
+        if self._is_idempotent:
+            await self._init()
+        while (topic_id, partition) not in self._given_up:
+            if not self.is_stopping:
+                # Brokers take any sequence of a producer that they do not know (PROD-2), as Kafka's do: of several first batches a
+                # later one could stand alone when an earlier one was refused.
+                room = (IN_FLIGHT_MAX if lane.is_known else 1) - len(lane.pending)
+                for _ in range(min(room, self._rng.choice((1, 1, 1, 2, 5)))):
+                    self._make(lane)
+            elif not lane.pending:
+                return
+            await self._try(lane)
+            pause_s = self._pause_s * self._rng.uniform(0.2, 1.8)
+            await asyncio.sleep(BACKOFF_S if lane.pending else pause_s)
+
+    def _make(self, lane: Lane) -> None:
+        acks = ALL if self._is_idempotent else self._rng.choice((ALL, ALL, 1, 0))
+        batch = lane.make(self._rng, self._producer_id, acks, asyncio.get_running_loop().time())
+        lane.pending.append(batch)
+        self._history.batches.append(batch)
+
+    async def _init(self) -> None:
+        """Get a producer id, however long that takes."""
+        while self._producer_id < 0 and not self.is_stopping:
+            try:
+                connection = await self._client.any_broker()
+                answer = await connection.call(
+                    ApiKey.INIT_PRODUCER_ID,
+                    requests.INIT_PRODUCER_ID_VERSION,
+                    requests.init_producer_id(),
+                    self._answer_timeout_s,
+                )
+            except NoAnswerError as error:
+                self._history.on_no_answer(self._client.name, str(error))
+            else:
+                if answer.error_code is ErrorCode.none and self._producer_id < 0:
+                    self._producer_id = answer.producer_id
+            await asyncio.sleep(BACKOFF_S)
+
+    async def _try(self, lane: Lane) -> None:
+        """Send everything that is pending, in order, and take the answers until one is no success."""
+        if not lane.pending or (self._is_idempotent and self._producer_id < 0):
+            return
+        try:
+            connection, _ = await self._client.leader(lane.topic, lane.partition)
+            if self._client.topic_ids.get(lane.topic) != lane.topic_id:
+                raise NoAnswerError("the topic is not there, or another one of the name")
+            await self._exchange(lane, connection)
+        except NoAnswerError as error:
+            self._history.on_no_answer(lane.name, str(error))
+            self._client.forget_leader(lane.topic, lane.partition)
+            if not self._is_idempotent:
+                lane.pending.clear()
+
+    async def _exchange(self, lane: Lane, connection: ClientConnection) -> None:
+        sent = []
+        for batch in lane.pending:
+            request = requests.produce(batch, self._answer_timeout_s)
+            if batch.acks:
+                sent.append((batch, connection.send(ApiKey.PRODUCE, requests.PRODUCE_VERSION, request)))
+            else:
+                connection.send_only(ApiKey.PRODUCE, requests.PRODUCE_VERSION, request)
+        if not self._is_idempotent:
+            lane.pending.clear()
+        for batch, future in sent:
+            answer = await connection.answer(future, ApiKey.PRODUCE, requests.PRODUCE_VERSION, self._answer_timeout_s)
+            part = answer.responses[0].partition_responses[0]
+            if part.error_code is ErrorCode.none:
+                self._on_success(lane, batch, part.base_offset)
+            else:
+                self._history.on_refusal(lane.name, part.error_code.name)
+                self._on_refusal(lane, batch, part)
+                if self._is_idempotent:
+                    return
+
+    def _on_success(self, lane: Lane, batch: SentBatch, base_offset: int) -> None:
+        if self._is_idempotent:
+            lane.pending.popleft()
+        lane.is_known = True
+        batch.fate = Fate.ACKED
+        batch.base_offset = base_offset
+        batch.acked_s = asyncio.get_running_loop().time()
+        self._history.acked_records += batch.record_count
+        self._acked(batch)
+
+    def _on_refusal(self, lane: Lane, batch: SentBatch, part: Any) -> None:
+        self._client.forget_leader(lane.topic, lane.partition)
+        if not self._is_idempotent and part.error_code in DEFINITE:
+            batch.fate = Fate.REFUSED

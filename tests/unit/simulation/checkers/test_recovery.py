@@ -1,0 +1,68 @@
+"""What a replica that comes back must still have, whatever its process was about when it ended."""
+
+import pytest
+
+from esp.simulation.checkers.recovery import LostLife
+from esp.simulation.checkers.replica_view import ReplicaView
+from esp.simulation.checkers.violation import ViolationError
+from tests.unit.storage.helpers import REPLICA, TOPIC_ID, append, new_disk, new_log, run
+
+
+def view_of(disk, end_offset):
+    view = ReplicaView("node 1", disk, REPLICA, TOPIC_ID, 0)
+    view.read_to(end_offset)
+    return view
+
+
+@pytest.fixture
+def disk():
+    return new_disk()
+
+
+@pytest.fixture
+def log(disk):
+    opened = new_log(disk)[1]
+    for _ in range(4):
+        append(opened)
+    return opened
+
+
+def test_a_recovery_that_drops_what_the_page_cache_had_is_found_out(disk, log):
+    lost = LostLife.of(view_of(disk, 4), keeps_page_cache=True, has_faulty_disk=False)
+    lost.check(view_of(disk, 4))
+    with pytest.raises(ViolationError, match="INV-RECOVER-PREFIX"):
+        lost.check(view_of(disk, 3))
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+def test_what_a_process_was_cutting_away_when_it_died_need_not_come_back(disk, log, kept):
+    before = view_of(disk, 4)
+    log.truncate_to(kept)
+    lost = LostLife.of(before, keeps_page_cache=True, has_faulty_disk=False)
+    assert lost.floor_offset == kept
+    lost.check(view_of(disk, kept))
+
+
+def test_what_it_knew_to_be_committed_must_come_back_even_if_it_was_cutting_it_away(disk, log):
+    before = view_of(disk, 4)
+    before.high_watermark = 3
+    log.truncate_to(2)
+    lost = LostLife.of(before, keeps_page_cache=True, has_faulty_disk=False)
+    with pytest.raises(ViolationError, match="and 3 was there for certain"):
+        lost.check(view_of(disk, 2))
+
+
+def test_after_a_power_loss_what_was_flushed_is_certain_and_no_more(disk, log):
+    run(log.flush())
+    append(log)
+    before = view_of(disk, 5)
+    before.recovery_point = 4
+    lost = LostLife.of(before, keeps_page_cache=False, has_faulty_disk=False)
+    assert lost.floor_offset == 4
+    assert lost.with_last_write().after_power_loss().floor_offset == 4
+
+
+def test_of_a_disk_that_failed_nothing_is_certain(disk, log):
+    before = view_of(disk, 4)
+    before.recovery_point = 4
+    assert LostLife.of(before, keeps_page_cache=True, has_faulty_disk=True).floor_offset == 0

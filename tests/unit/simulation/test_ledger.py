@@ -1,0 +1,55 @@
+import pytest
+
+from esp.simulation.ledger import Ledger, lossy_restarts_allowed
+from esp.simulation.profile import TopicProfile
+
+
+def topic(min_isr, **configs):
+    return TopicProfile("t", 1, 3, min_isr, {name.replace("_", "."): value for name, value in configs.items()})
+
+
+@pytest.mark.parametrize(
+    ("topics", "allowed"),
+    [([topic(1)], 0), ([topic(2)], 1), ([topic(3)], 2), ([topic(3), topic(2)], 1)],
+)
+def test_one_node_less_than_the_minimum_in_sync_may_lose_its_tail(topics, allowed):
+    assert lossy_restarts_allowed(topics) == allowed
+
+
+def test_a_flushed_topic_survives_any_number_of_power_losses():
+    assert lossy_restarts_allowed([topic(1, flush_messages="1")]) > 100
+    assert lossy_restarts_allowed([topic(1, flush_messages="1"), topic(2)]) == 1
+
+
+def test_nodes_count_until_the_cluster_is_whole_again():
+    ledger = Ledger(1)
+    assert ledger.may_lose_power(1)
+    ledger.on_power_loss(1, 5.0)
+    assert ledger.may_lose_power(1), "the same node loses nothing more"
+    assert not ledger.may_lose_power(2)
+    ledger.on_whole()
+    assert ledger.may_lose_power(2)
+
+
+def test_a_node_whose_sync_failed_never_loses_power_again():
+    ledger = Ledger(1)
+    ledger.on_failed_sync(1, 5.0)
+    assert not ledger.may_lose_power(1)
+    ledger.on_whole()
+    assert not ledger.may_lose_power(1)
+    assert ledger.may_fail_syncs(1)
+
+
+def test_a_loss_is_remembered_by_its_time():
+    ledger = Ledger(1)
+    ledger.on_power_loss(1, 5.0)
+    ledger.on_whole()
+    assert ledger.was_lossy_since(1, 5.0)
+    assert not ledger.was_lossy_since(1, 5.1)
+    assert not ledger.was_lossy_since(2, 0.0)
+
+
+def test_nothing_may_be_lost_where_one_copy_is_all():
+    ledger = Ledger(0)
+    assert not ledger.may_lose_power(1)
+    assert not ledger.may_fail_syncs(1)
