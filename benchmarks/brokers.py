@@ -1,9 +1,9 @@
 """The two brokers that are compared, each with its own defaults."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.results import ESP, KAFKA
 from esp.testing.node import Node
@@ -31,8 +31,8 @@ DELETION_POLL_INTERVAL_S: Final = 0.1
 class DefaultKafka(RealKafka):
     """Kafka as its start script runs it."""
 
-    def __init__(self, data_dir: Path, settings: dict[str, str]) -> None:
-        super().__init__(data_dir, settings, heap="1g")
+    def __init__(self, data_dir: Path, settings: Mapping[str, str], port: int | None = None, **where: Any) -> None:
+        super().__init__(data_dir, settings, port, heap="1g", **where)
 
     def _prepare(self) -> Sequence[str]:
         program, *arguments = super()._prepare()

@@ -2,9 +2,16 @@
 
 import time
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from esp.testing.node_process import NodeProcess
+from esp.testing.node_process import CpuSeconds
+
+
+class Metered(Protocol):
+    """A broker, or a cluster of them."""
+
+    def cpu_seconds(self) -> CpuSeconds:
+        """CPU time so far."""
 
 
 class CostMeter:
@@ -13,10 +20,10 @@ class CostMeter:
     Background work of the broker counts: it is part of what the broker costs.
 
     Args:
-        node: the running broker.
+        node: the running broker, or cluster.
     """
 
-    def __init__(self, node: NodeProcess) -> None:
+    def __init__(self, node: Metered) -> None:
         self._node = node
         self.user_s = 0.0
         self.all_s = 0.0

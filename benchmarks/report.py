@@ -52,13 +52,15 @@ def terminal_table(summaries: Sequence[Summary]) -> Table:
     return table
 
 
-def markdown(summaries: Sequence[Summary], machine: Mapping[str, str], notes: Sequence[str]) -> str:
+def markdown(
+    summaries: Sequence[Summary], machine: Mapping[str, str], notes: Sequence[str], stem: str = FILE_STEM
+) -> str:
     """The page of a run."""
     lines = ["# The latest benchmark", "", *(f"- {name}: {value}" for name, value in machine.items()), ""]
     lines += ["Median over the rounds (lowest to highest); the ratio is the median over the rounds' pairs.", ""]
     lines += [f"| {' | '.join(_HEADINGS)} |", "| --- | ---: | ---: | ---: | ---: | --- |"]
     lines += [f"| {' | '.join(_row(summary))} |" for summary in summaries]
-    lines += ["", f"![Chart]({FILE_STEM}.png)", "", *(f"- {note.replace(chr(10), ' ')}" for note in notes), ""]
+    lines += ["", f"![Chart]({stem}.png)", "", *(f"- {note.replace(chr(10), ' ')}" for note in notes), ""]
     return "\n".join(lines)
 
 
@@ -93,13 +95,14 @@ def write_files(
     machine: Mapping[str, str],
     extent: Mapping[str, Any],
     notes: Sequence[str],
+    stem: str = FILE_STEM,
 ) -> list[Path]:
-    """Write the page, the chart (where there are ratios) and the raw figures of a run over those of the one before."""
+    """Write the page and the raw figures of a run over those of the one before; ``stem`` is the files' name."""
     summaries = results.summaries()
     directory.mkdir(parents=True, exist_ok=True)
-    page = directory / f"{FILE_STEM}.md"
-    page.write_text(markdown(summaries, machine, notes))
-    raw = directory / f"{FILE_STEM}.json"
+    page = directory / f"{stem}.md"
+    page.write_text(markdown(summaries, machine, notes, stem))
+    raw = directory / f"{stem}.json"
     values = {key: {name: _rounded(series) for name, series in by.items()} for key, by in results.values.items()}
     raw.write_text(json.dumps({"machine": machine, "extent": extent, "values": values}, indent=1) + "\n")
     return [page, raw]

@@ -41,6 +41,15 @@ START: Final = Metric("start_s", "Process start until ready", "s", 2, value_aim=
 IDLE_MEMORY: Final = Metric("idle_rss_mb", "Resident memory when idle", "MB", 0, value_aim=80)
 START_AFTER_KILL: Final = Metric("start_after_kill_s", "Ready after kill -9, 1 GB of log", "s", 2, value_aim=1.5)
 
+CLUSTER_USER: Final = Metric("cluster_user_s_per_gb", "Produce to 3 nodes: user CPU per GB", "s", 2, ratio_aim=0.4)
+CLUSTER_ALL: Final = Metric("cluster_all_s_per_gb", "Produce to 3 nodes: all CPU per GB", "s", 2, ratio_aim=0.7)
+CLUSTER_RATE: Final = Metric("cluster_mb_per_s", "Produce to 3 nodes: rate", "MB/s", 0)
+GAP_AFTER_KILL: Final = Metric("gap_after_kill_s", "Longest gap between acks, leader killed", "s", 2, value_aim=0.5)
+GAP_AFTER_STOP: Final = Metric("gap_after_stop_s", "Longest gap between acks, leader stopped", "s", 2, value_aim=0.3)
+CLUSTER_START: Final = Metric("cluster_start_s", "Start of 3 formatted nodes until ready", "s", 2, value_aim=2.5)
+CLUSTER_MEMORY: Final = Metric("cluster_rss_mb", "Resident memory of an idle node of 3", "MB", 0, value_aim=100)
+IDLE_FOLLOWER: Final = Metric("idle_follower_percent", "Idle with 2,000 followed partitions", "% CPU", 1, value_aim=3)
+
 METRICS: Final = (
     PRODUCE_USER,
     PRODUCE_ALL,
@@ -56,6 +65,14 @@ METRICS: Final = (
     START,
     IDLE_MEMORY,
     START_AFTER_KILL,
+    CLUSTER_USER,
+    CLUSTER_ALL,
+    CLUSTER_RATE,
+    GAP_AFTER_KILL,
+    GAP_AFTER_STOP,
+    CLUSTER_START,
+    CLUSTER_MEMORY,
+    IDLE_FOLLOWER,
 )
 """All figures, in the order of the report."""
 

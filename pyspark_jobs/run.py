@@ -1,7 +1,8 @@
 """The whole pipeline in one command: start a broker, feed the flights, stream them, check and draw the result, stop the broker.
 
 The broker is known as a command only: it must print a line ``ready ... listening=HOST:PORT`` on stdout once it takes
-requests, and end in order on SIGTERM. Everything is written below one directory, which the next run replaces.
+requests, and end in order on SIGTERM. A cluster of several nodes, ``--nodes 3``, is a command likewise, whose line says
+``ready bootstrap=HOST:PORT,...``. Everything is written below one directory, which the next run replaces.
 """
 
 import argparse
@@ -16,14 +17,17 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from types import FrameType
 
+from pyspark_jobs.leader_killer import LeaderKiller
 from pyspark_jobs.processes import PipelineProcess, ProcessError
 
 DEFAULT_DIRECTORY = "run"
-DEFAULT_LISTENER = "127.0.0.1:19092"
+HOST = "127.0.0.1"
+DEFAULT_PORT = 19092
+KILL_INTERVAL_S = 5.0
 MARKER = ".pipeline-run"
 """A file that says that a directory is ours to replace."""
 
-READY = re.compile(r"ready\b.*\blistening=(\S+)")
+READY = re.compile(r"ready\b.*\b(?:listening|bootstrap)=(\S+)")
 BROKER_START_TIMEOUT_S = 60.0
 STEP_TIMEOUT_S = 900.0
 KILL_AFTER_LINE = "windows: batch 1,"
@@ -142,19 +146,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         with ExitStack() as stack:
             address, broker = arguments.bootstrap_server, None
             if address is None:
-                command = shlex.split(arguments.broker or _default_broker(directory))
-                heading(f"Starting a broker: {shlex.join(command)}")
+                command = shlex.split(arguments.broker or _default_broker(directory, arguments.nodes, arguments.port))
+                what = "a broker" if arguments.nodes == 1 else f"a cluster of {arguments.nodes}"
+                heading(f"Starting {what}: {shlex.join(command)}")
                 broker, address = start_broker(command, os.path.join(directory, "logs"))
                 stack.enter_context(broker)
                 say(f"it listens on {address}")
             spark_arguments = ["--master", arguments.master, *(f"--conf={setting}" for setting in arguments.conf)]
             pipeline = Pipeline(directory, address, arguments.limit, spark_arguments)
+            killer = stack.enter_context(ExitStack())
+            if arguments.kill_leaders is not None:
+                killer.enter_context(LeaderKiller(_data_directory(directory), arguments.kill_leaders, say))
             heading("Feeding the flights of 2013 into a topic")
             pipeline.feed()
             heading("Streaming them by Spark: to Parquet, and as delays per window to a topic")
             pipeline.stream(arguments.max_offsets_per_trigger, kill=arguments.kill_streaming)
             heading("Reading both back: checks and charts")
             pipeline.draw()
+            killer.close()
             if broker is not None:
                 heading("Stopping the broker")
                 broker.stop()
@@ -170,20 +179,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _default_broker(directory: str) -> str:
-    data = os.path.join(directory, "data")
-    return shlex.join(
-        [
-            sys.executable,
-            "-m",
-            "esp",
-            "broker",
-            "--data-dir",
-            data,
-            "--set",
-            f"listeners=PLAINTEXT://{DEFAULT_LISTENER}",
-        ]
-    )
+def _data_directory(directory: str) -> str:
+    return os.path.join(directory, "data")
+
+
+def _default_broker(directory: str, nodes: int, port: int) -> str:
+    data = _data_directory(directory)
+    if nodes == 1:
+        arguments = ["broker", "--data-dir", data, "--set", f"listeners=PLAINTEXT://{HOST}:{port}"]
+    else:
+        arguments = ["cluster", "start", "--nodes", str(nodes), "--dir", data, "--port", str(port)]
+    return shlex.join([sys.executable, "-m", "esp", *arguments])
 
 
 def _on_sigterm(_number: int, _frame: FrameType | None) -> None:
@@ -195,10 +201,22 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dir", default=DEFAULT_DIRECTORY, help="where everything goes; replaced by each run")
     cluster = parser.add_mutually_exclusive_group()
     cluster.add_argument(
-        "--broker", metavar="COMMAND", help=f"what to start (default: esp broker on {DEFAULT_LISTENER})"
+        "--broker", metavar="COMMAND", help="what to start (default: esp broker, or esp cluster start)"
     )
     cluster.add_argument(
         "--bootstrap-server", metavar="HOST:PORT", help="a running cluster, instead of a broker of its own"
+    )
+    parser.add_argument("--nodes", type=int, default=1, help="of the cluster that is started (default: 1)")
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help=f"the first port of what is started (default: {DEFAULT_PORT})"
+    )
+    parser.add_argument(
+        "--kill-leaders",
+        type=float,
+        nargs="?",
+        const=KILL_INTERVAL_S,
+        metavar="SECONDS",
+        help=f"kill the cluster's nodes in turn, each so long after the last came back (default: {KILL_INTERVAL_S:.0f})",
     )
     parser.add_argument("--limit", type=int, help="only the first so many flights of the year")
     parser.add_argument(
@@ -209,7 +227,14 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--master", default="local[*]", help="Spark master of the jobs")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting of the jobs")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.nodes < 1:
+        parser.error("--nodes: there must be at least one")
+    if arguments.nodes > 1 and (arguments.broker or arguments.bootstrap_server):
+        parser.error("--nodes says what is started; it goes with neither --broker nor --bootstrap-server")
+    if arguments.kill_leaders is not None and arguments.nodes < 3:
+        parser.error("--kill-leaders needs --nodes 3 or more: of fewer, one must not fail")
+    return arguments
 
 
 if __name__ == "__main__":

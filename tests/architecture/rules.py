@@ -19,7 +19,7 @@ _HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _PACKAGE_HEADING: Final = re.compile(r"^#{2,4} `(esp(?:/\w+)*)/`$", re.MULTILINE)
 _MODULE_ROW: Final = re.compile(r"^\| `(esp/[\w/]+\.py)` \| (.*?) \|$", re.MULTILINE)
 _RULE_ID: Final = re.compile(
-    r"\b(PROMISE|LOG|TRUNC|HW|ISR|PRODUCE|BRK|ELR|ELECT|REASSIGN|PROD|RAFT|SYNC|REC)-(\d+)(?:\.\d+)?(?:\.\.(\d+))?"
+    r"\b(PROMISE|LOG|TRUNC|HW|ISR|PRODUCE|BRK|FAST|ELR|ELECT|REASSIGN|PROD|RAFT|SYNC|REC)-(\d+)(?:\.\d+)?(?:\.\.(\d+))?"
 )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from esp.protocol.registry import SERVED, ServedApi
+from esp.protocol.registry import SERVED, SERVED_ON, ListenerKind, ServedApi
 from tests.architecture import rules
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -21,6 +21,7 @@ LONG_MODULES: Final = ("esp/protocol/fetch_codec.py", "esp/storage/log.py")
 """Modules that are longer than others may be. Entries leave this list; none comes."""
 
 SLEEPS: Final = {
+    "tests/integration/chaos.py": 1,  # a fault has to last
     "tests/integration/test_bad_input.py": 1,  # each byte is to be a read of its own
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
     "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on
@@ -118,13 +119,18 @@ def test_every_rule_that_is_cited_is_explained() -> None:
     assert [rule for rule, count in defined.items() if count > 1] == []
 
 
+HANDLERS = {ListenerKind.BROKER: "esp/broker/handlers", ListenerKind.CONTROLLER: "esp/broker/controller_handlers"}
+
+
 @pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
 def test_every_api_has_a_handler_module_and_a_row_in_the_documentation(api: ServedApi) -> None:
-    module = ROOT / "esp" / "broker" / "handlers" / f"{api.key.name.lower()}.py"
-    assert module.read_text(encoding="utf-8").startswith(f'"""{api.name} ({int(api.key)})')
+    for kind in api.listeners:
+        module = ROOT / HANDLERS[kind] / f"{api.key.name.lower()}.py"
+        assert module.read_text(encoding="utf-8").startswith(f'"""{api.name} ({int(api.key)})')
     assert f"\n| {int(api.key)} | {api.name} |" in (ROOT / "docs" / "PROTOCOL.md").read_text(encoding="utf-8")
 
 
-def test_every_handler_module_is_that_of_a_registered_api() -> None:
-    modules = {path.stem for path in python_files("esp/broker/handlers")} - {"__init__", "common"}
-    assert modules == {api.key.name.lower() for api in SERVED.values()}
+@pytest.mark.parametrize("kind", ListenerKind)
+def test_every_handler_module_is_that_of_a_registered_api(kind: ListenerKind) -> None:
+    modules = {path.stem for path in python_files(HANDLERS[kind])} - {"__init__", "common"}
+    assert modules == {api.key.name.lower() for api in SERVED_ON[kind].values()}

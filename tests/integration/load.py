@@ -3,11 +3,20 @@
 import threading
 import time
 from collections import defaultdict
+from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from esp.testing.node_process import NodeProcess
 from tests.history.checker import Outcome, Read, Sent
+
+
+class Served(Protocol):
+    """A node or a cluster: something that clients connect to."""
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as ``bootstrap.servers``."""
+
 
 KEYS = 12
 MAX_UNACKED = 2000
@@ -19,13 +28,13 @@ class Load:
     """Sends numbered records of a dozen keys with acks=all until told to stop; used as a context manager.
 
     Args:
-        node: may be killed and started again while the load runs.
+        node: may be killed and started again while the load runs, or be a cluster of which some nodes are.
         topic: where the records go; its partitions are chosen by the key.
         padding: bytes that each value is made longer by.
         settings: librdkafka's, over the defaults below.
     """
 
-    def __init__(self, node: NodeProcess, topic: str, *, padding: int = 0, **settings: object) -> None:
+    def __init__(self, node: Served, topic: str, *, padding: int = 0, **settings: object) -> None:
         self._topic = topic
         self._padding = b" " * padding
         self._producer = Producer(
@@ -38,6 +47,7 @@ class Load:
                 "reconnect.backoff.ms": 20,
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 20,
+                "topic.metadata.refresh.fast.interval.ms": 50,
                 "log_level": 0,
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
@@ -49,6 +59,9 @@ class Load:
         self.acked = 0
         self.sent: list[Sent] = []
         self.errors: list[KafkaError] = []
+        self.longest_gap_s = 0.0
+        """The longest time between two acknowledgements so far."""
+        self._last_ack = time.monotonic()
 
     def __enter__(self) -> "Load":
         self._thread.start()
@@ -93,13 +106,16 @@ class Load:
             if error is not None:
                 self.errors.append(error)
             else:
+                now = time.monotonic()
+                self.longest_gap_s = max(self.longest_gap_s, now - self._last_ack)
+                self._last_ack = now
                 self.acked += 1
                 self.sent[index] = Sent(key, number, Outcome.ACKED, message.partition(), message.offset())
 
         self._producer.produce(self._topic, b"%d" % number + self._padding, key.encode(), on_delivery=on_delivery)
 
 
-def read_everything(node: NodeProcess, topic: str, timeout_s: float = 60) -> list[Read]:
+def read_everything(node: Served, topic: str, timeout_s: float = 60) -> list[Read]:
     """Read all partitions of the topic from start to end, checksums checked."""
     consumer = Consumer(
         {

@@ -23,10 +23,10 @@ class Answer(NamedTuple):
 
 
 class Wire:
-    """One connection, used as a context manager."""
+    """One connection, used as a context manager: to the node's client listener, or to another ``port`` of it."""
 
-    def __init__(self, node: NodeProcess, timeout_s: float = TIMEOUT_S) -> None:
-        self.socket = socket.create_connection((HOST, node.port), timeout_s)
+    def __init__(self, node: NodeProcess, timeout_s: float = TIMEOUT_S, *, port: int | None = None) -> None:
+        self.socket = socket.create_connection((HOST, node.port if port is None else port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_ids = itertools.count(1)
 

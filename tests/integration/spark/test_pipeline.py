@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from esp.testing.node_process import NodeProcess
+from esp.testing.ports import free_port
+from esp.testing.pytest_plugin import AGAINST_KAFKA
 from pyspark_jobs import feed_flights
 from tests.integration.spark.session import QUICK_START
 
@@ -54,3 +56,20 @@ def test_a_feed_at_a_rate_takes_as_long_as_it_says(node: NodeProcess, capsys: py
     assert feed_flights.main(arguments) == 0
     seconds = float(capsys.readouterr().out.rpartition(" in ")[2].split()[0])
     assert seconds >= 1.4
+
+
+@pytest.mark.skipif(AGAINST_KAFKA, reason="our own cluster command")
+@pytest.mark.timeout(600)
+def test_a_pipeline_on_three_nodes_whose_leaders_are_killed_loses_and_doubles_no_flight(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pyspark_jobs.run", "--dir", str(tmp_path / "run"), "--port", str(free_port())]
+    done = subprocess.run(
+        [*command, "--nodes", "3", "--kill-leaders", "3", "--limit", str(FLIGHTS), "--master", "local[2]"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env={**os.environ, "TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": QUICK_START},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("(SIGKILL)") >= 3
+    assert "did not come back" not in done.stdout
+    assert "no flight was lost or doubled" in done.stdout

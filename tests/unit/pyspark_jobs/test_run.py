@@ -13,6 +13,7 @@ from pyspark_jobs.run import READY, main, prepare_directory, start_broker
     [
         ("ready node=1 listening=127.0.0.1:19092", "127.0.0.1:19092"),
         ("ready listening=[::1]:9092", "[::1]:9092"),
+        ("ready bootstrap=127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1,127.0.0.1:2"),
         ("not ready listening=x", None),
         ("readying listening=127.0.0.1:1", None),
     ],
@@ -62,3 +63,19 @@ def test_a_failed_run_says_what_failed(tmp_path: Path, capsys: pytest.CaptureFix
     error = capsys.readouterr().err
     assert "The pipeline failed: the broker ended before it was ready" in error
     assert "no disk left" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--nodes", "0"], "at least one"),
+        (["--nodes", "3", "--bootstrap-server", "h:1"], "neither"),
+        (["--kill-leaders"], "--nodes 3"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(
+    arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert word in capsys.readouterr().err

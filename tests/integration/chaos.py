@@ -1,0 +1,301 @@
+"""Chaos on real processes: by seed, nodes of a cluster are killed, paused, stopped, cut off and starved of disk, under load.
+
+    python -m tests.integration.chaos --minutes 30 [--seed N]          (with ESP_TEST_AGAINST=kafka in the environment: on real Kafka)
+
+Three families of clients write (idempotent, acks=all) and read by assignment all the while. In the end everything is healed, all is read
+again, and the histories are judged: nothing acknowledged is lost, doubled, moved or out of order, and no reader ever saw anything else than
+what stands in the log in the end (PROMISE-1, 2, 4).
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from esp.testing.cluster import Cluster, MakeNode
+from esp.testing.node import Node
+from esp.testing.node_networks import cuttable_network
+from esp.testing.real_kafka import AGAINST_KAFKA, RealKafka
+from tests.history.checker import Read, check
+from tests.integration.chaos_clients import FAMILIES, PARTITIONS, Reader, Writer
+from tests.integration.load import read_everything
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+NODES: Final = 3
+SMALL_DISK_NODE: Final = 3
+MIB: Final = 1024 * 1024
+SETTINGS: Final = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "4000",
+}
+"""A silent node is found out in seconds, so that minutes hold many faults."""
+
+HEAL_TIMEOUT_S: Final = 120
+
+
+@dataclass
+class Report:
+    """What a run came to."""
+
+    seed: int
+    seconds: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    acked: dict[str, int] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{count} x {name}" for name, count in sorted(self.faults.items()))
+        lines = [
+            f"seed {self.seed}, {self.seconds:.0f} s; faults: {counts or 'none'}",
+            *(
+                f"  {family}: {self.acked[family]} records acknowledged, {self.read[family]} read"
+                for family in self.acked
+            ),
+            f"  violations: {len(self.violations)}",
+            *(f"    {violation}" for violation in self.violations[:50]),
+        ]
+        return "\n".join(lines)
+
+
+class Disk:
+    """The disk of one node, which can be full: a small file system in memory where that is allowed, else a limit on file sizes."""
+
+    def __init__(self, cluster: Cluster, node: int, size_bytes: int) -> None:
+        self._cluster = cluster
+        self._node = node
+        self._path = cluster.nodes[node].data_dir
+        self._path.mkdir(parents=True, exist_ok=True)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(self._path)]
+        self._mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+
+    def fill(self) -> None:
+        """Leave not a byte."""
+        if not self._mounted:
+            self._limit(4096)
+            return
+        with contextlib.suppress(OSError), (self._path / "filler").open("ab", buffering=0) as filler:
+            while True:
+                filler.write(bytes(64 * 1024))
+
+    def free(self) -> None:
+        """Give the room back."""
+        if self._mounted:
+            (self._path / "filler").unlink(missing_ok=True)
+        else:
+            self._limit(resource.RLIM_INFINITY)
+
+    def close(self) -> None:
+        """Unmount."""
+        if self._mounted:
+            subprocess.run(["umount", "--lazy", str(self._path)], check=False)
+
+    def _limit(self, size: int) -> None:
+        node = self._cluster.nodes[self._node]
+        if node.is_running:
+            resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+class Nemesis:
+    """Hurts the nodes by seed, one fault after another, each with its end."""
+
+    def __init__(self, cluster: Cluster, disk: Disk, rng: random.Random) -> None:
+        self._cluster = cluster
+        self._disk = disk
+        self._rng = rng
+        self.faults: Counter[str] = Counter()
+        self._kinds: dict[str, Callable[[int], None]] = {
+            "kill": self._kill,
+            "stop": self._stop,
+            "pause": self._pause,
+            "isolate": self._isolate,
+            "cut": self._cut,
+            "full disk": self._fill,
+            "kill all": self._kill_all,
+        }
+        self._weights = (6, 3, 4, 3, 3, 2, 1)
+
+    def run_until(self, moment: float) -> None:
+        """Hurt until the monotonic clock shows ``moment``."""
+        while time.monotonic() < moment:
+            [kind] = self._rng.choices(list(self._kinds), self._weights)
+            node = self._rng.randint(1, NODES)
+            _LOGGER.info("%s (node %d)", kind, node)
+            self.faults[kind] += 1
+            self._kinds[kind](node)
+            self._revive()
+            pause_s = self._rng.choice((0.0, 0.5, 2.0, 6.0))
+            self._wait(pause_s, pause_s)
+
+    def heal(self) -> None:
+        """End every fault and wait until all nodes take requests."""
+        self._cluster.network.heal()
+        self._disk.free()
+        self._revive()
+        for node in self._cluster.nodes.values():
+            node.START_TIMEOUT_S = HEAL_TIMEOUT_S
+            node.wait_until_ready()
+
+    def _revive(self) -> None:
+        for node in self._cluster.nodes.values():
+            if not node.is_running:
+                node.launch()
+
+    def _wait(self, least_s: float, most_s: float) -> None:
+        time.sleep(self._rng.uniform(least_s, most_s))
+
+    def _kill(self, node: int) -> None:
+        self._cluster.nodes[node].kill()
+        self._wait(0, 4)
+
+    def _kill_all(self, _node: int) -> None:
+        for process in self._cluster.nodes.values():
+            process.kill()
+        self._wait(0, 1)
+
+    def _stop(self, node: int) -> None:
+        process = self._cluster.nodes[node]
+        if process.is_ready:
+            process.stop(HEAL_TIMEOUT_S)
+        else:  # it has just been started: nobody listens to signals yet
+            process.kill()
+        self._wait(0, 2)
+
+    def _pause(self, node: int) -> None:
+        self._cluster.nodes[node].pause()
+        self._wait(0.2, 8)
+        self._cluster.nodes[node].resume()
+
+    def _isolate(self, node: int) -> None:
+        self._cluster.network.isolate(node)
+        self._wait(0.5, 8)
+        self._cluster.network.heal()
+
+    def _cut(self, node: int) -> None:
+        self._cluster.network.cut(node, node % NODES + 1)
+        self._wait(0.5, 8)
+        self._cluster.network.heal()
+
+    def _fill(self, _node: int) -> None:
+        self._disk.fill()
+        self._wait(1, 5)
+        self._disk.free()
+
+
+def run(
+    directory: Path,
+    minutes: float,
+    seed: int,
+    *,
+    make_node: MakeNode = Node,
+) -> Report:
+    """Run a cluster under load and faults, and judge it.
+
+    Args:
+        directory: where the cluster keeps everything.
+        minutes: how long faults are injected.
+        seed: of the faults.
+        make_node: what the nodes are.
+    """
+    report = Report(seed)
+    began = time.monotonic()
+    cluster = Cluster(directory, NODES, SETTINGS, make_node=make_node, network=cuttable_network(NODES))
+    disk = Disk(cluster, SMALL_DISK_NODE, int((64 + 32 * minutes) * MIB))
+    try:
+        cluster.start()
+        topics = [f"chaos-{writer.family}" for writer, _ in FAMILIES]
+        _create(cluster, topics)
+        writers = [writer(cluster.bootstrap, topic) for (writer, _), topic in zip(FAMILIES, topics, strict=True)]
+        readers = [reader(cluster.bootstrap, topic) for (_, reader), topic in zip(FAMILIES, topics, strict=True)]
+        for client in (*writers, *readers):
+            client.start()
+        nemesis = Nemesis(cluster, disk, random.Random(seed))
+        nemesis.run_until(time.monotonic() + 60 * minutes)
+        _LOGGER.info("heal")
+        nemesis.heal()
+        report.faults = nemesis.faults
+        for writer in writers:
+            writer.finish()
+        for reader in readers:
+            reader.finish()
+        for writer, reader in zip(writers, readers, strict=True):
+            report.acked[writer.family], report.read[writer.family] = writer.acked, len(reader.read)
+            report.violations += judge(writer, reader, read_everything(cluster, writer.topic, HEAL_TIMEOUT_S))
+        cluster.stop()
+    except BaseException:
+        _LOGGER.exception("the run broke off; the nodes' last words:\n%s", cluster.output)
+        raise
+    finally:
+        cluster.close()
+        disk.close()
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def judge(writer: Writer, reader: Reader, final: Sequence[Read]) -> Iterator[str]:
+    """Return all that cannot be in a correct history."""
+    for client in (writer, reader):
+        if client.failure is not None:
+            yield f"{client.family}: {type(client).__name__} ended with {client.failure!r}"
+    if not writer.acked:
+        yield f"{writer.family}: nothing was acknowledged"
+    for anomaly in check(writer.sent, final):
+        yield f"{writer.family}: {anomaly}"
+    if reader.out_of_range:
+        yield f"{reader.family}: a reader was told {reader.out_of_range} times that its offset does not exist"
+    by_place = {(one.partition, one.offset): one for one in final}
+    last: dict[int, int] = {}
+    for one in reader.read:
+        if by_place.get((one.partition, one.offset)) != one:
+            yield f"{reader.family}: a reader saw {one}, in the end there is {by_place.get((one.partition, one.offset))}"
+        if one.offset != last.get(one.partition, -1) + 1:
+            yield f"{reader.family}: a reader got offset {one.offset} of partition {one.partition} after {last.get(one.partition)}"
+        last[one.partition] = one.offset
+
+
+def _create(cluster: Cluster, topics: Sequence[str]) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    config = {"segment.bytes": str(MIB), "min.insync.replicas": "2"}
+    new = [NewTopic(topic, PARTITIONS, NODES, config=config) for topic in topics]
+    for created in admin.create_topics(new).values():
+        created.result(30)
+
+
+def main() -> int:
+    """Run from the command line; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=30.0, help="how long (default: 30)")
+    parser.add_argument("--seed", type=int, default=None, help="of the faults (default: a new one)")
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
+    logging.basicConfig(stream=sys.stdout, level=logging.CRITICAL, format="%(asctime)s %(message)s")
+    _LOGGER.setLevel(logging.INFO)  # and silence from the clients, who complain of each fault at length
+    directory = Path(tempfile.mkdtemp(prefix="esp-chaos-"))
+    _LOGGER.info("seed %d, in %s", seed, directory)
+    report = run(directory, options.minutes, seed, make_node=RealKafka if AGAINST_KAFKA else Node)
+    _LOGGER.info("%s", report)
+    if not report.violations:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""A few minutes of chaos on real processes; ``make chaos MINUTES=30`` runs as long as you like."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.history.checker import Outcome, Read, Sent
+from tests.integration.chaos import judge
+from tests.integration.chaos_clients import RdReader, RdWriter
+
+MINUTES = 1.5
+
+
+@pytest.mark.timeout(600)
+def test_chaos_loses_nothing(tmp_path: Path) -> None:
+    """In a process of its own, as users run it: clients that are hurt leave sockets behind, which other tests must not be blamed for."""
+    command = [sys.executable, "-m", "tests.integration.chaos", "--minutes", str(MINUTES), "--seed", "1"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stdout[-20_000:]
+    assert "violations: 0" in done.stdout
+    faults = re.search(r"faults: (.*)", done.stdout)
+    assert faults is not None
+    assert sum(map(int, re.findall(r"\d+", faults[1]))) > 5, faults[1]
+    counts = re.findall(r"(\d+) records acknowledged, (\d+) read", done.stdout)
+    assert len(counts) == 3
+    assert all(int(number) > 100 for pair in counts for number in pair), counts
+
+
+def test_the_judge_accepts_what_is_correct_and_catches_what_is_not() -> None:
+    final = [Read(0, offset, "k0", offset) for offset in range(5)]
+
+    def verdict(acked: int = 5, seen: list[Read] | None = None, out_of_range: int = 0) -> list[str]:
+        writer, reader = RdWriter("x:1", "t"), RdReader("x:1", "t")
+        writer.sent = [Sent("k0", number, Outcome.ACKED, 0, number) for number in range(acked)]
+        reader.read, reader.out_of_range = final if seen is None else seen, out_of_range
+        return list(judge(writer, reader, final))
+
+    assert verdict() == []
+    assert verdict(seen=final[:3]) == []
+    assert "lost" in verdict(6)[0]
+    assert "nothing was acknowledged" in verdict(0)[0]
+    assert "a reader saw" in verdict(seen=[*final, Read(0, 5, "k0", 5)])[0]
+    assert "after 1" in verdict(seen=[*final[:2], *final[3:]])[0]
+    assert "after 4" in verdict(seen=[*final, final[2]])[0]
+    assert "does not exist" in verdict(out_of_range=1)[0]
