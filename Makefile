@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt bench clean
+.PHONY: help setup run test lint fmt sim sim-shrink mutants chaos bench clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,8 +17,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev,pipeline]"
 	@touch $@
 
-run: $(STAMP)  ## Play the flights of 2013 through a broker and Spark, check every count, draw the result (ARGS=...)
-	$(BIN)/python -m pyspark_jobs.run $(ARGS)
+run: $(STAMP)  ## Play the flights of 2013 through a broker and Spark, check every count (PIPELINE_NODES=3: a cluster whose leaders are killed; ARGS=...)
+	$(BIN)/python -m pyspark_jobs.run $(if $(PIPELINE_NODES),--nodes $(PIPELINE_NODES) --kill-leaders) $(ARGS)
 
 test: $(STAMP)  ## Run all tests: units, properties, real clients, Kafka's own tools, Spark (ARGS=...)
 	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
@@ -29,10 +29,23 @@ lint: $(STAMP)  ## Check style, types and layer contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/api_table.py --check
+	$(BIN)/python tools/state_diagrams.py --check
 
 fmt: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+sim: $(STAMP)  ## Simulate clusters that misbehave by seed (SEEDS=200 FIRST=1; SEED=n: one of them, with its trace; ARGS=...)
+	$(BIN)/python -m esp.simulation $(if $(SEED),replay $(SEED),run --seeds $(or $(SEEDS),200) --first $(or $(FIRST),1)) $(ARGS)
+
+sim-shrink: $(STAMP)  ## Find fewer faults with which a simulated cluster fails in the same way (SEED=n, ARGS=...)
+	$(BIN)/python -m esp.simulation shrink $(SEED) $(ARGS)
+
+mutants: $(STAMP)  ## Put known bugs back, one at a time, and see each of them caught (ARGS=...)
+	$(BIN)/python -m esp.simulation mutants $(ARGS)
+
+chaos: $(STAMP)  ## Kill, pause, cut and starve the nodes of a real cluster under load, and judge it (MINUTES=30, ARGS="--seed N")
+	$(BIN)/python -m tests.integration.chaos --minutes $(or $(MINUTES),30) $(ARGS)
 
 bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -1,0 +1,99 @@
+"""Draw the tables of states that the code obeys into docs/REPLICATION.md; with --check, only say whether the diagrams are up to date.
+
+Usage: python tools/state_diagrams.py [--check]
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Final, TypeVar
+
+from esp.broker import lifecycle
+from esp.raft import roles
+from esp.replication import isr_changes
+
+DOCUMENT: Final = Path(__file__).parent.parent / "docs" / "REPLICATION.md"
+END: Final = "<!-- end: state diagram -->"
+
+
+def begin(name: str) -> str:
+    """The marker before one diagram."""
+    return f"<!-- begin: state diagram of {name}, written by tools/state_diagrams.py -->"
+
+
+def diagrams() -> Mapping[str, str]:
+    """All diagrams in Mermaid, by the name in their marker."""
+    return {
+        "a quorum member": _draw(roles.Role.UNATTACHED, _plain(roles.TRANSITIONS)),
+        "a broker": _draw(lifecycle.BrokerState.NOT_RUNNING, _plain(lifecycle.TRANSITIONS)),
+        "a change of the in-sync set": _draw(isr_changes.Phase.COMMITTED, _labelled(isr_changes.TRANSITIONS)),
+    }
+
+
+def with_diagrams(document: str) -> str:
+    """The document with the present diagrams between their markers.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    for name, diagram in diagrams().items():
+        before, first, rest = document.partition(begin(name))
+        _old, last, after = rest.partition(END)
+        if not first or not last:
+            raise ValueError(
+                f"{DOCUMENT} has no place for the diagram of {name}: it stands between {begin(name)!r} and {END!r}"
+            )
+        document = f"{before}{first}\n{diagram}\n{END}{after}"
+    return document
+
+
+_Edge = tuple[Enum, Enum, str]
+_State = TypeVar("_State", bound=Enum)
+_Event = TypeVar("_Event", bound=Enum)
+
+
+def _plain(transitions: Mapping[_State, frozenset[_State]]) -> list[_Edge]:
+    """The edges of a table that says which states may follow each; in the order in which states are defined."""
+    return [(state, other, "") for state in transitions for other in type(state) if other in transitions[state]]
+
+
+def _labelled(transitions: Mapping[tuple[_State, _Event], _State]) -> list[_Edge]:
+    """The edges of a table that says what follows a state and an event."""
+    return [(state, other, event.name) for (state, event), other in transitions.items()]
+
+
+def _draw(initial: Enum, edges: Iterable[_Edge]) -> str:
+    """A diagram in its fence. What leads back to the same state is left out, unless it has a label."""
+    known = list(edges)
+    states = dict.fromkeys(state for source, target, _label in known for state in (source, target))
+    final = [state for state in states if all(source is not state for source, _target, _label in known)]
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {initial.name}"]
+    lines += (
+        f"    {source.name} --> {target.name}" + (f": {label}" if label else "")
+        for source, target, label in known
+        if label or source is not target
+    )
+    lines += (f"    {state.name} --> [*]" for state in final)
+    return "\n".join([*lines, "```"])
+
+
+def main() -> int:
+    """Exit status 1 where --check finds a diagram out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a diagram is out of date")
+    arguments = parser.parse_args()
+    document = DOCUMENT.read_text()
+    fresh = with_diagrams(document)
+    if fresh == document:
+        return 0
+    if arguments.check:
+        print(f"{DOCUMENT} is out of date: run python tools/state_diagrams.py", file=sys.stderr)
+        return 1
+    DOCUMENT.write_text(fresh)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
