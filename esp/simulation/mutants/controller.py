@@ -12,7 +12,6 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.partition_change",
         "    eligible = {*state.elr, *state.isr}.difference(isr) - {unclean_shutdown}\n",
         "    eligible = {*state.elr}.intersection(())\n",
-        is_gap=True,
     ),
     Mutant(
         "eligible-after-unclean-shutdown",
@@ -86,7 +85,6 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.partition_change",
         "        leader_epoch=LeaderEpoch(state.leader_epoch + leads),\n",
         "        leader_epoch=LeaderEpoch(state.leader_epoch + (leads and change.leader == -1)),\n",
-        is_gap=True,
     ),
     Mutant(
         "election-outside-the-sync-set",
@@ -95,6 +93,5 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.partition_change",
         "        if node in clean and is_acceptable(node):\n",
         "        if is_acceptable(node):\n",
-        is_gap=True,
     ),
 )

@@ -31,6 +31,7 @@ QUORUM_MUTANTS: Final = (
         "        voted = self.voted or VoterKey(NO_NODE, DirectoryId(ZERO_UUID))",
         "        voted = VoterKey(NO_NODE, DirectoryId(ZERO_UUID))",
         tiers=(QUORUM,),
+        is_gap=True,
     ),
     Mutant(
         "vote-for-a-shorter-log",
@@ -144,6 +145,7 @@ QUORUM_MUTANTS: Final = (
         "            member.history.truncate_to(end_offset)\n",
         "",
         tiers=(QUORUM,),
+        is_gap=True,
     ),
     Mutant(
         "two-changes-of-the-voters",

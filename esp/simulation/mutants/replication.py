@@ -198,6 +198,7 @@ REPLICATION_MUTANTS: Final = (
         "    if asked > current:\n",
         "    if asked < 0:\n",
         tiers=(PARTITION,),
+        is_gap=True,
     ),
     Mutant(
         "nobody-leaves-the-sync-set",

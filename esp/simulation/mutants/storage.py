@@ -91,7 +91,6 @@ STORAGE_MUTANTS: Final = (
 """,
         """        self._disk.sync_directory_blocking(self.path)
 """,
-        is_gap=True,
     ),
     Mutant(
         "epochs-not-rebuilt",
