@@ -10,6 +10,7 @@ place in the quorum is given up; then all logs are flushed and closed, with the 
 
 import logging
 from dataclasses import replace
+from typing import Final
 
 from esp.broker.broker_role import BrokerRole
 from esp.broker.controller_role import ControllerRole
@@ -18,6 +19,7 @@ from esp.broker.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blo
 from esp.broker.node_directories import NodeDirectories, open_directories_blocking
 from esp.broker.raft_config import RaftConfig
 from esp.broker.raft_driver import RaftDriver
+from esp.broker.waiting import time_limit
 from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
@@ -25,6 +27,9 @@ from esp.ports.network import Address
 from esp.raft.voters import VoterEndpoint, VoterKey
 
 log = logging.getLogger(__name__)
+
+_CATCH_UP_TOLD_MS: Final = 5_000
+"""How often the operator is told that a node waits for the quorum."""
 
 
 class BrokerNode:
@@ -79,11 +84,27 @@ class BrokerNode:
         if self.controller is not None:
             self.controller.start(directories.cluster_id, self.raft, self.metadata)
         self.raft.start()
-        await self.raft.caught_up()
+        await self._catch_up()
         if self.broker is not None:
             local = self.controller.dispatcher if self.controller is not None else None
             await self.broker.start(directories, self.raft, self.metadata, local)
         log.info("started in %d ms", (env.clock.monotonic_us() - started_us) // 1000)
+
+    async def _catch_up(self) -> None:
+        """Wait until the metadata is known here, however long that takes, and tell the operator what may be in the way."""
+        while True:
+            try:
+                async with time_limit(self._env.clock, _CATCH_UP_TOLD_MS):
+                    await self.raft.caught_up()
+            except TimeoutError:
+                log.warning(
+                    "node %d has not found the leader of the metadata quorum yet; trying on. A majority of the controllers must run, and "
+                    "be reached from here (controller.quorum.bootstrap.servers), and no other node may have node.id %d",
+                    self._settings.node_id,
+                    self._settings.node_id,
+                )
+            else:
+                return
 
     async def stop(self) -> None:
         """Shut down in order; everything is durable when this returns, and the directories are free for the next process.

@@ -13,7 +13,6 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
-from esp.ports.random import Random
 
 INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
@@ -56,10 +55,10 @@ class MetadataCache:
             self._awaited.append((condition, future))
             await future
 
-    def any_alive(self, random: Random) -> NodeId:
-        """A broker that clients may send controller requests to: any one that serves, another at each time, as Kafka tells them."""
-        alive = sorted(self.alive)
-        return alive[random.below(len(alive))] if alive else NO_NODE
+    @property
+    def controller_id(self) -> NodeId:
+        """A broker that clients may send controller requests to: any one that serves, the lowest here."""
+        return min(self.alive, default=NO_NODE)
 
     def endpoints(
         self, listener: str, *, with_fenced: bool = False, also: frozenset[NodeId] = frozenset()

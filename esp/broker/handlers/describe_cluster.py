@@ -34,7 +34,7 @@ def handle(services: Services, request: Request, message: DescribeClusterRequest
         error_code=ErrorCode.none,
         endpoint_type=i8(_BROKERS),
         cluster_id=metadata.cluster_id,
-        controller_id=BrokerId(metadata.any_alive(services.env.random)),
+        controller_id=BrokerId(metadata.controller_id),
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=BrokerId(node_id),

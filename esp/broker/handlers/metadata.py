@@ -129,7 +129,7 @@ def _answer(
             throttle_time=NO_THROTTLE,
             brokers=brokers,  # type: ignore[arg-type]  # the writer takes fields by name: equal in both versions
             cluster_id=services.metadata.cluster_id,
-            controller_id=BrokerId(services.metadata.any_alive(services.env.random)),
+            controller_id=BrokerId(services.metadata.controller_id),
             topics=tuple(topics),  # type: ignore[arg-type]  # as above
             cluster_authorized_operations=i32(
                 ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
@@ -139,7 +139,7 @@ def _answer(
         throttle_time=NO_THROTTLE,
         brokers=brokers,
         cluster_id=services.metadata.cluster_id,
-        controller_id=BrokerId(services.metadata.any_alive(services.env.random)),
+        controller_id=BrokerId(services.metadata.controller_id),
         topics=tuple(topics),
         error_code=ErrorCode.none,
     )

@@ -10,6 +10,7 @@ from esp.testing.cluster import Cluster
 from esp.testing.node_process import NodeError, NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory
 from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.quorum import active_controller
 from tests.integration.conftest import eventually
 from tests.integration.load import Load
 
@@ -57,20 +58,26 @@ def test_a_broker_of_another_cluster_is_refused(make_cluster: ClusterFactory, ob
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("leads_the_quorum", [False, True])
 def test_a_second_node_of_the_same_number_is_refused_while_the_first_lives(
-    make_cluster: ClusterFactory, observe: Observe, topic: str
+    make_cluster: ClusterFactory, observe: Observe, topic: str, leads_the_quorum: bool
 ) -> None:
     cluster = make_cluster(4)
     observer = observe(cluster)
     observer.create(topic)
     leader_epochs = observer.partitions(topic)
+    leader = active_controller(cluster)
+    number = leader if leads_the_quorum else next(number for number in cluster.nodes if number != leader)
     twin = cluster.make(
-        4,
+        number,
         {"process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0", "advertised.listeners": ""},
         name="twin",
     )
     twin.format(cluster.cluster_id)
-    require_kept_out(twin, "another broker with node.id 4 is registered")
+    if leads_the_quorum:  # the twin takes the leader for itself, and does not get as far as to register
+        require_kept_out(twin, f"no other node may have node.id {number}")
+    else:
+        require_kept_out(twin, f"another broker with node.id {number} is registered")
     assert observer.partitions(topic) == leader_epochs
     require_service(cluster, topic)
 

@@ -10,7 +10,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, NodeId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
-from tests.unit.controller.samples import Cluster, SeededRandom
+from tests.unit.controller.samples import Cluster
 
 
 def cached(brokers=3):
@@ -22,7 +22,7 @@ def cached(brokers=3):
 
 def test_nothing_is_known_before_the_first_image():
     cache = MetadataCache("cluster")
-    assert cache.any_alive(SeededRandom()) == -1
+    assert cache.controller_id == -1
     assert cache.endpoints("PLAINTEXT") == []
     assert cache.why_not_here("t", 0) is ErrorCode.unknown_topic_or_partition
     assert cache.why_not_here(bytes(16), 0) is ErrorCode.unknown_topic_id
@@ -31,8 +31,7 @@ def test_nothing_is_known_before_the_first_image():
 def test_brokers_that_serve_are_told_with_their_address_on_the_asking_listener():
     cluster, cache = cached()
     first = min(cluster.image.brokers)
-    random = SeededRandom()
-    assert {cache.any_alive(random) for _ in range(100)} == cluster.image.brokers.keys()
+    assert cache.controller_id == first
     assert [node for node, _ in cache.endpoints("PLAINTEXT")] == sorted(cluster.image.brokers)
     assert all(isinstance(address, Address) for _, address in cache.endpoints("PLAINTEXT"))
     assert cache.endpoints("ANOTHER") == []
