@@ -1,6 +1,8 @@
 """Free ports of this host for nodes under test."""
 
+import os
 import random
+import re
 import socket
 from typing import Final
 
@@ -8,13 +10,20 @@ LOWEST: Final = 20_000
 HIGHEST: Final = 32_767
 """Below the range that Linux takes outgoing connections' ports from: none of those can take a port that a restart needs again."""
 
+_SHARES: Final = 4
+"""Test processes that run side by side (pytest-xdist) have each a share of the ports: none takes what another's node has to find free when
+it comes back."""
+
 _RANDOM: Final = random.SystemRandom()
 
 
 def free_port() -> int:
     """Return a port of the loopback address that nothing listens on now."""
+    worker = re.search(r"\d+", os.environ.get("PYTEST_XDIST_WORKER", "gw0"))
+    width = (HIGHEST - LOWEST + 1) // _SHARES
+    lowest = LOWEST + width * (int(worker[0]) % _SHARES if worker else 0)
     while True:
-        port = _RANDOM.randint(LOWEST, HIGHEST)
+        port = _RANDOM.randrange(lowest, lowest + width)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
