@@ -108,6 +108,8 @@ class BrokerLiveness:
             try:
                 await peer.call_raw(ApiKey.FETCH, FETCH_VERSION, (_PING,), timeout_ms=_CALL_TIMEOUT_MS)
             except PeerUnavailableError as error:
+                if node_id in self._gone_since_us:  # clients were told of its end while it was asked
+                    return
                 # A lost connection may be the first sign of a death of which the listener does not know yet.
                 self._held_until_us.setdefault(node_id, self._env.clock.monotonic_us() + HOLD_US)
                 if error.refused:

@@ -112,3 +112,14 @@ async def test_one_lost_leader_does_not_hold_up_who_asks_for_another(world):
     assert await took_us(world, liveness.confirm([3])) < CONFIRM_MS * 1000
     assert not lost.done()
     await lost
+
+
+@in_world
+async def test_a_leader_whose_end_is_known_before_it_was_asked_out_holds_nobody_up(world):
+    await world.server(fetch=silent)
+    liveness = new_liveness(world)
+    liveness.retain(frozenset({1, 2, 3}))
+    waiting = asyncio.get_running_loop().create_task(liveness.confirm([2]))
+    await world.env.clock.sleep_us(CONFIRM_MS * 500)
+    liveness.retain(frozenset({1, 3}))
+    assert await took_us(world, waiting) < 1_000
