@@ -13,6 +13,8 @@ from tests.integration.conftest import eventually
 
 FOUND_WITHIN_S = 30.0
 ASK_TIMEOUT_S = 3.0
+CREATED_WITHIN_S = 20.0
+"""librdkafka sends this to the controller that it knows. If that has died it waits some seconds before it asks anybody who it is now."""
 
 
 class Partition(NamedTuple):
@@ -47,7 +49,8 @@ class Observer:
     def make(self, topic: str, partitions: int, replicas: int, **settings: object) -> None:
         """Create a topic and wait for nothing but the answer."""
         configs = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        self.admin.create_topics([NewTopic(topic, partitions, replicas, config=configs)])[topic].result(20)
+        new = NewTopic(topic, partitions, replicas, config=configs)
+        self.admin.create_topics([new], request_timeout=CREATED_WITHIN_S)[topic].result()
 
     def partitions(self, topic: str) -> dict[int, Partition]:
         """The partitions now, by number."""
