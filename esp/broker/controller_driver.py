@@ -252,7 +252,7 @@ class ControllerDriver:
         if may_act and self._term is None:
             log.info("the active controller of epoch %d", quorum.epoch)
             self._term = ControllerTerm(self._env, self._config, self._proposals, self._tasks, quorum.epoch)
-            self._term.begin(in_transaction=self._metadata.in_transaction)
+            self._term.begin(self._quorum.leader_contact, in_transaction=self._metadata.in_transaction)
 
     def _require_term(self) -> ControllerTerm:
         self._proposals.require_active()

@@ -12,6 +12,7 @@ from esp.controller.decision import Decision, divide_into_batches
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import LeaderEpoch, NodeId
+from esp.raft.member import LeaderContact
 from esp.schemas.metadata_records import MetadataRecord
 
 Reply = TypeVar("Reply")
@@ -27,6 +28,10 @@ class Quorum(Protocol):
     @property
     def leader(self) -> NodeId | None:
         """Who leads it."""
+
+    @property
+    def leader_contact(self) -> LeaderContact | None:
+        """Which other leader has answered this node last, and when."""
 
     @property
     def is_active(self) -> bool:

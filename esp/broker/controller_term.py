@@ -24,6 +24,7 @@ from esp.controller.image import BrokerImage, ClusterImage
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
 from esp.ports.env import Env
+from esp.raft.member import LeaderContact
 from esp.schemas.metadata_records import AbortTransactionRecord, NoOpRecord
 
 log = logging.getLogger(__name__)
@@ -79,10 +80,11 @@ class ControllerTerm:
         jobs.append(_Job(config.unclean_election_interval_ms * 1000, self._elect_unclean))
         self._jobs = tuple(jobs)
 
-    def begin(self, *, in_transaction: bool) -> None:
+    def begin(self, predecessor: LeaderContact | None, *, in_transaction: bool) -> None:
         """Take over, in one go: nothing is decided for others before the log is in order.
 
         Args:
+            predecessor: the leader of the quorum that this node followed, and when it answered last.
             in_transaction: the log ends within a metadata transaction, which nobody will end.
         """
         if in_transaction:
@@ -92,7 +94,9 @@ class ControllerTerm:
             records = bootstrap_records(self._config.min_insync_replicas)
             self._propose(lambda _: Decision(records, None), "Bootstrap records")
         brokers = self._proposals.newest.brokers
-        self.sessions.restart(brokers.values(), self._env.clock.monotonic_us())
+        # A host that has gone silent may have led the quorum as well: then its silence began before this term did.
+        heard_us = {} if predecessor is None else {predecessor.node_id: predecessor.heard_us}
+        self.sessions.restart(brokers.values(), self._env.clock.monotonic_us(), heard_us)
         self.watch_sessions()
         for node_id in brokers:
             if node_id != self._config.node_id:  # this process runs

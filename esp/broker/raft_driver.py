@@ -34,6 +34,7 @@ from esp.ports.network import Address
 from esp.raft import effects
 from esp.raft.description import QuorumDescription
 from esp.raft.effects import Effect
+from esp.raft.member import LeaderContact
 from esp.raft.messages import FetchResponse, Request, Response
 from esp.raft.now import Now
 from esp.raft.roles import Role
@@ -110,8 +111,12 @@ class RaftDriver:
     @property
     def leader(self) -> NodeId | None:
         """Who leads it, as far as is known."""
-        leader_id = self._node.leader_id
-        return None if leader_id == NO_NODE else leader_id
+        return None if self._node.leader_id == NO_NODE else self._node.leader_id
+
+    @property
+    def leader_contact(self) -> LeaderContact | None:
+        """Which leader has answered this node last, and when; None if none has since the start."""
+        return self._node.leader_contact
 
     @property
     def leader_address(self) -> Address | None:
@@ -126,8 +131,7 @@ class RaftDriver:
     @property
     def is_active(self) -> bool:
         """Whether this node is the active controller: it leads, and has applied everything before its epoch (RAFT-22)."""
-        node = self._node
-        return self._active_epoch is not None and node.role is Role.LEADER and node.epoch == self._active_epoch
+        return self.is_leader and self._node.epoch == self._active_epoch
 
     @property
     def high_watermark(self) -> int:
@@ -241,11 +245,7 @@ class RaftDriver:
 
     def on_response(self, peer: NodeId, request: Request, response: Response) -> None:
         """See :class:`~esp.broker.quorum_peers.OnAnswer`."""
-        if (
-            isinstance(response, FetchResponse)
-            and response.error is ErrorCode.none
-            and response.high_watermark is not None
-        ):
+        if isinstance(response, FetchResponse) and response.error is ErrorCode.none and response.high_watermark:
             self._applier.expect(response.high_watermark)
         self._step(lambda now: self._node.on_response(now, peer, request, response))
 

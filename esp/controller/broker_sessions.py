@@ -1,10 +1,10 @@
 """Who of the brokers was heard of lately, and how far each has read the metadata: what only the active controller knows (BRK-6).
 
 Nothing of this is in the metadata log. A controller that becomes active gives every broker that serves its full time, since it cannot know
-when the broker was heard of last. Times are of the controller's monotonic clock.
+when the broker was heard of last; but of the node that led the quorum before it does know. Times are of the controller's monotonic clock.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from esp.controller.image import BrokerImage
@@ -15,6 +15,9 @@ NOTHING_READ = -1
 
 NO_SHUTDOWN = -1
 """The shutdown offset of a broker that is not shutting down."""
+
+LEFT_DIVISOR = 4
+"""A new controller leaves at least this part of the session's time to every broker."""
 
 
 @dataclass(slots=True)
@@ -36,10 +39,23 @@ class BrokerSessions:
         self._timeout_us = timeout_us
         self._sessions: dict[NodeId, _Session] = {}
 
-    def restart(self, brokers: Iterable[BrokerImage], now_us: int) -> None:
-        """Forget everything; each of these brokers that is not fenced begins a session in full."""
+    def restart(self, brokers: Iterable[BrokerImage], now_us: int, heard_us: Mapping[NodeId, int]) -> None:
+        """Forget everything; each of these brokers that is not fenced begins a session.
+
+        Args:
+            brokers: that are registered.
+            now_us: when sessions begin, in full.
+            heard_us: when some of them were heard of last: their sessions have begun then, but a part of the time is left to each, in which
+                it finds the new controller.
+        """
+        full_us = self._timeout_us
+        least_us = full_us // LEFT_DIVISOR
         self._sessions = {
-            broker.node_id: _Session(broker.epoch, now_us + self._timeout_us) for broker in brokers if not broker.fenced
+            broker.node_id: _Session(
+                broker.epoch, max(heard_us.get(broker.node_id, now_us) + full_us, now_us + least_us)
+            )
+            for broker in brokers
+            if not broker.fenced
         }
 
     def begin(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int) -> None:

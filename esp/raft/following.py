@@ -5,7 +5,7 @@ from esp.model.ids import LeaderEpoch, NodeId
 from esp.ports.network import Address, Buffer
 from esp.raft.effects import Append, BeginEpoch, Commit, FinishSnapshot, Flush, Truncate, WriteSnapshotChunk
 from esp.raft.elections import Elections
-from esp.raft.member import BOOTSTRAP_IDS_START, Member
+from esp.raft.member import BOOTSTRAP_IDS_START, LeaderContact, Member
 from esp.raft.messages import (
     EndQuorumEpochRequest,
     EpochEnd,
@@ -162,6 +162,7 @@ class Following:
             self._back_off(state)
         elif response.error is ErrorCode.none:
             state.has_fetched = True
+            member.leader_contact = LeaderContact(member.known_leader, member.now.monotonic_us)
             if not state.is_leader_gone:
                 state.deadline_us = member.draw_timeout_us(member.settings.fetch_timeout_us)
             if isinstance(response, FetchResponse):

@@ -5,7 +5,7 @@ the driver, then an answer to all who waited for the leader that this node was.
 """
 
 from collections.abc import Sequence
-from typing import Final, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
@@ -62,6 +62,13 @@ class LeaderFields(TypedDict):
     leader_address: Address | None
 
 
+class LeaderContact(NamedTuple):
+    """Which leader has answered a fetch, and when."""
+
+    node_id: NodeId
+    heard_us: int
+
+
 class Member:
     """One member of the quorum; see :class:`~esp.raft.node.RaftNode` for the arguments.
 
@@ -96,6 +103,8 @@ class Member:
         self.random = random
         self.now = Now(0, 0)
         self.high_watermark: int | None = None if log.snapshot_id is None else log.snapshot_id.end_offset
+        self.leader_contact: LeaderContact | None = None
+        """The leader that answered last."""
         self.installing: SnapshotId | None = None
         """The fetched snapshot that the driver is about to install; the log is not touched meanwhile."""
         self.is_shutting_down = False

@@ -18,7 +18,7 @@ from esp.raft.following import Following
 from esp.raft.leader_state import LeaderState
 from esp.raft.leading import Leading
 from esp.raft.log_outline import LogOutline
-from esp.raft.member import Member
+from esp.raft.member import LeaderContact, Member
 from esp.raft.messages import (
     BeginQuorumEpochResponse,
     FetchResponse,
@@ -112,6 +112,11 @@ class RaftNode:
     def leader_address(self) -> Address | None:
         """Where the leader's controller listener is."""
         return self._member.leader_address
+
+    @property
+    def leader_contact(self) -> LeaderContact | None:
+        """Which leader has answered this member last, in whatever epoch, and when; None if none has."""
+        return self._member.leader_contact
 
     @property
     def high_watermark(self) -> int | None:

@@ -17,6 +17,7 @@ from esp.controller.topics import NewTopic, TopicDefaults
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_BROKER_EPOCH, NodeId
 from esp.ports.network import Address
+from esp.raft.member import LeaderContact
 from esp.schemas.metadata_frames import decode_record
 from esp.simulation.env import simulated_disk, simulated_env
 from esp.simulation.loop import SimulatedLoop
@@ -33,6 +34,7 @@ class FakeQuorum:
 
     epoch: int = 0
     leader: NodeId | None = None
+    leader_contact: LeaderContact | None = None
     is_active: bool = False
     next_offset: int = 0
     has_followers: bool = True

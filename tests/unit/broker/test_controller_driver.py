@@ -12,6 +12,7 @@ from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.network import Address
+from esp.raft.member import LeaderContact
 from esp.schemas.metadata_records import (
     FENCE,
     AbortTransactionRecord,
@@ -281,6 +282,21 @@ async def test_sessions_begin_in_full_with_a_new_active_controller(controller):
     assert not controller.broker(1).fenced
     await _pass(3)
     assert controller.broker(1).fenced
+
+
+@controlled(brokers=2)
+async def test_a_silent_host_that_led_the_quorum_before_is_fenced_a_session_after_it_was_heard_of(controller):
+    await _beat_all(controller, 1, 2, seconds=8)
+    silent_us = controller.env.clock.monotonic_us()
+    await _pass(3)
+    controller.quorum.lose(leader=1)
+    controller.quorum.leader_contact = LeaderContact(NodeId(1), silent_us)
+    controller.quorum.lead()
+    await _pass(5.5)
+    assert not controller.broker(1).fenced
+    await _pass(1)
+    assert controller.broker(1).fenced
+    assert not controller.broker(2).fenced
 
 
 @controlled(brokers=2)

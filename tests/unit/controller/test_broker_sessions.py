@@ -38,9 +38,25 @@ def test_all_that_serve_begin_in_full_when_a_controller_becomes_active():
     cluster.fence(3)
     sessions = BrokerSessions(100)
     sessions.begin(_ONE, BrokerEpoch(1), 0)
-    sessions.restart(cluster.image.brokers.values(), 90)
+    sessions.restart(cluster.image.brokers.values(), 90, {})
     assert sessions.next_deadline_us() == 190
     assert sessions.expired(190) == [(_ONE, cluster.epoch(1)), (_TWO, cluster.epoch(2))]
+
+
+def test_the_session_of_a_broker_that_was_heard_of_earlier_has_begun_then():
+    cluster = Cluster(2)
+    sessions = BrokerSessions(100)
+    sessions.restart(cluster.image.brokers.values(), 90, {_ONE: 50})
+    assert sessions.expired(149) == []
+    assert sessions.expired(150) == [(_ONE, cluster.epoch(1))]
+    assert sessions.expired(190) == [(_ONE, cluster.epoch(1)), (_TWO, cluster.epoch(2))]
+
+
+def test_a_broker_that_was_silent_for_long_has_a_part_of_its_time_left_to_find_the_new_controller():
+    sessions = BrokerSessions(100)
+    sessions.restart(Cluster(1).image.brokers.values(), 1000, {_ONE: 5})
+    assert sessions.expired(1024) == []
+    assert [node_id for node_id, _ in sessions.expired(1025)] == [_ONE]
 
 
 def test_renewal_gives_everybody_the_full_time():
@@ -68,7 +84,7 @@ def test_whoever_has_not_said_how_far_it_is_holds_up_a_shutdown():
     cluster = Cluster(2)
     brokers = cluster.image.brokers.values()
     sessions = BrokerSessions(100)
-    sessions.restart(brokers, 0)
+    sessions.restart(brokers, 0, {})
     sessions.touch(_ONE, cluster.epoch(1), 1, 10)
     assert not sessions.all_have_read(brokers, 10)
     sessions.touch(_TWO, cluster.epoch(2), 1, 9)

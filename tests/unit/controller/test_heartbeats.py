@@ -188,7 +188,7 @@ def test_a_shutdown_is_granted_by_a_controller_that_knows_nothing_of_its_beginni
     cluster = Cluster(2)
     cluster.create_partition(1, 2)
     cluster.beat(1, want_shut_down=True)
-    cluster.sessions.restart(cluster.image.brokers.values(), 0)
+    cluster.sessions.restart(cluster.image.brokers.values(), 0, {})
     assert cluster.beat(1, want_shut_down=True).should_shut_down
     assert cluster.image.brokers[_ONE].fenced
 

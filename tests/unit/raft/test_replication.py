@@ -17,6 +17,7 @@ from esp.raft.effects import (
     Truncate,
     WriteSnapshotChunk,
 )
+from esp.raft.member import LeaderContact
 from esp.raft.messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
@@ -411,3 +412,12 @@ def test_a_snapshot_beyond_what_is_committed_is_a_bug():
     node = _leader()
     with pytest.raises(AssertionError, match="RAFT-30"):
         node.on_snapshot_written(at(1), SnapshotId(3, 1), 3)
+
+
+def test_the_last_answer_of_a_leader_is_remembered_also_when_it_is_lost():
+    node, request = _follower()
+    assert node.leader_contact is None
+    _answer(node, request)
+    node.on_tick(at(60))
+    assert node.role is not Role.FOLLOWER
+    assert node.leader_contact == LeaderContact(NodeId(2), at(0.2).monotonic_us)
