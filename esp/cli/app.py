@@ -8,6 +8,7 @@ import typer
 from esp.cli.broker import run as run_broker
 from esp.cli.cluster import run as run_cluster
 from esp.cli.consume import consume
+from esp.cli.dump_log import dump_log
 from esp.cli.format import print_random_uuid
 from esp.cli.format import run as run_format
 from esp.cli.output import print_error
@@ -69,6 +70,7 @@ app.command("topics", rich_help_panel="Tools")(topics)
 app.command("produce", rich_help_panel="Tools")(produce)
 app.command("consume", rich_help_panel="Tools")(consume)
 app.command("quorum", rich_help_panel="Tools")(quorum)
+app.command("dump-log", rich_help_panel="Tools")(dump_log)
 
 
 def run_tools(arguments: Sequence[str]) -> int:

@@ -1,0 +1,169 @@
+"""What key and value of a record say, as Kafka's dump tool writes it."""
+
+import base64
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from kio.schema.consumer_protocol_assignment.v3.data import ConsumerProtocolAssignment
+from kio.serial import entity_reader
+
+from esp.model.errors import CorruptionError
+from esp.records.record import Record
+from esp.schemas.control_records import decode_control_record
+from esp.schemas.group_record_codec import decode_group_record
+from esp.schemas.group_records import GroupMetadataValue
+from esp.schemas.metadata_frames import UnknownRecordError, decode_record
+
+
+class Decoder(StrEnum):
+    """What the records of a log are."""
+
+    TEXT = "text"
+    METADATA = "metadata"
+    OFFSETS = "offsets"
+
+
+Payload = tuple[str, dict[str, object]]
+"""A record's key and value: as text, and as values."""
+
+_KRAFT_LABELS: Final = {
+    "LeaderChangeMessage": "LeaderChange:",
+    "SnapshotHeaderRecord": "SnapshotHeader",
+    "SnapshotFooterRecord": "SnapshotFooter",
+    "KRaftVersionRecord": "KRaftVersion",
+    "VotersRecord": "KRaftVoters",
+}
+CONSUMER: Final = "consumer"
+"""The protocol type of groups whose assignments can be read."""
+
+_ASSIGNMENT_VERSION_BYTES: Final = 2
+_END_OF_TRANSACTION: Final = {0: "ABORT", 1: "COMMIT"}
+
+
+def describe(record: Record, decoder: Decoder, *, is_control: bool) -> Payload:
+    """Key and value of a record.
+
+    Raises:
+        CorruptionError: they are not what the decoder, or a control record's type, says.
+    """
+    if is_control:
+        return _describe_control(record)
+    return _DESCRIBE[decoder](record)
+
+
+def _describe_text(record: Record) -> Payload:
+    values: dict[str, object] = {}
+    parts = []
+    for name, data in (("key", record.key), ("payload", record.value)):
+        if data is not None:
+            text = data.decode("utf-8", "replace")
+            values[name] = text
+            parts.append(f"{name}: {text}")
+    return " ".join(parts), values
+
+
+def _describe_metadata(record: Record) -> Payload:
+    frame = record.value
+    if frame is None:
+        raise CorruptionError("metadata record without a value")
+    try:
+        decoded = decode_record(frame)
+    except UnknownRecordError as error:
+        raise CorruptionError(str(error)) from error
+    kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(decoded).__name__).upper()
+    payload = {
+        "type": kind,
+        "version": frame[2],
+        "data": to_plain(decoded),
+    }  # frame version and key are varints of one byte
+    return f"payload: {_json(payload)}", {"payload": payload}
+
+
+def _describe_offsets(record: Record) -> Payload:
+    decoded = decode_group_record(record.key, record.value)
+    if decoded is None or record.key is None:
+        return _describe_text(record)
+    key = {"type": str(int.from_bytes(record.key[:2], "big")), "data": to_plain(decoded.key)}
+    if record.value is None or decoded.value is None:
+        return f"key: {_json(key)} payload: <DELETE>", {"key": key, "payload": None}
+    data = to_plain(decoded.value)
+    if isinstance(decoded.value, GroupMetadataValue) and decoded.value.protocol_type == CONSUMER:
+        for told, member in zip(data["members"], decoded.value.members, strict=True):
+            told["assignment"] = _assignment(member.assignment)
+    payload = {"version": str(int.from_bytes(record.value[:2], "big")), "data": data}
+    return f"key: {_json(key)} payload: {_json(payload)}", {"key": key, "payload": payload}
+
+
+def _assignment(data: bytes) -> object:
+    """A consumer's partitions; what is none stays bytes."""
+    if not data:
+        return to_plain(data)
+    reader: Any = entity_reader(ConsumerProtocolAssignment)
+    try:
+        decoded, _ = reader(data, _ASSIGNMENT_VERSION_BYTES)
+    except Exception:  # whatever it is: members may put into it what they like
+        return to_plain(data)
+    return to_plain(decoded)
+
+
+def _describe_control(record: Record) -> Payload:
+    decoded = decode_control_record(record.key, record.value)
+    if decoded is not None:
+        label = _KRAFT_LABELS[type(decoded).__name__]
+        payload = to_plain(decoded)
+        return f"{label} {_json(payload)}", {label.rstrip(":"): payload}
+    type_ = int.from_bytes((record.key or b"")[2:4], "big", signed=True)
+    marker = _END_OF_TRANSACTION.get(type_)
+    if marker is None:
+        return f"controlType: {type_}", {"controlType": type_}
+    epoch = int.from_bytes((record.value or b"")[2:6], "big", signed=True)
+    return (
+        f"endTxnMarker: {marker} coordinatorEpoch: {epoch}",
+        {"endTxnMarker": marker, "coordinatorEpoch": epoch},
+    )
+
+
+_DESCRIBE: Final[dict[Decoder, Callable[[Record], Payload]]] = {
+    Decoder.TEXT: _describe_text,
+    Decoder.METADATA: _describe_metadata,
+    Decoder.OFFSETS: _describe_offsets,
+}
+
+
+def to_plain(value: Any) -> Any:
+    """An entity as JSON has it: names in camel case without units, ids and bytes in base64, optional fields if they say something."""
+    if is_dataclass(value):
+        named = {
+            field.name: getattr(value, field.name)
+            for field in fields(value)
+            if "tag" not in field.metadata or getattr(value, field.name) != field.default
+        }
+        return {_camel(name): to_plain(item) for name, item in named.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        defaults: dict[str, Any] = getattr(value, "_field_defaults", {})
+        return {
+            _camel(name): to_plain(item)
+            for name, item in value._asdict().items()
+            if name not in defaults or item != defaults[name]
+        }
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, uuid.UUID):
+        return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.removesuffix("_ms").split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

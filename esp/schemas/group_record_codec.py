@@ -1,0 +1,211 @@
+"""Records of ``__consumer_offsets`` as key and value of a log record: Kafka's ``GroupCoordinatorRecordSerde``.
+
+A key is its type and its fields, a value its version and its fields. The versions written are those of Kafka 4.3; all that it reads are
+read. Values are flexible from version 4 on. Commits are written by the thousand, so these bytes are put together by hand.
+"""
+
+import struct
+import uuid
+from typing import Final
+
+from esp.model.errors import CorruptionError
+from esp.schemas.group_records import (
+    NO_TIMEOUT,
+    NO_TIMESTAMP,
+    GroupMember,
+    GroupMetadataKey,
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    GroupRecord,
+    OffsetCommitKey,
+    OffsetCommitRecord,
+    OffsetCommitValue,
+)
+from esp.schemas.value_reader import ValueReader
+
+STRING_BYTES_MAX: Final = 32_767
+"""The longest string, in UTF-8, that keys and values of groups can hold."""
+
+_OFFSET_COMMIT_TYPES: Final = (0, 1)
+_OFFSET_COMMIT_TYPE: Final = 1
+_GROUP_METADATA_TYPE: Final = 2
+
+_OFFSET_COMMIT_VERSION: Final = 4
+_EXPIRING_OFFSET_COMMIT_VERSION: Final = 1
+"""The one version that can say when an offset expires; it has no leader epoch."""
+_GROUP_METADATA_VERSION: Final = 3
+_FLEXIBLE_VERSION: Final = 4
+
+_NO_LEADER_EPOCH: Final = -1
+_TOPIC_ID_TAG: Final = 0
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+_I64: Final = struct.Struct(">q")
+_TWO_I32: Final = struct.Struct(">ii")
+_TWO_I64: Final = struct.Struct(">qq")
+_OFFSET_AND_EPOCH: Final = struct.Struct(">hqi")
+_VERSION_AND_OFFSET: Final = struct.Struct(">hq")
+_NO_TAGS: Final = b"\x00"
+_TOPIC_ID_TAG_HEAD: Final = bytes((1, _TOPIC_ID_TAG, 16))
+
+
+def encode_offset_commit_key(key: OffsetCommitKey) -> bytes:
+    """The key of a committed offset."""
+    return b"".join((_I16.pack(_OFFSET_COMMIT_TYPE), _string(key.group), _string(key.topic), _I32.pack(key.partition)))
+
+
+def encode_offset_commit_value(value: OffsetCommitValue) -> bytes:
+    """A committed offset: version 1 if it has a time to expire, and its leader epoch and topic id are lost then, as with Kafka; else 4."""
+    if value.expire_timestamp_ms != NO_TIMESTAMP:
+        return b"".join(
+            (
+                _VERSION_AND_OFFSET.pack(_EXPIRING_OFFSET_COMMIT_VERSION, value.offset),
+                _string(value.metadata),
+                _TWO_I64.pack(value.commit_timestamp_ms, value.expire_timestamp_ms),
+            )
+        )
+    metadata = value.metadata.encode()
+    tags = _NO_TAGS if value.topic_id is None else _TOPIC_ID_TAG_HEAD + value.topic_id.bytes
+    return b"".join(
+        (
+            _OFFSET_AND_EPOCH.pack(_OFFSET_COMMIT_VERSION, value.offset, value.leader_epoch),
+            _unsigned_varint(len(metadata) + 1),
+            metadata,
+            _I64.pack(value.commit_timestamp_ms),
+            tags,
+        )
+    )
+
+
+def encode_group_metadata_key(key: GroupMetadataKey) -> bytes:
+    """The key of a group."""
+    return _I16.pack(_GROUP_METADATA_TYPE) + _string(key.group)
+
+
+def encode_group_metadata_value(value: GroupMetadataValue) -> bytes:
+    """A group, in version 3."""
+    parts = [
+        _I16.pack(_GROUP_METADATA_VERSION),
+        _string(value.protocol_type),
+        _I32.pack(value.generation),
+        _nullable_string(value.protocol),
+        _nullable_string(value.leader),
+        _I64.pack(value.current_state_timestamp_ms),
+        _I32.pack(len(value.members)),
+    ]
+    for member in value.members:
+        parts += (
+            _string(member.member_id),
+            _nullable_string(member.group_instance_id),
+            _string(member.client_id),
+            _string(member.client_host),
+            _TWO_I32.pack(member.rebalance_timeout_ms, member.session_timeout_ms),
+            _bytes(member.subscription),
+            _bytes(member.assignment),
+        )
+    return b"".join(parts)
+
+
+def decode_group_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
+    """What a record says; None if it is of a type that the classic protocol does not have.
+
+    Raises:
+        CorruptionError: a record without a key, one of a version that is not known, or bytes that are none.
+    """
+    if key is None:
+        raise CorruptionError("group record without a key")
+    reader = ValueReader(key)
+    type_ = reader.i16()
+    if type_ in _OFFSET_COMMIT_TYPES:
+        commit_key = OffsetCommitKey(reader.string(), reader.string(), reader.i32())
+        reader.require_end()
+        return OffsetCommitRecord(commit_key, None if value is None else _decode_offset_commit(value))
+    if type_ == _GROUP_METADATA_TYPE:
+        group_key = GroupMetadataKey(reader.string())
+        reader.require_end()
+        return GroupMetadataRecord(group_key, None if value is None else _decode_group_metadata(value))
+    return None
+
+
+def _decode_offset_commit(data: bytes) -> OffsetCommitValue:
+    reader = ValueReader(data)
+    version = _read_version(reader, "committed offset", _OFFSET_COMMIT_VERSION)
+    reader.is_flexible = version >= _FLEXIBLE_VERSION
+    offset = reader.i64()
+    leader_epoch = reader.i32() if version >= 3 else _NO_LEADER_EPOCH
+    metadata = reader.string()
+    commit_timestamp_ms = reader.i64()
+    expire_timestamp_ms = reader.i64() if version == _EXPIRING_OFFSET_COMMIT_VERSION else NO_TIMESTAMP
+    topic_id = reader.tags().get(_TOPIC_ID_TAG)
+    reader.require_end()
+    if topic_id is not None and len(topic_id) != 16:
+        raise CorruptionError(f"topic id of {len(topic_id)} bytes")
+    return OffsetCommitValue(
+        offset=offset,
+        leader_epoch=leader_epoch,
+        metadata=metadata,
+        commit_timestamp_ms=commit_timestamp_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=uuid.UUID(bytes=topic_id) if topic_id and any(topic_id) else None,
+    )
+
+
+def _decode_group_metadata(data: bytes) -> GroupMetadataValue:
+    reader = ValueReader(data)
+    version = _read_version(reader, "group", _FLEXIBLE_VERSION)
+    reader.is_flexible = version >= _FLEXIBLE_VERSION
+    value = GroupMetadataValue(
+        protocol_type=reader.string(),
+        generation=reader.i32(),
+        protocol=reader.nullable_string(),
+        leader=reader.nullable_string(),
+        current_state_timestamp_ms=reader.i64() if version >= 2 else NO_TIMESTAMP,
+        members=tuple(_read_member(reader, version) for _ in range(reader.count())),
+    )
+    reader.tags()
+    reader.require_end()
+    return value
+
+
+def _read_member(reader: ValueReader, version: int) -> GroupMember:
+    member = GroupMember(
+        member_id=reader.string(),
+        group_instance_id=reader.nullable_string() if version >= 3 else None,
+        client_id=reader.string(),
+        client_host=reader.string(),
+        rebalance_timeout_ms=reader.i32() if version >= 1 else NO_TIMEOUT,
+        session_timeout_ms=reader.i32(),
+        subscription=reader.byte_string(),
+        assignment=reader.byte_string(),
+    )
+    reader.tags()
+    return member
+
+
+def _read_version(reader: ValueReader, what: str, newest: int) -> int:
+    version = reader.i16()
+    if not 0 <= version <= newest:
+        raise CorruptionError(f"{what} of version {version}; versions 0 to {newest} are known")
+    return version
+
+
+def _string(value: str) -> bytes:
+    data = value.encode()
+    return _I16.pack(len(data)) + data
+
+
+def _nullable_string(value: str | None) -> bytes:
+    return b"\xff\xff" if value is None else _string(value)
+
+
+def _bytes(value: bytes) -> bytes:
+    return _I32.pack(len(value)) + value
+
+
+def _unsigned_varint(value: int) -> bytes:
+    output = bytearray()
+    while value >= 0x80:
+        output.append(value & 0x7F | 0x80)
+        value >>= 7
+    output.append(value)
+    return bytes(output)

@@ -1,0 +1,39 @@
+"""``esp dump-log`` and Kafka's own tool print the same of the files of a stopped node."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.pytest_plugin import NodeFactory
+from tests.integration.dump_log import dumpable_files
+from tests.integration.test_restart import SMALLEST_SEGMENT, create, fill
+
+
+def ours(files: list[Path], *options: str) -> str:
+    command = [sys.executable, "-m", "esp", "dump-log", *options, "--files", ",".join(map(str, files))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(180)
+def test_both_tools_print_the_same(fresh_node: NodeFactory, kafka_tools: KafkaTools) -> None:
+    node = fresh_node()
+    create(node, "plain", 2, segment_bytes=SMALLEST_SEGMENT)
+    fill(node, "plain", 3000, 1024, **{"enable.idempotence": True})
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        create(node, codec)
+        fill(node, codec, 50, 256, **{"compression.type": codec})
+    node.stop()
+    for metadata, options in ((False, ["--print-data-log"]), (True, ["--cluster-metadata-decoder"])):
+        # Kafka calls the first entry of an index wrong if it must look at a segment whose base offset is not 0 record by record.
+        files = [path for path in dumpable_files(node.log_dirs, metadata=metadata) if not path.name.endswith("index")]
+        files += [
+            path for path in dumpable_files(node.log_dirs, metadata=metadata) if path.name.startswith("0" * 20 + ".")
+        ]
+        theirs = kafka_tools.run("dump-log", *options, "--files", ",".join(map(str, files)), timeout_s=120).stdout
+        assert ours(files, *options).splitlines() == theirs.splitlines()
+        assert theirs.count("Dumping") == len(files)
