@@ -7,7 +7,7 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.history.checker import Outcome, Read, Sent
+from esp.simulation.checkers.client_history import Outcome, Read, Sent
 
 
 class Served(Protocol):
@@ -116,7 +116,7 @@ class Load:
 
 
 def read_everything(node: Served, topic: str, timeout_s: float = 60) -> list[Read]:
-    """Read all partitions of the topic from start to end, checksums checked."""
+    """Read all partitions of the topic from start to end, checksums checked; ``timeout_s`` is how long nothing may come."""
     consumer = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
@@ -133,8 +133,9 @@ def read_everything(node: Served, topic: str, timeout_s: float = 60) -> list[Rea
         read: list[Read] = []
         deadline = time.monotonic() + timeout_s
         while open_partitions:
-            assert time.monotonic() < deadline, f"partitions {open_partitions} not read to their end in {timeout_s} s"
+            assert time.monotonic() < deadline, f"nothing of partitions {open_partitions} for {timeout_s} s"
             for message in consumer.consume(10_000, 0.2):
+                deadline = time.monotonic() + timeout_s
                 error = message.error()
                 if error is None:
                     read.append(
