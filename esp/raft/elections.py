@@ -101,12 +101,12 @@ class Elections:
         member = self._member
         voters = member.history.voters
         local = voters.find(member.local)
-        assert local is not None, "only a voter stands for election"
+        assert member.may_stand, "only who votes, or did before, stands for election"
         return Election(
             role=role,
             deadline_us=member.draw_timeout_us(member.settings.election_timeout_us),
             ballots={voter.key: Ballot() for voter in voters.voters if voter is not local},
-            granted={local.key},
+            granted=set() if local is None else {local.key},
             may_return=may_return,
         )
 
@@ -143,7 +143,7 @@ class Elections:
             failed_rounds = member.failed_rounds
             member.become_follower(member.epoch, member.known_leader, address)
             member.failed_rounds = failed_rounds
-        elif member.is_voter:
+        elif member.may_stand:
             self.ask(may_return=False)
         else:
             member.become_unattached(member.epoch)

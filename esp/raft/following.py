@@ -41,7 +41,7 @@ class Following:
     def poll_unattached(self, state: Unattached) -> None:
         """A voter asks for an election in time; anybody else asks around for the leader."""
         member = self._member
-        if member.is_voter:
+        if member.may_stand:
             if member.is_due(state.deadline_us) and member.installing is None:
                 self._elections.ask(may_return=False)
         elif state.in_flight is None and member.is_due(state.poll_at_us):
@@ -89,7 +89,7 @@ class Following:
         """Fetch, if nothing is in the way; give the leader up if it has been silent for too long."""
         member = self._member
         if member.is_due(state.deadline_us) and member.installing is None:
-            if member.is_voter:
+            if member.may_stand:
                 self._elections.ask(may_return=not state.is_leader_gone)
             else:
                 member.become_unattached(member.epoch)
@@ -122,7 +122,7 @@ class Following:
         member = self._member
         if state.is_leader_gone:
             return
-        if not member.is_voter:
+        if not member.may_stand:
             member.become_unattached(member.epoch)
             return
         self._lose_leader(state, member.after_us(member.random.below(member.settings.first_delay_us)))
@@ -130,7 +130,7 @@ class Following:
     def on_end_of_epoch(self, state: Follower, request: EndQuorumEpochRequest) -> None:
         """The leader resigned; its preferred successor stands at once, the others somewhat later (KIP-595)."""
         member = self._member
-        if not member.is_voter:
+        if not member.may_stand:
             member.become_unattached(member.epoch)
             return
         candidates = request.preferred_candidates

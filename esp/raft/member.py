@@ -132,6 +132,18 @@ class Member:
         return self.has_controller_role and self.history.voters.find(self.local) is not None
 
     @property
+    def may_stand(self) -> bool:
+        """Whether this node may have to lead: it votes, or did before a change of the voters that is not known to be committed.
+
+        The log that names the new voters may be on this node alone: they elect nobody else then, and it is for this node to hand it on
+        before it goes (RAFT-43; Ongaro's thesis, 4.2.2).
+        """
+        if self.is_voter:
+            return True
+        is_open = self.history.end_offset > (self.high_watermark or 0)
+        return self.has_controller_role and is_open and self.history.former_voters.find(self.local) is not None
+
+    @property
     def leader_id(self) -> NodeId:
         """The leader that this node is or follows, NO_NODE if there is none or it is gone."""
         state = self.state

@@ -173,7 +173,7 @@ class RaftNode:
             return self._elections.next_deadline_us(state)
         if isinstance(state, Follower):
             return self._following.next_deadline_us(state)
-        if member.is_voter:
+        if member.may_stand:
             return state.deadline_us
         return state.poll_at_us if state.in_flight is None else None
 
@@ -359,8 +359,7 @@ class RaftNode:
                 self._leading.on_begin_failed(replica)
 
     def _on_begin_response(self, state: LeaderState, request: Request, response: BeginQuorumEpochResponse) -> None:
-        change = state.change
-        if change is not None and change.probe is request:
+        if (change := state.change) is not None and change.probe is request:
             self._changes.on_probe_response(state, change, response)
             return
         for replica in list(state.replicas.values()):
@@ -370,11 +369,10 @@ class RaftNode:
     def _settle(self) -> list[Effect]:
         """Do what the role has to do now, until no role changes any more, and hand over the effects."""
         member = self._member
-        while True:
+        state = None
+        while member.state is not state:
             state = member.state
             self._poll()
-            if member.state is state:
-                break
         effects, member.effects = member.effects, []
         return effects
 
@@ -384,7 +382,7 @@ class RaftNode:
         if isinstance(state, Resigned):
             self._leading.poll_resigned(state)
             if member.is_due(state.deadline_us) and not member.is_shutting_down:
-                if member.is_voter:
+                if member.may_stand:
                     self._elections.ask(may_return=False)
                 else:
                     member.become_unattached(member.epoch)

@@ -48,6 +48,11 @@ class VoterHistory:
         """The end of the batch that named the newest voters: they are committed once the high watermark is there."""
         return self._entries[-1].end_offset
 
+    @property
+    def former_voters(self) -> VoterSet:
+        """The voters before the newest, as far as log and snapshot tell."""
+        return self._entries[-2].voters if len(self._entries) > 1 else VoterSet(())
+
     def at(self, end_offset: int) -> tuple[VoterSet, int]:
         """Voters and ``kraft.version`` as the log below ``end_offset`` names them: what a snapshot that ends there says."""
         entry = next(entry for entry in reversed(self._entries) if entry.base_offset < end_offset)

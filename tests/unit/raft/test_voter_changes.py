@@ -12,18 +12,22 @@ from esp.raft.messages import (
     EndQuorumEpochRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
+    VoteRequest,
 )
 from esp.raft.roles import Role
 from tests.unit.raft.members import (
     CLUSTER,
     at,
     committed,
+    deadline,
     elect,
     endpoints,
     fetch,
+    granted,
     key,
     member,
     of_type,
+    rejected,
     reply,
     sent,
 )
@@ -157,6 +161,51 @@ def test_a_leader_that_removes_itself_stays_until_the_others_have_committed_it()
     assert set(sent(effects, EndQuorumEpochRequest)) == {2, 3}
     node.on_tick(at(9))
     assert node.role is Role.UNATTACHED
+
+
+def _removed_while_the_other_is_away():
+    """Node 1 of two: it has appended, and not committed, that only node 2 votes; it was the leader and leads no more."""
+    node = member(1, (1, 2))
+    elect(node)
+    node.on_flushed(at(1), 3)
+    assert committed(node.on_request(at(1), fetch(1, 3, 1, 2, wait_ms=0), "f")) == [3]
+    node.on_request(at(1), _remove(1), "change")
+    node.on_flushed(at(1), 4)
+    for seconds in (10, 20):
+        node.on_tick(at(seconds))
+    assert _ids(node) == [2]
+    return node
+
+
+def test_a_former_voter_stands_until_its_removal_is_committed():
+    """The other cannot win: its log is the shorter one. Without this nobody would ever lead again (RAFT-43)."""
+    node = _removed_while_the_other_is_away()
+    assert node.role is Role.PROSPECTIVE
+    assert not node.is_voter
+    effects = node.on_tick(deadline(node))
+    request = sent(effects, VoteRequest)[2]
+    assert request.pre_vote
+    now = at(21)
+    effects = node.on_response(now, NodeId(2), request, granted(1))
+    request = sent(effects, VoteRequest)[2]
+    assert (request.pre_vote, request.candidate) == (False, key(1))
+    node.on_response(now, NodeId(2), request, granted(2))
+    assert node.role is Role.LEADER
+    end_offset = node.log_end_offset
+    node.on_flushed(now, end_offset)
+    assert node.high_watermark == 3  # its own copy counts no more
+    effects = node.on_request(now, fetch(2, end_offset, 2, 2, wait_ms=0), "f")
+    assert committed(effects) == [end_offset]
+    assert node.role is Role.RESIGNED
+    node.on_tick(at(60))
+    assert node.role is Role.UNATTACHED
+
+
+def test_a_former_voter_does_not_elect_itself_by_its_own_vote():
+    node = _removed_while_the_other_is_away()
+    request = sent(node.on_tick(deadline(node)), VoteRequest)[2]
+    node.on_response(at(21), NodeId(2), request, rejected(1))
+    assert node.role is Role.PROSPECTIVE
 
 
 def test_the_last_voter_cannot_be_removed():
