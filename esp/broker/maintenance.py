@@ -1,16 +1,19 @@
-"""What a node does by the clock: retention, checkpoints, flushes, forgetting idle producers, making replicas that had no room.
+"""What a node does by the clock: retention, scrubbing, checkpoints, flushes, forgetting idle producers, making replicas that had no room.
 
 Each job is a loop of its own, so that a slow one does not hold up the others.
 """
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from esp.broker.read_errors import READ_ERRORS
 from esp.broker.replica_host import ReplicaHost
 from esp.broker.tasks import Tasks
 from esp.model.broker_settings import BrokerSettings
 from esp.ports.env import Env
+from esp.records.batch_header import find_end_offset
 from esp.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
@@ -24,6 +27,10 @@ slow, large ones do not, so the number of batches decides.
 
 BACKGROUND_FLUSH_INTERVAL_MS: Final = 1_000
 PURGE_INTERVAL_MS: Final = 5_000
+SCRUB_BYTES: Final = 256 * 1024
+SCRUB_BYTES_PER_S: Final = 8 * 1024 * 1024
+"""A share of what a disk can do that nobody notices."""
+
 MISSING_REPLICAS_INTERVAL_MS: Final = 10_000
 
 Job = Callable[[], Awaitable[None]]
@@ -53,6 +60,7 @@ class Maintenance:
         delay_ms = settings.log_initial_task_delay_ms
         jobs: Sequence[tuple[str, int, int, Job]] = (
             ("retention", delay_ms, settings.log_retention_check_interval_ms, self.delete_old_segments),
+            ("scrub", settings.log_scrub_interval_ms, settings.log_scrub_interval_ms, self.scrub),
             ("purge", PURGE_INTERVAL_MS, PURGE_INTERVAL_MS, self.purge),
             (
                 "making of missing replicas",
@@ -109,6 +117,22 @@ class Maintenance:
                 except OSError as error:  # it is not the other logs' fault, and they may make room
                     log.error("%s: no segment can be dropped now: %s", hosted.log.path, error)
 
+    async def scrub(self) -> None:
+        """Read all sealed segments, slowly: what has rotted is found while other replicas have it (REC-4)."""
+        for hosted in self._replicas:
+            replica_log = hosted.log
+            offset = replica_log.log_start_offset
+            # Nobody needs to be told of an error: a log that has rotted says so itself, one that was removed is none any more.
+            with contextlib.suppress(*READ_ERRORS):
+                while offset < replica_log.sealed_end_offset:
+                    data = await replica_log.read_cold(
+                        offset, SCRUB_BYTES, replica_log.sealed_end_offset, at_least_one=True
+                    )
+                    if not data:
+                        break
+                    offset = find_end_offset(data)
+                    await self._env.clock.sleep_us(len(data) * 1_000_000 // SCRUB_BYTES_PER_S)
+
     async def purge(self) -> None:
         """Remove the files whose ``file.delete.delay.ms`` has passed."""
         now_ms = self._env.clock.wall_ms()
@@ -153,4 +177,4 @@ class Maintenance:
         """Forget idempotent producers that were idle for ``producer.id.expiration.ms``."""
         now_ms = self._env.clock.wall_ms()
         for hosted in self._replicas:
-            hosted.log.producers.expire(now_ms, self._settings.producer_id_expiration_ms)
+            hosted.log.producers.expire(now_ms, self._replicas.settings.current.producer_id_expiration_ms)

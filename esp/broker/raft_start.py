@@ -53,6 +53,8 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> Member:
     try:
         snapshots = MetadataSnapshots(env.disk, log.path)
         initial = await _read_initial(env, log, snapshots)
+        if config.can_vote:
+            _require_committed(log)
         start_epoch = _begin_at_snapshot(log, snapshots)
         voters = _first_voters(config, initial)
         async for header, batch in read_batches(log, log.log_start_offset, log.log_end_offset):
@@ -116,6 +118,17 @@ async def _read_initial(env: Env, log: Log, snapshots: MetadataSnapshots) -> Ini
         _logger.warning("%s goes on, empty, from the snapshot %s", log.path, snapshot_id.file_name)
         log.truncate_fully_and_start_at(end_offset)
     return InitialSnapshot(snapshot_id, contents)
+
+
+def _require_committed(log: Log) -> None:
+    """That recovery did not cut what this node knew to be committed: it would vote for members that do not have it either (REC-4, RAFT-3).
+
+    Of voters only: who never votes need not flush before it fetches (RAFT-11), and fetches again what a loss of power took.
+    """
+    if log.log_end_offset < log.checkpointed_high_watermark:
+        raise CorruptionError(
+            f"it ends at offset {log.log_end_offset}, and {log.checkpointed_high_watermark} was committed and on this disk"
+        )
 
 
 def _begin_at_snapshot(log: Log, snapshots: MetadataSnapshots) -> int:

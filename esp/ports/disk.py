@@ -123,3 +123,6 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int:
         """Bytes that can still be written on the device that holds ``path``."""
+
+    def total_bytes(self, path: str) -> int:
+        """Bytes that the device that holds ``path`` has altogether."""

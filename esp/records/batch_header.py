@@ -114,6 +114,15 @@ def read_size(buffer: Buffer, position: int = 0) -> int:
     return size + SIZE_BEFORE_LENGTH_ENDS
 
 
+def find_end_offset(batches: Buffer) -> int:
+    """The offset after the last of whole batches that stand end to end."""
+    position, size = 0, read_size(batches)
+    while position + size < len(batches):
+        position += size
+        size = read_size(batches, position)
+    return read_header(batches, position).next_offset
+
+
 def stamp(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
     """Write the offset and the leader epoch into the batch at the front of ``buffer``, and return the header that it has now.
 

@@ -47,6 +47,10 @@ _OUTPUT_FULL: Final = "failed to write whole buffer"
 """How cramjam says that the output buffer is too small; its other errors are about the input."""
 
 
+class TooLargeError(CorruptionError):
+    """The bytes may be what they should be, but are more, when decompressed, than the caller takes."""
+
+
 def compress(codec: int, data: Buffer) -> bytes:
     """Compress ``data`` with the codec of that number."""
     if codec == Codec.NONE:
@@ -68,11 +72,12 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
     """Return what was compressed to ``data``, at most ``limit`` bytes.
 
     Raises:
-        CorruptionError: the bytes are not of this codec, are cut, hold more than ``limit`` bytes, or the codec has no such number.
+        CorruptionError: the bytes are not of this codec, are cut, hold more than ``limit`` bytes (TooLargeError), or the codec has no
+            such number.
     """
     if codec == Codec.NONE:
         if len(data) > limit:
-            raise CorruptionError(f"{len(data)} bytes of records exceed the limit of {limit}")
+            raise TooLargeError(f"{len(data)} bytes of records exceed the limit of {limit}")
         return bytes(data)
     try:
         if codec == Codec.GZIP:
@@ -101,7 +106,7 @@ def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data
         else:
             return bytes(memoryview(output)[:length])
         if size >= limit:
-            raise CorruptionError(f"records decompress to more than the limit of {limit} bytes")
+            raise TooLargeError(f"records decompress to more than the limit of {limit} bytes")
         size = min(limit, 4 * size)
 
 
@@ -143,5 +148,5 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
 def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
     length = cramjam.snappy.decompress_raw_len(block)
     if length > limit:
-        raise CorruptionError(f"records decompress to more than the limit of {limit} bytes")
+        raise TooLargeError(f"records decompress to more than the limit of {limit} bytes")
     return bytes(cramjam.snappy.decompress_raw(block))

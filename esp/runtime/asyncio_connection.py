@@ -65,9 +65,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         """See :class:`esp.ports.network.Connection`."""
         if self._paused:
             self._paused = False
-            if not self._transport.is_closing():
-                self._transport.resume_reading()
-                asyncio.get_running_loop().call_soon(self._offer)
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     def close(self) -> None:
         """See :class:`esp.ports.network.Connection`."""
@@ -127,6 +125,12 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._set_writable(True)
 
     # -----------------------------------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Offer what is there, and only then receive: the buffer may be full, and is, if the owner waited for room for more."""
+        self._offer()
+        if not self._paused and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _offer(self) -> None:
         buffer, owner = self._buffer, self._owner

@@ -98,3 +98,8 @@ class OsDisk:
         """See :class:`esp.ports.disk.Disk`."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        """See :class:`esp.ports.disk.Disk`."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize

@@ -8,6 +8,7 @@ Invariants (LOG-1): ``log_start_offset <= high_watermark <= log_end_offset`` and
 recovery point was synced before it moved. A write that failed is cut away again, or the log takes no more (LOG-13).
 """
 
+import errno
 import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -76,15 +77,18 @@ class Log:
         "_segments",
         "_trash",
         "_unsynced",
+        "checkpointed_high_watermark",
         "high_watermark",
         "is_offline",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
+        "on_rot",
         "partition",
         "path",
         "producers",
         "recovery_point",
+        "rot",
         "settings",
         "topic_id",
     )
@@ -120,9 +124,16 @@ class Log:
         self.recovery_point = recovery_point
         self.is_offline = False
         """Whether an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
+        self.checkpointed_high_watermark = 0
+        """What the checkpoint said when the log was opened, be it beyond the log's end."""
+        self.rot: CorruptionError | None = None
+        """What was found first that is not what was written, if anything was (REC-4)."""
+        self.on_rot: Callable[[], None] | None = None
+        """Called when :attr:`rot` is set."""
         self._disk = disk
         self._segments = segments
         self._reader = LogReader(segments)
+        self._suspect_all()
         self._trash = trash
         self._checkpoint_offsets = checkpoint_offsets
         self._unsynced = Unsynced(
@@ -159,6 +170,11 @@ class Log:
     def first_segment_offset(self) -> int:
         """Base offset of the oldest segment."""
         return self._segments[0].base_offset
+
+    @property
+    def sealed_end_offset(self) -> int:
+        """Base offset of the active segment: what lies below it is written no more."""
+        return self._segments.active.base_offset
 
     @property
     def names_are_durable(self) -> bool:
@@ -297,7 +313,11 @@ class Log:
         log_end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= log_end_offset:
             raise self._out_of_range(offset)
-        return self._reader.read(offset, max_bytes, min(end_offset, log_end_offset), log_end_offset, at_least_one)
+        try:
+            return self._reader.read(offset, max_bytes, min(end_offset, log_end_offset), log_end_offset, at_least_one)
+        except CorruptionError as error:
+            self._on_rot(error)
+            raise
 
     async def read_cold(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> Buffer:
         """As :meth:`read`, waiting for the device off the loop."""
@@ -307,7 +327,7 @@ class Log:
             if not self.log_start_offset <= offset <= log_end_offset:
                 raise self._out_of_range(offset)
             return self._reader.reading(
-                offset, max_bytes, min(end_offset, log_end_offset), log_end_offset, at_least_one
+                offset, max_bytes, min(end_offset, log_end_offset), log_end_offset, at_least_one, is_cold=True
             )
 
         return await self._read_uncut(start)
@@ -333,8 +353,10 @@ class Log:
             cuts = self._unsynced.cuts
             try:
                 found = await read(start())
-            except (CorruptionError, OSError):
+            except (CorruptionError, OSError) as error:
                 if cuts == self._unsynced.cuts:
+                    if isinstance(error, CorruptionError):
+                        self._on_rot(error)
                     raise
             else:
                 if cuts == self._unsynced.cuts:
@@ -345,6 +367,13 @@ class Log:
             ErrorCode.offset_out_of_range,
             f"Offset {offset} is not within {self.log_start_offset} and {self.log_end_offset}",
         )
+
+    def _on_rot(self, error: CorruptionError) -> None:
+        if self.rot is None:
+            self.rot = error
+            _logger.error("%s: %s", self.path, error)
+            if self.on_rot is not None:
+                self.on_rot()
 
     # --- flush ---------------------------------------------------------------------------------------------------------------------
 
@@ -452,7 +481,7 @@ class Log:
         it appended nothing, is unknown to everybody else.
 
         Raises:
-            OSError: the device failed or is full: the log is offline.
+            OSError: the device failed or is full, or a segment is broken where it is to be cut: the log is offline.
         """
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
@@ -465,6 +494,9 @@ class Log:
         except OSError:
             self.is_offline = True
             raise
+        except CorruptionError as error:
+            self.is_offline = True
+            raise OSError(errno.EIO, f"the place to cut cannot be found: {error}", self.path) from error
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on, empty, at ``offset`` (TRUNC-5).
@@ -506,8 +538,8 @@ class Log:
                 end_offset = header.next_offset
             return header.last_offset >= offset
 
-        indexes = read_blocking(segments.load_indexes(segment))
-        start = indexes.offsets.floor(offset - 1)
+        read_blocking(segments.load_indexes(segment))
+        start = read_blocking(segment.find_place(offset - 1))
         found = read_blocking(find_batch(segment.file, start, segment.size, is_cut))
         if end_offset < self.log_start_offset:  # a batch that spans the log start would be cut
             self.truncate_fully_and_start_at(self.log_start_offset)
@@ -526,6 +558,7 @@ class Log:
         assert end.next_offset == end_offset
         segment.save_indexes()
         self._set_end(end_offset)
+        self._suspect_all()
         self._unsynced.sync_names_blocking()
         self._set_jitter()
 
@@ -553,6 +586,10 @@ class Log:
             aside = path + DELETED_SUFFIX
             self._disk.rename(path, aside)
             self._trash.add(aside, due_ms, segment.close)
+
+    def _suspect_all(self) -> None:
+        for segment in self._segments:
+            segment.suspect()
 
     def _largest_timestamp(self, segment: Segment) -> int:
         """The age reference of a segment: its largest timestamp, or its file's time if no record has one."""

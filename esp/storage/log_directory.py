@@ -12,6 +12,7 @@ from typing import Final
 
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import (
+    METADATA_PARTITION,
     NO_BROKER_EPOCH,
     ZERO_UUID,
     BrokerEpoch,
@@ -136,17 +137,19 @@ class LogDirectory:
                 self._trash.add(below, 0)
 
     def _take_marker_blocking(self) -> None:
-        """Read and remove the marker of an orderly stop."""
+        """Read and remove the marker of an orderly stop.
+
+        The directory is synced even if there is none: a start that was cut off may have removed it, and a power loss would bring it back.
+        """
         marker = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
-        if not self._disk.exists(marker):
-            return
-        try:
-            content = json.loads(self._disk.read_file(marker))
-            self.clean_broker_epoch = BrokerEpoch(int(content["brokerEpoch"]))
-            self.was_clean = True
-        except (ValueError, KeyError, TypeError) as error:
-            _logger.warning("%s cannot be read; the last stop counts as unclean: %s", marker, error)
-        self._disk.remove(marker)
+        if self._disk.exists(marker):
+            try:
+                content = json.loads(self._disk.read_file(marker))
+                self.clean_broker_epoch = BrokerEpoch(int(content["brokerEpoch"]))
+                self.was_clean = True
+            except (ValueError, KeyError, TypeError) as error:
+                _logger.warning("%s cannot be read; the last stop counts as unclean: %s", marker, error)
+            self._disk.remove(marker)
         self._disk.sync_directory_blocking(self.path)
 
     def format_blocking(self, meta: MetaProperties) -> None:
@@ -289,6 +292,9 @@ class LogDirectory:
         """Write the checkpoint of high watermarks, which Kafka does more often than the others. Raises OSError."""
         high_watermarks = self._still_there(self._high_watermarks)
         high_watermarks.update({partition: log.high_watermark for partition, log in self.logs.items()})
+        metadata = self.logs.get(METADATA_PARTITION)
+        if metadata is not None:  # the next start takes it for what is committed and on this disk: see raft_start.py
+            high_watermarks[METADATA_PARTITION] = min(metadata.high_watermark, metadata.recovery_point)
         self._write(HIGH_WATERMARK_FILE, high_watermarks)
         self._high_watermarks = high_watermarks
 

@@ -9,9 +9,10 @@ from typing import Final
 
 from esp.model.errors import CorruptionError
 from esp.ports.network import Buffer
-from esp.records.batch_header import HEADER_SIZE, read_size
-from esp.storage.segment import Segment, find_batch
+from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS, read_header, read_size
+from esp.storage.segment import Segment, SegmentIndexes, find_batch
 from esp.storage.segments import Segments
+from esp.storage.soundness import sound_part
 from esp.storage.steps import Reading, read_cached
 
 _PLACES_KEPT: Final = 32
@@ -48,29 +49,43 @@ class LogReader:
                     data = segment.file.read_cached(position, length)
                     if data is not None and end_offset < segment.next_base_offset:
                         self._remember(end_offset, segment, end)
+                    if data is not None and position < segment.suspect_end:
+                        return sound_part(segment, position, data, offset, end_offset)
                     return data
         return read_cached(self.reading(offset, max_bytes, end_offset, log_end_offset, at_least_one))
 
     def reading(
-        self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool
+        self,
+        offset: int,
+        max_bytes: int,
+        end_offset: int,
+        log_end_offset: int,
+        at_least_one: bool,
+        *,
+        is_cold: bool = False,
     ) -> Reading[Buffer]:
         """The batches from the one that holds ``offset`` up to ``end_offset``, where one begins or the log ends; cut to ``max_bytes``.
 
-        ``at_least_one``: the first batch comes whole whatever its size. The log may grow meanwhile, but not be cut.
+        ``at_least_one``: the first batch comes whole whatever its size. The log may grow meanwhile, but not be cut. Where what the device
+        gave back is not what was written, the batches before that place come, or an error (:mod:`esp.storage.soundness`); ``is_cold``: it
+        is going to be asked.
 
         Raises:
             CorruptionError: the segment is broken there.
         """
         if offset >= end_offset:
             return b""
+        end_offset = min(end_offset, log_end_offset)
         tail = self._segments.active
         tail_end = tail.size if end_offset >= log_end_offset else -1
         place = self._places.get(offset)
         if place is None or offset >= place[0].next_base_offset:  # the log was rolled where the last read ended
-            place = yield from self._find(offset)
+            place = yield from self._find(offset, is_cold=is_cold)
             if place is None:
                 return b""
         segment, position = place
+        if is_cold:
+            segment.suspect()
         if segment is tail and tail_end >= 0:
             end = tail_end
         elif end_offset >= segment.next_base_offset:
@@ -85,25 +100,46 @@ class LogReader:
             data = yield file, position, available
             if end_offset < segment.next_base_offset:
                 self._remember(end_offset, segment, end)
-            return data
+            return _sound(segment, position, data, offset, min(end_offset, segment.next_base_offset))
         max_bytes = max(0, max_bytes)  # clients may say anything
+        return (yield from self._cut_out(segment, position, available, max_bytes, offset, end_offset, at_least_one))
+
+    def _cut_out(
+        self,
+        segment: Segment,
+        position: int,
+        available: int,
+        max_bytes: int,
+        offset: int,
+        end_offset: int,
+        at_least_one: bool,
+    ) -> Reading[Buffer]:
+        """As many whole batches as ``max_bytes`` have room for, of more that are available from ``position`` on."""
+        file = segment.file
         # One header more than may be handed out: it tells where the next read begins.
         indexes = yield from self._segments.load_indexes(segment)
         data = yield file, position, min(available, max_bytes + HEADER_SIZE)
         cut = max(0, indexes.offsets.floor_position(position + max_bytes) - position)
-        size = read_size(data, cut)
-        while cut + size <= max_bytes:
-            if size < HEADER_SIZE:
-                raise CorruptionError(f"{file.path} holds no batch at {position + cut}")
+        if cut and not _is_at_entry(indexes, data, position, cut):
+            cut = 0
+        size = _size_at(data, cut)
+        while cut + size <= max_bytes and size >= HEADER_SIZE:
             cut += size
-            size = read_size(data, cut)
+            size = _size_at(data, cut)
         if not cut:
-            return (yield file, position, size) if at_least_one else b""
-        (next_offset,) = _BASE_OFFSET.unpack_from(data, cut)
-        self._remember(next_offset, segment, position + cut)
-        return memoryview(data)[:cut]
+            if size < HEADER_SIZE:
+                raise CorruptionError(f"{file.path} holds no batch at {position}")
+            if not at_least_one:
+                return b""
+            data = yield file, position, min(size, available)
+            return _sound(segment, position, data, offset, min(end_offset, segment.next_base_offset))
+        next_offset = _BASE_OFFSET.unpack_from(data, cut)[0] if size else end_offset
+        sound = _sound(segment, position, memoryview(data)[:cut], offset, next_offset)
+        if len(sound) == cut:
+            self._remember(next_offset, segment, position + cut)
+        return sound
 
-    def _find(self, offset: int) -> Reading[tuple[Segment, int] | None]:
+    def _find(self, offset: int, *, is_cold: bool) -> Reading[tuple[Segment, int] | None]:
         """Segment and position of the first batch that ends at or after ``offset``."""
         number = self._segments.floor(offset)
         while number < len(self._segments):
@@ -111,10 +147,13 @@ class LogReader:
             if segment.size:
                 if offset <= segment.base_offset:
                     return segment, 0
-                indexes = yield from self._segments.load_indexes(segment)
+                if is_cold:
+                    segment.suspect()
+                yield from self._segments.load_indexes(segment)
+                place = yield from segment.find_place(offset)
                 found = yield from find_batch(
                     segment.file,
-                    indexes.offsets.floor(offset),
+                    place,
                     segment.size,
                     lambda _position, header: header.last_offset >= offset,
                 )
@@ -128,10 +167,11 @@ class LogReader:
         place = self._places.get(end_offset)
         if place is not None and place[0] is segment:
             return place[1]
-        indexes = yield from self._segments.load_indexes(segment)
+        yield from self._segments.load_indexes(segment)
+        indexed = yield from segment.find_place(end_offset - 1)
         found = yield from find_batch(
             segment.file,
-            max(position, indexes.offsets.floor(end_offset - 1)),
+            max(position, indexed),
             segment.size,
             lambda _position, header: header.base_offset >= end_offset,
         )
@@ -144,3 +184,21 @@ class LogReader:
         if len(places) >= _PLACES_KEPT:
             del places[next(iter(places))]
         places[offset] = segment, position
+
+
+def _sound(segment: Segment, position: int, data: Buffer, offset: int, end_offset: int) -> Buffer:
+    """``data`` as it may be handed out: see :func:`~esp.storage.soundness.sound_part`."""
+    return sound_part(segment, position, data, offset, end_offset) if position < segment.suspect_end else data
+
+
+def _is_at_entry(indexes: SegmentIndexes, data: Buffer, position: int, cut: int) -> bool:
+    """Whether the batch of the index entry that names ``position + cut`` stands there in ``data``, which begins at ``position``."""
+    if not indexes.is_from_file:
+        return True
+    is_whole = cut + HEADER_SIZE <= len(data)
+    return is_whole and read_header(data, cut).last_offset == indexes.offsets.entry_at(position + cut)
+
+
+def _size_at(data: Buffer, position: int) -> int:
+    """Bytes of the batch that stands at ``position``; 0 if nothing can stand there."""
+    return read_size(data, position) if position + SIZE_BEFORE_LENGTH_ENDS <= len(data) else 0

@@ -92,6 +92,10 @@ class OffsetIndex:
         place = bisect_right(self._positions, position)
         return self._positions[place - 1] if place else 0
 
+    def entry_at(self, position: int) -> int:
+        """The last offset of the batch that an entry says to start at ``position``; the entry is there."""
+        return self._base_offset + self._offsets[bisect_right(self._positions, position) - 1]
+
     def count_within(self, end_offset: int, end_position: int) -> int:
         """How many entries, from the first on, end below ``end_offset`` and start below ``end_position``."""
         return min(

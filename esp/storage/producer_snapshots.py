@@ -9,7 +9,7 @@ from esp.ports.disk import Disk
 from esp.records.batch_header import BatchHeader
 from esp.storage.layout import SNAPSHOT_SUFFIX, offset_file_name, parse_offset_file_name
 from esp.storage.producer_state import ProducerStates
-from esp.storage.segment_recovery import iterate_headers_blocking
+from esp.storage.segment_recovery import iterate_known_headers_blocking
 from esp.storage.segments import Segments
 from esp.storage.steps import read_blocking
 
@@ -30,11 +30,16 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     return [entry[0] for entry in parsed if entry is not None and entry[1] == SNAPSHOT_SUFFIX]
 
 
-def remove_snapshots(disk: Disk, directory: str, *, above: int, up_to: int) -> None:
-    """Remove snapshots that say nothing of the log ``[up_to, above]``: of offsets larger than ``above``, or at most ``up_to``."""
-    for offset in snapshot_offsets(disk, directory):
-        if offset > above or offset <= up_to:
-            disk.remove(snapshot_path(directory, offset))
+def remove_snapshots(disk: Disk, directory: str, *, above: int, up_to: int) -> bool:
+    """Remove snapshots that say nothing of the log ``[up_to, above]``: of offsets larger than ``above``, or at most ``up_to``.
+
+    Returns:
+        Whether there were any of larger offsets. The directory is to be synced before the log grows to there.
+    """
+    outdated = [offset for offset in snapshot_offsets(disk, directory) if offset > above or offset <= up_to]
+    for offset in outdated:
+        disk.remove(snapshot_path(directory, offset))
+    return bool(outdated) and outdated[-1] > above
 
 
 def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -> None:
@@ -106,8 +111,9 @@ def _headers_from_blocking(segments: Segments, start: int, end_offset: int | Non
             return
         position = 0
         if start > segment.base_offset and segment.size:
-            position = read_blocking(segments.load_indexes(segment)).offsets.floor(start)
-        for _position, header in iterate_headers_blocking(segment.file, position, segment.size):
+            read_blocking(segments.load_indexes(segment))
+            position = read_blocking(segment.find_place(start))
+        for header in iterate_known_headers_blocking(segment.file, position, segment.size):
             if end_offset is not None and header.base_offset >= end_offset:
                 return
             if header.last_offset >= start:

@@ -28,7 +28,7 @@ from esp.storage.segment import Segment
 from esp.storage.segment_recovery import (
     IndexTrust,
     SegmentEnd,
-    iterate_headers_blocking,
+    iterate_known_headers_blocking,
     open_sealed_blocking,
     restore_segment_blocking,
 )
@@ -86,7 +86,9 @@ def load_log_blocking(
         disk.sync_directory_blocking(path)
     loader = _Loader(disk, path, settings, known, now_ms)
     loader.open_segments(was_clean=was_clean)
-    remove_snapshots(disk, path, above=loader.end_offset, up_to=loader.log_start_offset)
+    if remove_snapshots(disk, path, above=loader.end_offset, up_to=loader.log_start_offset):
+        # Else a power loss could bring one back when other batches stand below its offset (PROD-9).
+        disk.sync_directory_blocking(path)
     remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
     log = Log(
@@ -108,6 +110,7 @@ def load_log_blocking(
         checkpoint_offsets=checkpoint_offsets,
         unsynced_directory=unsynced_directory,
     )
+    log.checkpointed_high_watermark = known.high_watermark
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     log.producers = load_producers_blocking(
         disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms
@@ -184,6 +187,8 @@ class _Loader:
 
     def _recover(self, found: list[Segment]) -> None:
         recovery_point = self._known.recovery_point
+        # What the file says of later offsets may be from before a truncation; all batches from there on are read (LOG-10).
+        self.epochs.truncate_from_end(recovery_point)
         next_offset = -1
         for number, segment in enumerate(found):
             # A recovery point at the segment's very end may be from before it was sealed and its indexes synced.
@@ -208,7 +213,8 @@ class _Loader:
         self.segments.active.next_base_offset = LONG_MAX
         self.unsynced = [segment for segment in self.unsynced if segment is not self.segments.active]
         self.end_offset = next_offset
-        self._require_nothing_flushed_beyond(next_offset)
+        # A removal that was not synced may leave the segments below the log start, without those that followed.
+        self._require_nothing_flushed_beyond(max(next_offset, self._known.log_start_offset))
 
     def _restore(self, segment: Segment, trusted_end: int, trust: IndexTrust) -> SegmentEnd:
         return restore_segment_blocking(
@@ -297,6 +303,6 @@ class _Loader:
         """Read the epochs off the headers of all batches (LOG-10)."""
         self.epochs.clear()
         for segment in self.segments:
-            for _position, header in iterate_headers_blocking(segment.file, 0, segment.size):
+            for header in iterate_known_headers_blocking(segment.file, 0, segment.size):
                 if self.epochs.latest is None or header.leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)

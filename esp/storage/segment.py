@@ -33,11 +33,13 @@ _WALK_BYTES: Final = 8192
 class SegmentIndexes:
     """Both indexes of one segment."""
 
-    __slots__ = ("offsets", "times")
+    __slots__ = ("is_from_file", "offsets", "times")
 
     def __init__(self, base_offset: int) -> None:
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
+        self.is_from_file = False
+        """Whether entries were read from the files: they have no checksum, so each is held against its batch before it is used (REC-4)."""
 
     @property
     def unsaved(self) -> int:
@@ -66,6 +68,8 @@ class Segment:
         "_settings",
         "_time_entries_max",
         "base_offset",
+        "checked_end",
+        "checked_start",
         "created_ms",
         "first_timestamp",
         "index_is_full",
@@ -75,6 +79,7 @@ class Segment:
         "max_timestamp_offset",
         "next_base_offset",
         "size",
+        "suspect_end",
     )
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, settings: TopicSettings, created_ms: int) -> None:
@@ -92,6 +97,10 @@ class Segment:
         self._offset_entries_max = settings.segment_index_bytes // OFFSET_ENTRY_SIZE
         self._time_entries_max = settings.segment_index_bytes // TIME_ENTRY_SIZE - 1  # one is kept for the roll
         self.indexes: SegmentIndexes | None = None
+        self.suspect_end = 0
+        """Bytes below this position may have come from the device since they were written (:mod:`esp.storage.soundness`)."""
+        self.checked_start = self.checked_end = 0
+        """Of those, the ones that were held against their checksums since."""
         self.start_over()
 
     def start_over(self) -> None:
@@ -168,6 +177,11 @@ class Segment:
         self._bytes_since_entry = 0
         self.size = position
 
+    def suspect(self) -> None:
+        """The device was asked for bytes of the segment: whatever it holds now is checked before readers get it."""
+        self.suspect_end = self.size
+        self.checked_start = self.checked_end = 0
+
     def seal(self) -> None:
         """Complete the time index: the segment gets no more batches, or the log is closed."""
         assert self.indexes is not None
@@ -205,21 +219,49 @@ class Segment:
         try:
             indexes.offsets = OffsetIndex.decode(self.base_offset, (yield from self._read_whole(INDEX_SUFFIX)))
             indexes.times = TimeIndex.decode(self.base_offset, (yield from self._read_whole(TIME_INDEX_SUFFIX)))
+            indexes.is_from_file = True
             complete = self._matches(indexes)
         except (CorruptionError, FileNotFoundError):
             complete = False
         if not complete:
-            _logger.warning("%s: the indexes do not match the segment and are rebuilt", self.path(LOG_SUFFIX))
-            rebuilt = Segment(self._disk, self._directory, self.base_offset, self._settings, self.created_ms)
-            yield from find_batch(self.file, 0, self.size, rebuilt.visit)
-            rebuilt.seal()
-            assert rebuilt.indexes is not None
-            indexes = rebuilt.indexes
+            return (yield from self._rebuild_indexes())
         self.indexes = indexes
         return indexes
 
+    def _rebuild_indexes(self) -> Reading[SegmentIndexes]:
+        _logger.warning("%s: the indexes do not match the segment and are rebuilt", self.path(LOG_SUFFIX))
+        rebuilt = Segment(self._disk, self._directory, self.base_offset, self._settings, self.created_ms)
+        yield from find_batch(self.file, 0, self.size, rebuilt.visit)
+        rebuilt.seal()
+        indexes = self.indexes = rebuilt.indexes
+        assert indexes is not None
+        return indexes
+
+    def find_place(self, offset: int) -> Reading[int]:
+        """Position of the last indexed batch that ends at or before ``offset``, 0 if there is none; the indexes are in memory.
+
+        Raises:
+            CorruptionError: the batches themselves are broken.
+        """
+        indexes = self.indexes
+        assert indexes is not None
+        place = indexes.offsets.floor(offset)
+        if place and indexes.is_from_file:
+            entry = indexes.offsets.entry_at(place)
+            chunk = yield self.file, place, HEADER_SIZE
+            if len(chunk) < HEADER_SIZE or read_header(chunk).last_offset != entry:
+                indexes = yield from self._rebuild_indexes()
+                place = indexes.offsets.floor(offset)
+        return place
+
     def visit(self, position: int, header: BatchHeader) -> bool:
-        """As :meth:`note`, for :func:`find_batch`, which it lets go on."""
+        """As :meth:`note`, for :func:`find_batch`, which it lets go on.
+
+        Raises:
+            CorruptionError: an offset that cannot be in this segment.
+        """
+        if not self.base_offset <= header.base_offset <= header.last_offset <= self.last_offset_max:
+            raise CorruptionError(f"{self.path(LOG_SUFFIX)} holds a batch of offset {header.base_offset} at {position}")
         self.note(position, header.size, header.last_offset, header.max_timestamp)
         return False
 

@@ -94,6 +94,19 @@ def iterate_headers_blocking(
         position += size
 
 
+def iterate_known_headers_blocking(file: File, position: int, end: int) -> Iterator[BatchHeader]:
+    """The headers of the batches in ``[position, end)``, where batches are known to stand.
+
+    Raises:
+        CorruptionError: they do not.
+    """
+    try:
+        for _position, header in iterate_headers_blocking(file, position, end):
+            yield header
+    except CorruptionError as error:
+        raise CorruptionError(f"{file.path} is broken: {error}") from error
+
+
 def restore_segment_blocking(
     segment: Segment,
     disk: Disk,
@@ -128,7 +141,7 @@ def restore_segment_blocking(
     try:
         for position, header in iterate_headers_blocking(file, start, file_size, trusted_end):
             epoch = header[2]
-            if header[0] < next_offset:
+            if header[0] < next_offset or header[0] + header[6] > segment.last_offset_max:
                 raise CorruptionError(f"offset {header[0]} where {next_offset} comes next")
             if epoch != leader_epoch:
                 if epoch < leader_epoch:
@@ -141,6 +154,10 @@ def restore_segment_blocking(
             leader_epoch = epoch
     except CorruptionError as error:
         reason = str(error)
+    if leader_epoch >= 0 and header[0] < trusted_end:  # the log end is what the last batch says
+        batch = memoryview(file.read_blocking(position, header[1] + SIZE_BEFORE_LENGTH_ENDS))
+        if crc32c(batch[ATTRIBUTES_OFFSET:]) != header[4]:
+            raise CorruptionError(f"{file.path} has rotted at {position}: a batch that does not match its checksum")
     if reason is not None and next_offset < trusted_end:
         flushed = "closed in order" if trusted_end == LONG_MAX else f"flushed up to offset {trusted_end}"
         raise CorruptionError(f"{file.path} is broken at {segment.size}, although it was {flushed}: {reason}")
@@ -208,6 +225,7 @@ def _resume(segment: Segment, disk: Disk, file_size: int, trusted_end: int, trus
         times.truncate(times.count_within(last_offset + 1))
     indexes.offsets = offsets
     indexes.times = times
+    indexes.is_from_file = True
     segment.resume(position)
     return position
 

@@ -66,7 +66,8 @@ class Unsynced:
         self._path = path
         self._epochs = epochs
         self._epochs_saved = 0
-        self._segments = segments
+        self._segments = [(0, segment) for segment in segments]
+        """Sealed ones, with a number that is new whenever one is sealed."""
         self._snapshots = snapshots
         self._directory = directory
         self._names_changed = 1  # a log that was just made or recovered may have new names
@@ -84,15 +85,15 @@ class Unsynced:
 
     def on_roll(self, sealed: Segment, snapshot_path: str) -> None:
         """A segment was sealed, a producer snapshot written, and a new segment begun."""
-        self._segments.append(sealed)
-        self._snapshots.append(snapshot_path)
         self._names_changed += 1
+        self._segments.append((self._names_changed, sealed))
+        self._snapshots.append(snapshot_path)
 
     def on_cut(self, removed: list[Segment], removed_paths: list[str]) -> None:
         """Segments were taken out, or the active one cut."""
         self.cuts += 1
         self._names_changed += 1
-        self._segments = [segment for segment in self._segments if segment not in removed]
+        self._segments = [entry for entry in self._segments if entry[1] not in removed]
         self._snapshots = [path for path in self._snapshots if path not in removed_paths]
 
     def save_indexes(self, segment: Segment) -> bool:
@@ -131,7 +132,7 @@ class Unsynced:
         assert active.indexes is not None
         if active.indexes.unsaved > _UNSAVED_ENTRIES_MAX:
             self.save_indexes(active)
-        for segment in sealed:
+        for _number, segment in sealed:
             if cuts != self.cuts or not self.save_indexes(segment):
                 return False
             yield segment.file
@@ -156,7 +157,8 @@ class Unsynced:
             self._names_synced = changed
         if cuts != self.cuts:
             return False
-        self._segments = [segment for segment in self._segments if segment not in sealed]
+        # One that a truncation had made the active one, and that was sealed again meanwhile, stays under its new number.
+        self._segments = [entry for entry in self._segments if entry not in sealed]
         self._snapshots = [path for path in self._snapshots if path not in snapshots]
         self.flushed_batches = max(self.flushed_batches, batches)
         self.flushed_bytes = max(self.flushed_bytes, size)

@@ -185,3 +185,33 @@ async def test_a_job_with_a_bug_is_not_hidden(node):
     upkeep = maintenance.Maintenance(node.env, node.settings, node.replicas, ())
     with pytest.raises(ValueError, match="a bug"):
         await upkeep._repeat("purge", 0, 0, job)
+
+
+@simulated(log_scrub_interval_ms=5000)
+async def test_rot_of_a_sealed_segment_is_found_though_nobody_reads_it_and_what_is_sound_is_served(node, caplog):
+    """REC-4: the only replica stays."""
+    client = await node.client()
+    await create_topic(client, segment_bytes=1024 * KIB)
+    await fill(client, 4)
+    await node.replicas.flush(node.hosted("t"))
+    content = node.disk.content("/data/t-0/00000000000000000000.log")
+    content.rot(300 * KIB, 1)
+    assert node.hosted("t").log.rot is None
+    await asyncio.sleep(7)
+    assert "has rotted at 0" in str(node.hosted("t").log.rot)
+    assert "only replica" in caplog.text
+    assert (await fetch(client, "t", 0)).error_code is ErrorCode.corrupt_message
+    assert len(values((await fetch(client, "t", 2)).records)) == 1
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
+
+
+@simulated(log_scrub_interval_ms=5000)
+async def test_a_scrub_of_sound_logs_finds_nothing_and_takes_its_time(node):
+    client = await node.client()
+    await create_topic(client, segment_bytes=1024 * KIB)
+    await fill(client, 10)
+    begin_s = node.loop.time()
+    await maintenance.Maintenance(node.env, node.settings, node.replicas, []).scrub()
+    sealed = 600 * KIB * 9
+    assert node.loop.time() - begin_s > 0.9 * sealed / maintenance.SCRUB_BYTES_PER_S
+    assert node.hosted("t").log.rot is None

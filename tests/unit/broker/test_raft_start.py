@@ -9,7 +9,7 @@ from esp.model.ids import METADATA_PARTITION
 from esp.raft.snapshot import FIRST
 from esp.simulation.loop import ProcessEndedError
 from esp.storage.checkpoints import write_checkpoint_blocking
-from esp.storage.layout import LOG_START_FILE
+from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
 from tests.unit.broker.quorum import LOG_PATH, PATH, with_quorum
 
 SMALL = {"snapshot_max_new_bytes": 1000, "retention_bytes": 1, "retention_ms": -1}
@@ -115,3 +115,56 @@ async def test_a_log_out_of_the_page_cache_is_read_all_the_same(quorum):
     await observer.run(observer.raft.caught_up())
     assert len(observer.image.topics_by_id) == 30
     assert await quorum.create("last")
+
+
+@with_quorum(1)
+async def test_a_node_that_never_votes_may_have_lost_what_it_knew_to_be_committed(quorum):
+    """RAFT-11: it does not flush what it fetches, and fetches it again."""
+    leader = await quorum.elect()
+    observer = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(leader.address,))
+    await observer.start()
+    assert await quorum.create("topic")
+    await quorum.agree()
+    end_offset = observer.log.log_end_offset
+    observer.kill()
+    observer.settle()
+    write_checkpoint_blocking(observer.disk, f"{PATH}/{HIGH_WATERMARK_FILE}", {METADATA_PARTITION: end_offset + 1})
+    await observer.start()
+    await observer.run(observer.raft.caught_up())
+    assert len(observer.image.topics_by_id) == 1
+
+
+@with_quorum(1)
+async def test_a_voter_that_lost_what_it_knew_to_be_committed_is_refused(quorum):
+    leader = await quorum.elect()
+    end_offset = leader.log.log_end_offset
+    await leader.stop()
+    write_checkpoint_blocking(leader.disk, f"{PATH}/{HIGH_WATERMARK_FILE}", {METADATA_PARTITION: end_offset + 10})
+    with pytest.raises(OperatorError, match="was committed"):
+        await leader.start()
+
+
+@pytest.mark.parametrize("committed", [0, 1])
+@with_quorum(3)
+async def test_a_member_whose_log_lost_what_it_knew_to_be_committed_takes_no_part(quorum, committed):
+    """REC-4: recovery takes what has rotted for a torn write; with a shorter log the member would vote for others that lack it too."""
+    leader = await quorum.elect()
+    for number in range(5):
+        assert await quorum.create(f"t{number}")
+    await quorum.agree()
+    member = next(member for member in quorum.alive if member is not leader)
+    end_offset = member.log.log_end_offset
+    member.kill()
+    member.settle(power=False)
+    write_checkpoint_blocking(
+        member.disk, f"{PATH}/{HIGH_WATERMARK_FILE}", {METADATA_PARTITION: end_offset * committed}
+    )
+    write_checkpoint_blocking(member.disk, f"{PATH}/{RECOVERY_POINT_FILE}", {})
+    segment = f"{LOG_PATH}/{0:020d}.log"
+    member.disk.corrupt(segment, member.disk.stat(segment).size - 1)
+    if committed:
+        with pytest.raises(OperatorError, match=f"{end_offset} was committed"):
+            await member.start()
+    else:
+        await member.start()
+        assert (await quorum.agree()).offset >= end_offset - 1

@@ -8,6 +8,7 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import read_header
 from esp.simulation.disk import SimulatedDisk
+from esp.storage.steps import sync_blocking
 from tests.unit.storage.helpers import (
     REPLICA,
     append,
@@ -224,6 +225,33 @@ def test_the_recovery_point_moves_over_what_was_synced() -> None:
     assert log.log_end_offset == 5
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_segment_that_grew_again_and_was_sealed_during_a_flush_is_synced_by_the_next(seed: int) -> None:
+    disk = new_disk(seed)
+    settings = TopicSettings(segment_bytes=400)
+    directory, log = new_log(disk, settings)
+    for _ in range(8):
+        append(log)
+    disk.crash()
+    directory, log = reopen(disk, settings)
+    log.truncate_to(2)  # the first segment, which recovery had sealed, is the active one again
+    append(log)
+    flushing = log._flushing()
+    grown = log._segments.active.file
+    for _ in range(2):  # once as a sealed segment, once as the active one
+        while (target := next(flushing)) is not grown:
+            target.sync_blocking()
+        grown.sync_blocking()
+    while len(log._segments) < 2:
+        append(log)
+    sync_blocking(flushing, disk)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    end_offset = log.log_end_offset
+    disk.power_loss()
+    assert reopen(disk, settings)[1].log_end_offset == end_offset
+
+
 def test_epochs_that_a_follower_learned_are_flushed_before_the_recovery_point_moves() -> None:
     disk = new_disk()
     directory, log = new_log(disk)
@@ -234,6 +262,21 @@ def test_epochs_that_a_follower_learned_are_flushed_before_the_recovery_point_mo
     disk.power_loss()
     _, log = reopen(disk)
     assert log.leader_epochs.entries() == [(0, 0), (4, 1)]
+
+
+def test_flushes_that_overlap_leave_nothing_to_do() -> None:
+    disk = new_disk()
+    settings = TopicSettings(segment_bytes=400)
+    _, log = new_log(disk, settings)
+    for _ in range(8):
+        append(log)
+    flushes = [log._flushing(), log._flushing()]
+    for flushing in flushes:
+        next(flushing).sync_blocking()
+    for flushing in flushes:
+        sync_blocking(flushing, disk)
+    assert not log.has_unflushed_segment
+    assert log.recovery_point == 8
 
 
 # --- read --------------------------------------------------------------------------------------------------------------------------
@@ -462,6 +505,20 @@ def test_the_first_record_that_is_not_older_is_found_within_its_batch() -> None:
     assert run(log.find_offset_by_timestamp(1941)) is None
     log.high_watermark = 17
     assert run(log.find_offset_by_timestamp(1311)) is None
+
+
+def test_a_search_within_a_batch_that_is_too_large_to_open_ends_at_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, log = new_log(new_disk())
+    for number in range(3):
+        append(log, records=5, timestamp=1000 + 100 * number, step=10)
+    log.high_watermark = log.log_end_offset
+    monkeypatch.setattr("esp.storage.timestamp_search.OPENED_BYTES_MAX", 10)
+    assert run(log.find_offset_by_timestamp(1111)) == (1100, 5, 0)
+    assert run(log.find_max_timestamp()) == (1200, 10, 0)
+    log.log_start_offset = 12
+    assert run(log.find_max_timestamp()) == (1200, 12, 0)
 
 
 def test_the_largest_timestamp_is_found_wherever_it_stands() -> None:

@@ -77,6 +77,19 @@ def test_an_unreadable_marker_means_an_unclean_stop(content: bytes) -> None:
     assert log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_marker_that_a_cut_off_start_removed_does_not_come_back(seed: int) -> None:
+    disk = new_disk(seed)
+    directory, _ = new_log(disk)
+    directory.close_blocking(7)
+    disk.crash()
+    disk.remove(f"{DATA}/.kafka_cleanshutdown")  # the start died before it synced that
+    disk.crash()
+    assert not LogDirectory.open_blocking(disk, DATA).was_clean
+    disk.power_loss()
+    assert not LogDirectory.open_blocking(disk, DATA).was_clean
+
+
 def test_a_stop_that_fails_leaves_no_marker_but_releases_the_lock() -> None:
     disk = new_disk()
     directory, log = new_log(disk)

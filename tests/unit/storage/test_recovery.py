@@ -8,6 +8,7 @@ from esp.records.batch_header import read_header
 from esp.simulation.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
+from esp.storage.producer_state import ProducerStates
 from tests.unit.storage.helpers import REPLICA, append, make_batch, new_disk, new_log, read_all, reopen, run
 
 SMALL = TopicSettings(segment_bytes=400, index_interval_bytes=0)
@@ -242,6 +243,35 @@ def test_newer_batches_than_the_epoch_file_knows_are_learned_in_recovery() -> No
     assert reopen(disk)[1].leader_epochs.entries() == [(0, 0), (5, 2)]
 
 
+def test_an_epoch_of_the_file_that_began_without_a_batch_gives_way_to_an_older_batch_in_its_place() -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    append(log, epoch=0)
+    log.begin_epoch(5)
+    log.flush_blocking()
+    log.truncate_to(1)  # follows, and gets what was not committed when this node led
+    append(log, epoch=2)
+    append(log, epoch=6)
+    disk.crash()
+    assert reopen(disk)[1].leader_epochs.entries() == [(0, 0), (2, 1), (6, 2)]
+
+
+def test_segments_below_the_log_start_whose_removal_was_lost_are_no_damage() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    log.flush_blocking()
+    log.high_watermark = 20
+    log.raise_log_start(20)
+    directory.write_checkpoints_blocking()
+    kept = log._segments[0].base_offset
+    disk.crash()
+    for segment in list(log._segments)[1:]:
+        disk.remove(segment.path(".log"))
+    assert disk.exists(path(kept, ".log"))
+    log = reopen(disk, SMALL)[1]
+    assert (log.log_start_offset, log.log_end_offset) == (20, 20)
+
+
 # --- producers ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -288,6 +318,30 @@ def test_snapshots_that_no_segment_needs_are_removed() -> None:
     bases |= {segment.base_offset for segment in log._segments} - {0}
     kept = {int(name[:20]) for name in disk.listdir(REPLICA) if name.endswith(".snapshot")}
     assert kept == bases | {21}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_snapshot_above_the_end_that_recovery_removed_does_not_come_back(seed: int) -> None:
+    disk = new_disk(seed)
+    directory, log = new_log(disk)
+    append(log, producer=(5, 0, 0))
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    disk.replace_file_blocking(path(2, ".snapshot"), other_producers(sequence=1).encode())
+    disk.crash()
+    log = reopen(disk)[1]
+    append(log)
+    log._segments.active.file.sync_blocking()
+    disk.power_loss()
+    state = reopen(disk)[1].producers.get(5)
+    assert state is not None
+    assert state.last_sequence == 0
+
+
+def other_producers(sequence: int) -> ProducerStates:
+    states = ProducerStates()
+    states.update(read_header(make_batch(1, producer=(5, 0, sequence))))
+    return states
 
 
 def test_producers_that_are_expired_are_not_loaded() -> None:
