@@ -9,7 +9,7 @@ from esp.controller.image import ClusterImage
 from esp.controller.leadership import acceptable_leaders, automatic_election
 from esp.controller.partition_change import apply_partition_change, plan_partition_change
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, BrokerEpoch, DirectoryId, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import MetadataRecord
 
@@ -24,7 +24,8 @@ def decide_assign_directories(
 ) -> Decision[list[ApiError | None]]:
     """Write down where a broker's replicas are; the reply has one entry for each, in that order: None, or a refusal.
 
-    A replica in a directory that the broker has not, or has lost, leaves the in-sync set, and leadership with it.
+    A replica in a directory that the broker has not, or has lost, leaves the in-sync set, and leadership with it. One that is said to be
+    lost itself (it has rotted, REC-4) is eligible no more, either; but the only one in sync stays what it is: what is left of it is needed.
 
     Args:
         image: the newest state, committed or not.
@@ -56,13 +57,18 @@ def decide_assign_directories(
             directory if replica == node_id else other
             for replica, other in zip(state.replicas, state.directories, strict=True)
         )
-        is_online = directory in broker.log_dirs
+        is_online, is_lost = directory in broker.log_dirs, directory == LOST_DIRECTORY
+        others = tuple(node for node in state.isr if node != node_id)
+        if is_lost and not others:
+            reply.append(None)
+            continue
         record = plan_partition_change(
             state,
             is_acceptable=acceptable_leaders(image, replace(state, directories=placed)),
             min_insync_replicas=image.min_insync_replicas(topic, len(state.replicas)),
-            target_isr=state.isr if is_online else tuple(node for node in state.isr if node != node_id),
+            target_isr=state.isr if is_online else others,
             election=automatic_election(image, topic, unclean_elections=unclean_elections),
+            unclean_shutdown=node_id if is_lost else None,
             directories={node_id: directory},
         )
         if record is not None:

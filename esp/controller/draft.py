@@ -1,5 +1,6 @@
 """A changing copy of an image. Only what is touched is copied; the image it began with stays as it is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esp.controller.errors import InvalidMetadataError
@@ -43,7 +44,9 @@ class ClusterDraft:
         self._deleted: set[TopicId] = set()
         self.brokers = dict(base.brokers)
         self.controllers = dict(base.controllers)
-        self.broker_configs = {name: dict(configs) for name, configs in base.broker_configs.items()}
+        self.broker_configs = _copied(base.broker_configs)
+        self.group_configs = _copied(base.group_configs)
+        self.client_metrics_configs = _copied(base.client_metrics_configs)
         self.features = dict(base.features)
         self.next_producer_id: ProducerId = base.next_producer_id
         self.changed_brokers: set[NodeId] = set()
@@ -125,6 +128,8 @@ class ClusterDraft:
             brokers=self.brokers,
             controllers=self.controllers,
             broker_configs=self.broker_configs,
+            group_configs=self.group_configs,
+            client_metrics_configs=self.client_metrics_configs,
             features=self.features,
             next_producer_id=self.next_producer_id,
         )
@@ -152,3 +157,7 @@ class ClusterDraft:
             return created
         image = self._base.topics_by_name.get(name)
         return image.topic_id if image is not None and image.topic_id not in self._deleted else None
+
+
+def _copied(configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+    return {name: dict(own) for name, own in configs.items()}

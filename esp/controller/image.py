@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
+from esp.model.setting import find_integer
 from esp.ports.network import Address
 
 CLUSTER_DEFAULT = ""
@@ -93,6 +94,10 @@ class ClusterImage:
     controllers: Mapping[NodeId, ControllerImage] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of brokers by their id in decimal; those of all brokers under ``CLUSTER_DEFAULT``."""
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings of groups, which need not be there, by their id."""
+    client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings of subscriptions to the metrics of clients, by their name."""
     features: Mapping[str, int] = field(default_factory=dict)
     """The levels of features that the cluster works at; level 0 has no entry."""
     next_producer_id: ProducerId = _FIRST_PRODUCER_ID
@@ -123,8 +128,8 @@ class ClusterImage:
 
 def _count(text: str, default: int) -> int:
     """The number from 1 on that a stored setting holds, else ``default``: a metadata log that others wrote must not end the node."""
-    digits = text.strip()
-    return int(digits) if digits.isascii() and digits.isdigit() and int(digits) else default
+    number = find_integer(text.strip())
+    return default if number is None or number < 1 else number
 
 
 EMPTY_IMAGE = ClusterImage()

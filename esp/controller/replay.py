@@ -18,7 +18,9 @@ from esp.model.partition import PartitionState
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
     FENCE,
+    GROUP_RESOURCE,
     RECOVERING,
     TOPIC_RESOURCE,
     AbortTransactionRecord,
@@ -180,21 +182,27 @@ class MetadataReplay:
 
     @_replay.register
     def _replay_config(self, record: ConfigRecord) -> None:
+        name = record.resource_name
         if record.resource_type == TOPIC_RESOURCE:
-            topic = self._draft.topic_by_name(record.resource_name)
+            topic = self._draft.topic_by_name(name)
             topic.configs_changed = True
-            configs = topic.configs
-        elif record.resource_type == BROKER_RESOURCE:
-            self._draft.changed_broker_configs.add(record.resource_name)
-            configs = self._draft.broker_configs.setdefault(record.resource_name, {})
-        else:
-            raise InvalidMetadataError(f"setting of a resource of type {record.resource_type} at {self._offset}")
-        if record.value is not None:
-            configs[record.name] = record.value
+            _change_config(topic.configs, record)
             return
-        configs.pop(record.name, None)
-        if record.resource_type == BROKER_RESOURCE and not configs:
-            del self._draft.broker_configs[record.resource_name]
+        resources = self._configured(record.resource_type)
+        _change_config(resources.setdefault(name, {}), record)
+        if not resources[name]:
+            del resources[name]
+        if record.resource_type == BROKER_RESOURCE:
+            self._draft.changed_broker_configs.add(name)
+
+    def _configured(self, resource_type: int) -> dict[str, dict[str, str]]:
+        if resource_type == BROKER_RESOURCE:
+            return self._draft.broker_configs
+        if resource_type == GROUP_RESOURCE:
+            return self._draft.group_configs
+        if resource_type == CLIENT_METRICS_RESOURCE:
+            return self._draft.client_metrics_configs
+        raise InvalidMetadataError(f"setting of a resource of type {resource_type} at {self._offset}")
 
     @_replay.register
     def _replay_register_broker(self, record: RegisterBrokerRecord) -> None:
@@ -286,6 +294,13 @@ def _change_partition(topic: TopicDraft, change: PartitionChangeRecord) -> None:
         raise InvalidMetadataError(f"topic {topic.name} has no partition {change.partition_id}")
     topic.partitions[change.partition_id] = apply_partition_change(partition, change)
     topic.changed_partitions.add(change.partition_id)
+
+
+def _change_config(configs: dict[str, str], record: ConfigRecord) -> None:
+    if record.value is None:
+        configs.pop(record.name, None)
+    else:
+        configs[record.name] = record.value
 
 
 def _addresses(endpoints: Sequence[BrokerEndpoint]) -> Mapping[str, Address]:

@@ -5,12 +5,14 @@ Replayed onto nothing they give the image again, to the last field and in the sa
 
 from collections.abc import Iterator, Mapping
 
-from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange, TopicImage
+from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange
 from esp.model.ids import NO_BROKER_EPOCH, NO_NODE
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
     RECOVERED,
     RECOVERING,
     TOPIC_RESOURCE,
@@ -94,11 +96,11 @@ def _configs(image: ClusterImage) -> Iterator[ConfigRecord]:
     for name, configs in image.broker_configs.items():
         yield from _resource_configs(BROKER_RESOURCE, name, configs)
     for topic in image.topics_by_id.values():
-        yield from _topic_configs(topic)
-
-
-def _topic_configs(topic: TopicImage) -> Iterator[ConfigRecord]:
-    return _resource_configs(TOPIC_RESOURCE, topic.name, topic.configs)
+        yield from _resource_configs(TOPIC_RESOURCE, topic.name, topic.configs)
+    for name, configs in image.group_configs.items():
+        yield from _resource_configs(GROUP_RESOURCE, name, configs)
+    for name, configs in image.client_metrics_configs.items():
+        yield from _resource_configs(CLIENT_METRICS_RESOURCE, name, configs)
 
 
 def _resource_configs(resource_type: int, resource: str, configs: Mapping[str, str]) -> Iterator[ConfigRecord]:

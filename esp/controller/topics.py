@@ -5,19 +5,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from esp.controller.assignment import check_assignment, invalid_assignment, new_partition_record, place_partitions
 from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.controller.topic_names import can_collide, find_name_problem, unify
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import METADATA_TOPIC, UNASSIGNED_DIRECTORY, DirectoryId, LeaderEpoch, NodeId, TopicId
-from esp.placement.striped import PlacementBroker, PlacementError, place_replicas
+from esp.model.ids import (
+    INTERNAL_TOPICS,
+    METADATA_TOPIC,
+    NodeId,
+    TopicId,
+)
+from esp.placement.striped import PlacementError
 from esp.ports.random import Random
 from esp.schemas.metadata_records import (
     TOPIC_RESOURCE,
     ClearElrRecord,
     ConfigRecord,
     MetadataRecord,
-    PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
@@ -26,6 +31,7 @@ USE_DEFAULT: Final = -1
 """Asks for the cluster's own number of partitions or replicas."""
 
 CONFIG_VALUE_LENGTH_MAX: Final = 32_767
+CLEANUP_POLICY: Final = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +129,11 @@ class TopicCreation:
             raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
         self._check_name(topic.name)
         configs = _checked_configs(topic.configs)
-        if configs:
-            self._validate_configs(configs)
+        is_internal = topic.name in INTERNAL_TOPICS
+        # Topics of the cluster's own ask for compaction: it is remembered for a release that compacts; until then they are kept whole.
+        checked = {key: value for key, value in configs.items() if not (is_internal and key == CLEANUP_POLICY)}
+        if checked:
+            self._validate_configs(checked)
         replicas = self._replicas_by_assignment(topic) if topic.assignments else self._replicas_by_numbers(topic)
         topic_id = TopicId(self._random.uuid())
         self._records.append(TopicRecord(name=topic.name, topic_id=topic_id))
@@ -135,7 +144,8 @@ class TopicCreation:
         if MIN_INSYNC_REPLICAS in configs:
             self._records.append(ClearElrRecord(topic_name=topic.name))
         self._records += (
-            self._partition_record(topic_id, partition, brokers) for partition, brokers in enumerate(replicas)
+            new_partition_record(self._image, topic_id, partition, brokers)
+            for partition, brokers in enumerate(replicas)
         )
         return CreatedTopic(topic.name, topic_id, len(replicas), len(replicas[0]), configs)
 
@@ -169,38 +179,13 @@ class TopicCreation:
         assigned: dict[int, tuple[NodeId, ...]] = {}
         for partition, brokers in topic.assignments:
             if partition in assigned:
-                raise _invalid_assignment(f"Found multiple manual partition assignments for partition {partition}")
-            self._check_assignment(brokers)
+                raise invalid_assignment(f"Found multiple manual partition assignments for partition {partition}")
             first = next(iter(assigned.values()), brokers)
-            if len(brokers) != len(first):
-                raise _invalid_assignment(
-                    f"The manual partition assignment includes a partition with {len(brokers)} replica(s), but this is not "
-                    f"consistent with previous partitions, which have {len(first)} replica(s)."
-                )
-            if not any(self._is_active(broker) for broker in brokers):
-                raise _invalid_assignment(
-                    f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
-                    "controlled shutdown."
-                )
+            check_assignment(self._image, partition, brokers, len(first))
             assigned[partition] = brokers
         if any(partition not in assigned for partition in range(len(assigned))):
-            raise _invalid_assignment("partitions should be a consecutive 0-based integer sequence")
+            raise invalid_assignment("partitions should be a consecutive 0-based integer sequence")
         return [assigned[partition] for partition in range(len(assigned))]
-
-    def _check_assignment(self, brokers: Sequence[NodeId]) -> None:
-        if not brokers:
-            raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
-        previous = None
-        for broker in sorted(brokers):
-            if broker not in self._image.brokers:
-                raise _invalid_assignment(
-                    f"The manual partition assignment includes broker {broker}, but no such broker is registered."
-                )
-            if broker == previous:
-                raise _invalid_assignment(
-                    f"The manual partition assignment includes the broker {broker} more than once."
-                )
-            previous = broker
 
     def _replicas_by_numbers(self, topic: NewTopic) -> list[tuple[NodeId, ...]]:
         if topic.replication_factor < USE_DEFAULT or topic.replication_factor == 0:
@@ -216,45 +201,12 @@ class TopicCreation:
         factor = (
             self._defaults.replication_factor if topic.replication_factor == USE_DEFAULT else topic.replication_factor
         )
-        brokers = [
-            PlacementBroker(broker.node_id, broker.rack, broker.fenced)
-            for broker in self._image.brokers.values()
-            if not broker.in_controlled_shutdown
-        ]
         try:
-            replicas = place_replicas(brokers, partitions=partitions, replication_factor=factor, random=self._random)
+            return place_partitions(self._image, partitions, factor, self._random)
         except PlacementError as error:
-            problem = str(error)
-        else:
-            if all(any(map(self._is_active, placed)) for placed in replicas):
-                return replicas
-            problem = "All brokers are currently fenced or in controlled shutdown."
-        raise ApiError(
-            ErrorCode.invalid_replication_factor, f"Unable to replicate the partition {factor} time(s): {problem}"
-        )
-
-    def _partition_record(self, topic_id: TopicId, partition: int, replicas: tuple[NodeId, ...]) -> PartitionRecord:
-        isr = tuple(filter(self._is_active, replicas))
-        return PartitionRecord(
-            partition_id=partition,
-            topic_id=topic_id,
-            replicas=replicas,
-            isr=isr,
-            removing_replicas=(),
-            adding_replicas=(),
-            leader=isr[0],
-            leader_epoch=LeaderEpoch(0),
-            partition_epoch=0,
-            directories=tuple(map(self._directory, replicas)),
-        )
-
-    def _is_active(self, node_id: NodeId) -> bool:
-        return self._image.brokers[node_id].is_active
-
-    def _directory(self, node_id: NodeId) -> DirectoryId:
-        """A broker's only directory; one with several chooses for itself (KIP-858)."""
-        log_dirs = self._image.brokers[node_id].log_dirs
-        return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY
+            raise ApiError(
+                ErrorCode.invalid_replication_factor, f"Unable to replicate the partition {factor} time(s): {error}"
+            ) from error
 
 
 def decide_delete_topics(
@@ -308,10 +260,6 @@ def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             f"{CONFIG_VALUE_LENGTH_MAX} bytes.",
         )
     return given
-
-
-def _invalid_assignment(problem: str) -> ApiError:
-    return ApiError(ErrorCode.invalid_replica_assignment, problem)
 
 
 def _refuse_all(topics: Sequence[NewTopic], problem: str) -> Decision[list[CreatedTopic | ApiError]]:

@@ -7,7 +7,7 @@ can do: ``compression.type``, ``security.inter.broker.protocol``. A setting of K
 from typing import Final
 
 from esp.model.broker_settings import RACK_AWARE_SELECTOR, ROLES, SECURITY_PROTOCOLS
-from esp.model.setting import Kind, Setting, SettingError, Value, at_least, one_of
+from esp.model.setting import Kind, Setting, SettingError, Value, at_least, between, one_of
 
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
@@ -235,6 +235,12 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             at_least(1),
         ),
         Setting(
+            "log.scrub.interval.ms",
+            Kind.LONG,
+            "Milliseconds between two times that old segments are read again and held against their checksums; not Kafka's.",
+            at_least(1),
+        ),
+        Setting(
             "log.flush.offset.checkpoint.interval.ms",
             Kind.INT,
             "Interval of recovery-point-offset-checkpoint.",
@@ -252,9 +258,65 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         Setting("socket.request.max.bytes", Kind.INT, "Largest request that is taken, in bytes.", at_least(1)),
         Setting("connections.max.idle.ms", Kind.LONG, "Milliseconds after which a silent connection is closed."),
         Setting("max.connections", Kind.INT, "Connections that the node takes.", at_least(0)),
+        Setting(
+            "queued.max.request.bytes",
+            Kind.LONG,
+            "Bytes of requests larger than 16 KiB that may be arriving at one time; -1: no limit.",
+        ),
+        Setting(
+            "metrics.listener", Kind.STRING, "host:port where this node serves its metrics at /metrics; empty: nowhere."
+        ),
         Setting("max.connections.per.ip", Kind.INT, "Connections that the node takes from one address.", at_least(0)),
         Setting("fetch.max.bytes", Kind.INT, "Bytes of records that one fetch returns at most.", at_least(1024)),
         Setting("max.incremental.fetch.session.cache.slots", Kind.INT, "Fetch sessions that are kept.", at_least(0)),
+        Setting(
+            "group.initial.rebalance.delay.ms",
+            Kind.INT,
+            "Milliseconds that a consumer group without members waits for more of them before its first rebalance.",
+        ),
+        Setting("group.max.session.timeout.ms", Kind.INT, "Longest session timeout that a member may ask for, in ms."),
+        Setting("group.min.session.timeout.ms", Kind.INT, "Shortest session timeout that a member may ask for, in ms."),
+        Setting("group.max.size", Kind.INT, "Members that a consumer group takes.", at_least(1)),
+        Setting("offset.metadata.max.bytes", Kind.INT, "Longest text that may be committed with an offset."),
+        Setting(
+            "offsets.commit.timeout.ms",
+            Kind.INT,
+            "Milliseconds that a commit waits for the replicas of __consumer_offsets.",
+            at_least(1),
+        ),
+        Setting(
+            "offsets.retention.check.interval.ms",
+            Kind.LONG,
+            "Milliseconds between two looks for committed offsets that have expired.",
+            at_least(1),
+        ),
+        Setting(
+            "offsets.retention.minutes",
+            Kind.INT,
+            "Minutes after which committed offsets expire that no member of their group needs.",
+            at_least(1),
+        ),
+        Setting(
+            "offsets.topic.compression.codec",
+            Kind.INT,
+            "Codec of what a group coordinator writes: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+            between(0, 4),
+        ),
+        Setting(
+            "offsets.topic.num.partitions",
+            Kind.INT,
+            "Partitions of __consumer_offsets when it is created.",
+            at_least(1),
+        ),
+        Setting(
+            "offsets.topic.replication.factor",
+            Kind.SHORT,
+            "Replicas of __consumer_offsets; as many brokers as there are, where they are fewer.",
+            at_least(1),
+        ),
+        Setting(
+            "offsets.topic.segment.bytes", Kind.INT, "Largest size of a segment of __consumer_offsets.", at_least(1)
+        ),
         Setting(
             "producer.id.expiration.ms",
             Kind.INT,
@@ -279,8 +341,11 @@ FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
 """Which settings stand in, in this order, for one that is not set."""
 
 REFUSED: Final[dict[str, str]] = {
-    "metrics.listener": "this release does not serve metrics; nothing would listen there",
+    "alter.config.policy.class.name": "this release loads no policies; every setting could be changed",
     "authorizer.class.name": "this release does not authorise; every client may do everything",
+    "client.quota.callback.class": "this release has no quotas; nobody would be slowed down",
+    "cordoned.log.dirs": "this release places replicas in every log directory",
+    "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",
 }
 """Settings that would promise something that this release does not keep, unless they are empty or false."""

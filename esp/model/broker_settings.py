@@ -65,6 +65,16 @@ class QuorumServer(NamedTuple):
         return f"{_bracketed(self.host)}:{self.port}"
 
 
+class MetricsListener(NamedTuple):
+    """``metrics.listener``: where this node tells Prometheus of itself; port 0 is any."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{_bracketed(self.host)}:{self.port}"
+
+
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
@@ -97,6 +107,7 @@ class BrokerSettings:
     controller_listener_names: tuple[str, ...] = (DEFAULT_CONTROLLER_LISTENER,)
     inter_broker_listener_name: str | None = DEFAULT_LISTENER
     broker_rack: str | None = None
+    metrics_listener: MetricsListener | None = None
     log_dirs: tuple[str, ...] = ("esp-data",)
     metadata_log_dir: str = "esp-data"
 
@@ -156,6 +167,7 @@ class BrokerSettings:
 
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
+    log_scrub_interval_ms: int = 86_400_000
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
@@ -163,9 +175,23 @@ class BrokerSettings:
     socket_request_max_bytes: int = 104_857_600
     connections_max_idle_ms: int = 600_000
     max_connections: int = INT_MAX
+    queued_max_request_bytes: int = -1
     max_connections_per_ip: int = INT_MAX
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_size: int = INT_MAX
+    offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_retention_minutes: int = 10_080
+    offsets_topic_compression_codec: int = 0
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    offsets_topic_segment_bytes: int = 104_857_600
+
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
 

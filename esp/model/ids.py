@@ -20,7 +20,12 @@ NO_LEADER_EPOCH = LeaderEpoch(-1)
 ZERO_UUID = uuid.UUID(int=0)
 METADATA_TOPIC_ID = TopicId(uuid.UUID(int=1))
 UNASSIGNED_DIRECTORY = DirectoryId(uuid.UUID(int=1))
+LOST_DIRECTORY = DirectoryId(uuid.UUID(int=2))
+"""Kafka's ``DirectoryId.LOST``: where a replica is that its broker cannot use."""
 METADATA_TOPIC = "__cluster_metadata"
+OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, "__transaction_state", "__share_group_state"))
+"""Topics of the cluster's own, which clients read and do not write."""
 
 
 class TopicPartition(NamedTuple):

@@ -10,6 +10,8 @@ Check = Callable[[Value], None]
 """Raises SettingError for a value that its setting does not take."""
 
 _INTEGER_LIMITS: Final = {"SHORT": 2**15, "INT": 2**31, "LONG": 2**63}
+_DIGITS_MAX: Final = len(str(2**63))
+"""More are no number of any type; Python refuses to read thousands of them."""
 
 
 class Kind(IntEnum):
@@ -31,9 +33,13 @@ class Source(IntEnum):
     """Where a setting's value comes from, by its number in DescribeConfigs."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class SettingError(ValueError):
@@ -105,7 +111,7 @@ def at_least(least: float) -> Check:
 
     def check(value: Value) -> None:
         if _number(value) < least:
-            raise SettingError(f"Value must be at least {least}")
+            raise SettingError(f"Value must be at least {least}", str(value))
 
     return check
 
@@ -115,9 +121,9 @@ def between(least: float, most: float) -> Check:
 
     def check(value: Value) -> None:
         if _number(value) < least:
-            raise SettingError(f"Value must be at least {least}")
+            raise SettingError(f"Value must be at least {least}", str(value))
         if _number(value) > most:
-            raise SettingError(f"Value must be no more than {most}")
+            raise SettingError(f"Value must be no more than {most}", str(value))
 
     return check
 
@@ -145,14 +151,24 @@ def _parse_boolean(text: str) -> bool:
     return word == "true"
 
 
+def find_integer(text: str, limit: int = 2**31) -> int | None:
+    """The number that a text is to Java: digits behind one sign or none, from ``-limit`` up to below ``limit``; None if it is none."""
+    digits = (text[1:] if text[:1] in ("+", "-") else text).lstrip("0")
+    is_zero = not digits and text[-1:] == "0"
+    if not is_zero and not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
+        return None
+    number = int(digits or "0") * (-1 if text[0] == "-" else 1)
+    return number if -limit <= number < limit else None
+
+
 def _parse_integer(kind: str) -> Callable[[str], int]:
     limit = _INTEGER_LIMITS[kind]
 
     def parse(text: str) -> int:
-        digits = text[1:] if text[:1] in ("+", "-") else text
-        if not (digits.isascii() and digits.isdigit()) or not -limit <= int(text) < limit:
+        number = find_integer(text, limit)
+        if number is None:
             raise SettingError(f"Not a number of type {kind}")
-        return int(text)
+        return number
 
     return parse
 

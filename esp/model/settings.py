@@ -1,4 +1,4 @@
-"""Settings: read for a node, resolved and checked for a topic. Describing them for tools: :mod:`esp.model.described_settings`.
+"""The settings of a node, read from its file and command line. Those of a topic: :mod:`esp.model.topic_overrides`.
 
 Names, types, ranges and defaults are Kafka's; a test holds the defaults here equal to those that a real Kafka node tells
 (``kafka_settings.json``).
@@ -6,7 +6,6 @@ Names, types, ranges and defaults are Kafka's; a test holds the defaults here eq
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -18,13 +17,21 @@ from esp.model.broker_settings import (
     ROLES,
     BrokerSettings,
     Listener,
+    MetricsListener,
     QuorumServer,
     QuorumVoter,
 )
-from esp.model.described_settings import describe_broker, describe_topic, known_broker_names
-from esp.model.errors import ApiError, ErrorCode, OperatorError
+from esp.model.described_settings import known_broker_names
+from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
-from esp.model.listeners import InterBroker, ListenerError, Listeners, complete_listeners, parse_listeners
+from esp.model.listeners import (
+    InterBroker,
+    ListenerError,
+    Listeners,
+    complete_listeners,
+    parse_address,
+    parse_listeners,
+)
 from esp.model.properties import parse_properties
 from esp.model.quorum_settings import (
     ROLES_NAME,
@@ -37,18 +44,11 @@ from esp.model.quorum_settings import (
 )
 from esp.model.setting import SettingError, Value
 from esp.model.topic_setting_table import TOPIC_SETTINGS
-from esp.model.topic_settings import LONG_MAX, TopicSettings
 
 __all__ = [
     "BrokerSettings",
     "Listener",
-    "TopicSettings",
-    "describe_broker",
-    "describe_topic",
-    "find_stored_problems",
     "load_broker_settings",
-    "resolve_topic_settings",
-    "validate_topic_overrides",
 ]
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -101,6 +101,7 @@ def load_broker_settings(
         "controller_quorum_bootstrap_servers": quorum.servers,
         "replica_selector_class": RACK_AWARE_SELECTOR if reader.text("replica.selector.class") else None,
         "broker_rack": reader.text("broker.rack") or None,
+        "metrics_listener": reader.metrics_listener(),
         "log_dirs": log_dirs,
         "metadata_log_dir": reader.text("metadata.log.dir") or log_dirs[0],
     }
@@ -114,79 +115,6 @@ def load_broker_settings(
     settings = BrokerSettings(**values, explicit=MappingProxyType(explicit))
     _check_together(settings, reader)
     return settings
-
-
-def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
-    """Return a topic's effective settings: ``overrides`` over those of the node.
-
-    Args:
-        overrides: as they stand in the metadata log, where this release checked them or another one, or Kafka, put them: one that it
-            would refuse today (``cleanup.policy=compact``) is taken, and for one that is no value at all the node's counts.
-            :func:`find_stored_problems` tells of both.
-        broker: the node's.
-    """
-    values: dict[str, Any] = {}
-    for name, entry in TOPIC_SETTINGS.items():
-        if entry.field is None:
-            continue
-        assert entry.broker_name is not None, "every setting with an effect has a default of the node"
-        value: Value = getattr(broker, entry.broker_name.replace(".", "_"))
-        if name in overrides:
-            with suppress(SettingError):
-                value = entry.setting.parse_stored(overrides[name])
-        values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
-    return TopicSettings(**values)
-
-
-def find_stored_problems(overrides: Mapping[str, str]) -> list[str]:
-    """Return what of a topic's settings in the metadata log does not count as it stands there, in words for the operator."""
-    problems: list[str] = []
-    for name, text in overrides.items():
-        entry = TOPIC_SETTINGS.get(name)
-        if entry is None:
-            continue
-        try:
-            entry.setting.parse_stored(text)
-        except SettingError as error:
-            problems.append(f"{name}={text} is ignored, the node's counts: {error.reason}")
-            continue
-        try:
-            entry.setting.parse(text)
-        except SettingError as error:
-            problems.append(f"{name}={text} is kept without its effect: {error.reason}")
-    return problems
-
-
-def validate_topic_overrides(overrides: Mapping[str, str | None]) -> None:
-    """Check the settings that a client gives a topic.
-
-    Raises:
-        ApiError: INVALID_CONFIG, in Kafka's words.
-    """
-    for name in overrides:
-        if name not in TOPIC_SETTINGS:
-            raise ApiError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
-    nulls = [name for name, text in overrides.items() if text is None]
-    if nulls:
-        raise ApiError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
-    values: dict[str, Value] = {}
-    for name, text in overrides.items():
-        assert text is not None, "nulls were refused above"
-        problem = TOPIC_SETTINGS[name].setting.refusal(text)
-        if problem is not None:
-            raise ApiError(ErrorCode.invalid_config, problem)
-        values[name] = TOPIC_SETTINGS[name].setting.parse(text)
-    if values.get("remote.storage.enable"):
-        raise ApiError(
-            ErrorCode.invalid_config,
-            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
-        )
-    least, most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", LONG_MAX)
-    if isinstance(least, int) and isinstance(most, int) and least > most:
-        raise ApiError(
-            ErrorCode.invalid_config,
-            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})",
-        )
 
 
 def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) -> dict[str, _Given]:
@@ -340,6 +268,16 @@ class _Reader:
         if len(set(directories)) != len(directories) or not all(directories):
             raise self.refusal(name, "each data directory must be named, and named once")
         return directories
+
+    def metrics_listener(self) -> MetricsListener | None:
+        """Where metrics are served, if they are."""
+        name = "metrics.listener"
+        if not self.text(name):
+            return None
+        try:
+            return MetricsListener(*parse_address(self.text(name)))
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
 
     def listeners(self, roles: tuple[str, ...]) -> Listeners:
         """The listeners and what clients and other nodes are told of them."""

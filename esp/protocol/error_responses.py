@@ -43,13 +43,29 @@ def _value(field: EntityField, content: _Content, error: ApiError) -> Any:
 
 
 def _topics_to_create(request: Any) -> _Content:
-    return {"topics": [{"name": name} for name in dict.fromkeys(topic.name for topic in request.topics)]}
+    return {"topics": [{"name": name, "configs": ()} for name in dict.fromkeys(topic.name for topic in request.topics)]}
 
 
 def _topics_to_delete(request: Any) -> _Content:
     if not hasattr(request, "topics"):  # before version 6
         return {"responses": [{"name": name} for name in request.topic_names]}
     return {"responses": [{"name": topic.name, "topic_id": topic.topic_id} for topic in request.topics]}
+
+
+def _acls_to_create(request: Any) -> _Content:
+    return {"results": [{} for _ in request.creations]}
+
+
+def _acls_to_delete(request: Any) -> _Content:
+    return {"filter_results": [{} for _ in request.filters]}
+
+
+def _topics_to_grow(request: Any) -> _Content:
+    return {"results": [{"name": topic.name} for topic in request.topics]}
+
+
+def _topics_to_describe(request: Any) -> _Content:
+    return {"topics": [{"name": topic.name} for topic in request.topics]}
 
 
 def _partitions_to_elect(request: Any) -> _Content:
@@ -61,9 +77,31 @@ def _partitions_to_elect(request: Any) -> _Content:
     }
 
 
+def _altered_resources(request: Any) -> _Content:
+    return {"responses": _resources(request)}
+
+
+def _described_resources(request: Any) -> _Content:
+    return {"results": _resources(request)}
+
+
+def _resources(request: Any) -> list[_Content]:
+    return [
+        {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+        for resource in request.resources
+    ]
+
+
 _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.CREATE_TOPICS: _topics_to_create,
     ApiKey.DELETE_TOPICS: _topics_to_delete,
+    ApiKey.CREATE_ACLS: _acls_to_create,
+    ApiKey.DELETE_ACLS: _acls_to_delete,
+    ApiKey.CREATE_PARTITIONS: _topics_to_grow,
+    ApiKey.DESCRIBE_CONFIGS: _described_resources,
+    ApiKey.ALTER_CONFIGS: _altered_resources,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_resources,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics_to_describe,
     ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
 }
 """What is in answers with errors beside, or in place of, one for the whole."""

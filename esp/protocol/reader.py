@@ -16,7 +16,7 @@ import datetime as dt
 import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from esp.model.errors import ErrorCode
@@ -308,7 +308,9 @@ def _converter(field: EntityField) -> Callable[[Any], Any] | None:
             return None
 
 
+@lru_cache(maxsize=1024)
 def _to_uuid(value: bytes) -> uuid.UUID | None:
+    """Ids come again and again, and the same object is compared at once where equal ones need a call."""
     found = uuid.UUID(bytes=value)
     return None if found == ZERO_UUID else found
 

@@ -37,27 +37,53 @@ class ApiKey(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
     ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     VOTE = 52
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
     DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
     BROKER_REGISTRATION = 62
     BROKER_HEARTBEAT = 63
     UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
     ALLOCATE_PRODUCER_IDS = 67
     CONTROLLER_REGISTRATION = 70
     ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
     ADD_RAFT_VOTER = 80
     REMOVE_RAFT_VOTER = 81
@@ -138,16 +164,40 @@ _APIS: Final = (
     _served(ApiKey.LIST_OFFSETS, "ListOffsets", (1, 11), 6),
     # Versions 8 to 10 also ask for, and answer, the cluster's authorized operations (KIP-430, KIP-700).
     _served(ApiKey.METADATA, "Metadata", (0, 13), 9, request_models=(10,), response_models=(10,)),
+    # Versions 2 to 4 say how long offsets stay; version 10 names topics by id.
+    _served(ApiKey.OFFSET_COMMIT, "OffsetCommit", (2, 10), 8, request_models=(4, 9), response_models=(9,)),
+    # Version 8 asks for many groups (KIP-709); version 10 names topics by id.
+    _served(ApiKey.OFFSET_FETCH, "OffsetFetch", (1, 10), 6, request_models=(7, 9), response_models=(7, 9)),
     # Version 4 takes and answers many keys (KIP-699).
     _served(ApiKey.FIND_COORDINATOR, "FindCoordinator", (0, 6), 3, request_models=(3,), response_models=(3,)),
+    _served(ApiKey.JOIN_GROUP, "JoinGroup", (0, 9), 6),
+    _served(ApiKey.HEARTBEAT, "Heartbeat", (0, 4), 4),
+    # Version 3 lets several members leave (KIP-345).
+    _served(ApiKey.LEAVE_GROUP, "LeaveGroup", (0, 5), 4, request_models=(2,)),
+    _served(ApiKey.SYNC_GROUP, "SyncGroup", (0, 5), 4),
+    _served(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", (0, 6), 5),
+    _served(ApiKey.LIST_GROUPS, "ListGroups", (0, 5), 3),
     _served(ApiKey.API_VERSIONS, "ApiVersions", (0, 4), 3, listeners=_BOTH),
     _served(ApiKey.CREATE_TOPICS, "CreateTopics", (2, 7), 5, listeners=_BOTH),
     # Version 6 takes names or ids (KIP-516).
     _served(ApiKey.DELETE_TOPICS, "DeleteTopics", (1, 6), 4, listeners=_BOTH, request_models=(5,)),
+    _served(ApiKey.DELETE_RECORDS, "DeleteRecords", (0, 2), 2),
     _served(ApiKey.INIT_PRODUCER_ID, "InitProducerId", (0, 5), 2),
     _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", (2, 4), 4),
-    _served(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", (1, 4), 4),
+    _served(ApiKey.DESCRIBE_ACLS, "DescribeAcls", (1, 3), 2, listeners=_BOTH),
+    _served(ApiKey.CREATE_ACLS, "CreateAcls", (1, 3), 2, listeners=_BOTH),
+    _served(ApiKey.DELETE_ACLS, "DeleteAcls", (1, 3), 2, listeners=_BOTH),
+    _served(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", (1, 4), 4, listeners=_BOTH),
+    _served(ApiKey.ALTER_CONFIGS, "AlterConfigs", (0, 2), 2, listeners=_BOTH),
+    _served(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", (1, 5), 2),
+    _served(ApiKey.CREATE_PARTITIONS, "CreatePartitions", (0, 3), 2, listeners=_BOTH),
+    _served(ApiKey.DELETE_GROUPS, "DeleteGroups", (0, 2), 2),
     _served(ApiKey.ELECT_LEADERS, "ElectLeaders", (0, 2), 2, listeners=_BOTH),
+    _served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", (0, 1), 1, listeners=_BOTH),
+    _served(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", (0, 0), 0, listeners=_BOTH),
+    _served(ApiKey.OFFSET_DELETE, "OffsetDelete", (0, 0), 1),
+    _served(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", (0, 1), 1),
+    _served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.VOTE, "Vote", (0, 2), 0, listeners=_CONTROLLER),
     _served(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", (0, 1), 1, listeners=_CONTROLLER),
     # Version 1 names preferred successors with their directories (KIP-853).
@@ -155,14 +205,23 @@ _APIS: Final = (
     _served(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", (0, 2), 0, listeners=_BOTH),
     # Version 3 gives each member of the in-sync set with its broker epoch (KIP-903).
     _served(ApiKey.ALTER_PARTITION, "AlterPartition", (2, 3), 0, listeners=_CONTROLLER, request_models=(2,)),
+    # Version 1 says how far a level may go down, version 2 answers for all features at once (KIP-584).
+    _served(
+        ApiKey.UPDATE_FEATURES, "UpdateFeatures", (0, 2), 0, listeners=_BOTH, request_models=(0,), response_models=(1,)
+    ),
     _served(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", (0, 1), 0, listeners=_CONTROLLER),
     _served(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", (1, 2), 0, listeners=_BOTH),
+    _served(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", (0, 0), 0),
     _served(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", (0, 4), 0, listeners=_CONTROLLER),
     _served(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", (0, 2), 0, listeners=_CONTROLLER),
     _served(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", (0, 0), 0, listeners=_BOTH),
+    _served(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", (0, 0), 0),
+    _served(ApiKey.LIST_TRANSACTIONS, "ListTransactions", (0, 2), 0),
     _served(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", (0, 0), 0, listeners=_CONTROLLER),
+    # Version 0 was ListClientMetricsResources, and lists just those (KIP-1142).
+    _served(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", (0, 1), 0),
     _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", (0, 0), 0),
     _served(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", (0, 1), 0, listeners=_BOTH),
     _served(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", (0, 0), 0, listeners=_BOTH),

@@ -6,7 +6,7 @@ Everything is called from the node's loop. Times are monotonic microseconds.
 """
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -117,6 +117,11 @@ class PartitionLeader:
     def has_enough_replicas(self) -> bool:
         """Whether the committed ISR reaches the minimum (PRODUCE-1, PRODUCE-2)."""
         return self._may_commit
+
+    @property
+    def min_isr(self) -> int:
+        """How many in-sync replicas acks=all needs: ``min.insync.replicas``, but no more than there are replicas."""
+        return self._min_isr
 
     def follower(self, node_id: NodeId) -> FollowerProgress | None:
         """What is known of one follower; None if it is no replica."""
@@ -301,6 +306,11 @@ class PartitionLeader:
             for node, follower in self._followers.items()
             if node in isr and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
         ]
+
+    def low_watermark(self, alive: Container[NodeId]) -> int:
+        """The lowest log start of this replica and of the followers on brokers that are ``alive``; -1 if one has not said it."""
+        followers = (follower.log_start_offset for node, follower in self._followers.items() if node in alive)
+        return min(self.log.log_start_offset, *followers, _NO_BOUND)
 
     # --- the in-sync set -----------------------------------------------------------------------------------------------------------
 

@@ -6,14 +6,15 @@ Versions above ours are answered as on broker listeners.
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
 
-from esp.broker.api_versions import api_versions_response
+from esp.broker.api_versions import api_versions_response, require_software_name
 from esp.broker.controller_services import ControllerServices
 from esp.broker.request import Request
 from esp.protocol.registry import ListenerKind
 
 
-def handle(services: ControllerServices, request: Request, _message: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(services: ControllerServices, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
     """Answer from the committed metadata."""
+    require_software_name(message, request.api_version)
     image = services.metadata.image
     return api_versions_response(
         ListenerKind.CONTROLLER, request.api_version, image.features, services.raft.kraft_version, image.offset

@@ -11,21 +11,25 @@ from kio.schema.create_topics.v7.response import (
 from kio.static.primitive import i8, i16, i32
 
 from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.handlers.common import NO_THROTTLE, require_time
 from esp.broker.request import Request
+from esp.controller.image import CLUSTER_DEFAULT
 from esp.controller.topics import NewTopic
-from esp.model.described_settings import describe_topic
+from esp.model.described_settings import NodeLayers, describe_topic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 
 
 async def handle(services: ControllerServices, _request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created; each topic is answered for itself."""
+    if message.topics:
+        require_time(message.timeout)
     often = Counter(topic.name for topic in message.topics)
     wanted = [topic for topic in message.topics if often[topic.name] == 1]
     results = await services.controller.create_topics(
         [_new_topic(topic) for topic in wanted], validate_only=message.validate_only
     )
+    node = NodeLayers(services.settings, services.metadata.newest.broker_configs.get(CLUSTER_DEFAULT, {}))
     by_name = {topic.name: result for topic, result in zip(wanted, results, strict=True)}
     answers = []
     for name in often:
@@ -53,7 +57,7 @@ async def handle(services: ControllerServices, _request: Request, message: Creat
                         config_source=i8(setting.source),
                         is_sensitive=setting.sensitive,
                     )
-                    for setting in describe_topic(result.configs, services.settings)
+                    for setting in describe_topic(result.configs, node)
                 ),
             )
         )

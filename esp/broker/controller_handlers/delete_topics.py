@@ -8,7 +8,7 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.types import TopicName
 
 from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.handlers.common import NO_THROTTLE, require_time
 from esp.broker.request import Request
 from esp.controller.topics import DeletedTopic
 from esp.model.errors import ApiError, ErrorCode
@@ -31,6 +31,8 @@ async def handle(
                 wanted.append(TopicId(topic.topic_id))
             else:
                 answers.append(_ambiguous(topic))
+    if wanted:
+        require_time(message.timeout)
     results: Sequence[DeletedTopic | ApiError]
     if not services.settings.delete_topic_enable:
         error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
@@ -41,7 +43,7 @@ async def handle(
         throttle_time=NO_THROTTLE,
         responses=(
             *answers,
-            *(_result(asked, result) for asked, result in zip(wanted, results, strict=True)),
+            *(_result(asked, result) for asked, result in dict(zip(wanted, results, strict=True)).items()),
         ),
     )
 

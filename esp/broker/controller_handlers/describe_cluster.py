@@ -23,7 +23,7 @@ def handle(services: ControllerServices, request: Request, message: DescribeClus
     if message.endpoint_type == _BROKERS:
         raise ApiError(
             ErrorCode.mismatched_endpoint_type,
-            "The request was sent to an endpoint of the wrong type: controllers answer here, not brokers",
+            "The request was sent to an endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER",
         )
     if message.endpoint_type != _CONTROLLERS:
         raise ApiError(ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {message.endpoint_type}")

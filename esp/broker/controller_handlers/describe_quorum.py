@@ -14,7 +14,7 @@ def handle(services: ControllerServices, _request: Request, message: Any) -> Des
     """Only the leader knows how far the others are."""
     if not only_metadata(message.topics):
         return describe_refusal(
-            message.topics, ErrorCode.unknown_topic_or_partition, "Only the metadata log has a quorum."
+            message.topics, ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."
         )
     now = services.raft.now()
     description = services.raft.describe(now)

@@ -9,7 +9,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
 from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.handlers.common import NO_THROTTLE, require_time
 from esp.broker.request import Request
 from esp.controller.partition_change import Election
 from esp.model.errors import ApiError, ErrorCode
@@ -19,6 +19,9 @@ _ELECTIONS: Final[Mapping[int, Election]] = {0: Election.PREFERRED, 1: Election.
 
 async def handle(services: ControllerServices, _request: Request, message: ElectLeadersRequest) -> ElectLeadersResponse:
     """Answer each partition with success or why there is none; if all were asked for, those that need no election are left out."""
+    if message.topic_partitions == ():
+        return ElectLeadersResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, replica_election_results=())
+    require_time(message.timeout)
     election = _ELECTIONS.get(message.election_type)
     if election is None:
         raise ApiError(ErrorCode.invalid_request, f"Unknown election type {message.election_type}")

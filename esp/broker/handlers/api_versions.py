@@ -7,7 +7,7 @@ A version above ours is answered in the form of version 0 with error 35 and the 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
 
-from esp.broker.api_versions import api_versions_response
+from esp.broker.api_versions import api_versions_response, require_software_name
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ListenerKind
@@ -15,6 +15,7 @@ from esp.protocol.registry import ListenerKind
 
 def handle(services: Services, request: Request, message: ApiVersionsRequest) -> ApiVersionsResponse:
     """Answer from the metadata that this node has applied."""
+    require_software_name(message, request.api_version)
     image = services.metadata.image
     return api_versions_response(
         ListenerKind.BROKER, request.api_version, image.features, services.raft.kraft_version, image.offset

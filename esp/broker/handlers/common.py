@@ -7,6 +7,7 @@ from typing import Final
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32Timedelta
 
+from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 
 NO_THROTTLE: Final = i32Timedelta.parse(timedelta())
@@ -22,9 +23,25 @@ _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = (1 << bi
 ALL_TOPIC_OPERATIONS: Final = (
     _READ | _WRITE | _CREATE | _DELETE | _ALTER | _DESCRIBE | _DESCRIBE_CONFIGS | _ALTER_CONFIGS
 )
+ALL_GROUP_OPERATIONS: Final = _READ | _DELETE | _DESCRIBE | _DESCRIBE_CONFIGS | _ALTER_CONFIGS
 ALL_CLUSTER_OPERATIONS: Final = (
     _CREATE | _ALTER | _DESCRIBE | _CLUSTER_ACTION | _DESCRIBE_CONFIGS | _ALTER_CONFIGS | _IDEMPOTENT_WRITE
 )
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A duration of a request as a number."""
+    return duration // timedelta(milliseconds=1)
+
+
+def require_time(timeout: timedelta) -> None:
+    """Kafka's controller does nothing of a request whose time is up before it begins.
+
+    Raises:
+        ApiError: REQUEST_TIMED_OUT.
+    """
+    if timeout <= timedelta():
+        raise ApiError(ErrorCode.request_timed_out)
 
 
 def broker_ids(nodes: Iterable[NodeId]) -> tuple[BrokerId, ...]:

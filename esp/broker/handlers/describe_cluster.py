@@ -24,7 +24,7 @@ def handle(services: Services, request: Request, message: DescribeClusterRequest
     if message.endpoint_type == _CONTROLLERS:
         raise ApiError(
             ErrorCode.mismatched_endpoint_type,
-            "The request was sent to an endpoint of the wrong type: brokers answer here, not controllers",
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         )
     if message.endpoint_type != _BROKERS:
         raise ApiError(ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {message.endpoint_type}")

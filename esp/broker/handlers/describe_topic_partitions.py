@@ -18,7 +18,7 @@ from esp.broker.handlers.common import ALL_TOPIC_OPERATIONS, NO_THROTTLE, broker
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
-from esp.model.errors import ErrorCode
+from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE
 from esp.model.partition import PartitionState
 
@@ -33,9 +33,12 @@ def handle(
     names = sorted({topic.name for topic in message.topics} or image.topics_by_name)
     first_partition = 0
     if message.cursor is not None:
+        is_asked = not message.topics or message.cursor.topic_name in names
+        if not is_asked or message.cursor.partition_index < 0:
+            raise ApiError(ErrorCode.invalid_request)
         names = [name for name in names if name >= message.cursor.topic_name]
         if names and names[0] == message.cursor.topic_name:
-            first_partition = max(0, message.cursor.partition_index)
+            first_partition = message.cursor.partition_index
     left = min(max(1, message.response_partition_limit), _PAGE_PARTITIONS_MAX)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor = None
@@ -44,7 +47,11 @@ def handle(
         if topic is None:
             topics.append(
                 DescribeTopicPartitionsResponseTopic(
-                    error_code=ErrorCode.unknown_topic_or_partition, name=TopicName(name), topic_id=None, partitions=()
+                    error_code=ErrorCode.unknown_topic_or_partition,
+                    name=TopicName(name),
+                    topic_id=None,
+                    partitions=(),
+                    topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS),
                 )
             )
             continue

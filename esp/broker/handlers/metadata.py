@@ -31,12 +31,16 @@ from esp.broker.handlers.common import (
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
+from esp.controller.topic_names import find_name_problem
 from esp.model.errors import ErrorCode
-from esp.model.ids import NO_NODE, NodeId, TopicId
+from esp.model.ids import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState
 
 IDS_FROM: Final = 12
 """Versions 10 and 11 have topic ids in their requests, and no room in their answers for a topic without a name (KAFKA-12701)."""
+
+WITHOUT_COORDINATORS: Final = INTERNAL_TOPICS - {OFFSETS_TOPIC}
+"""Topics that their coordinators make, with settings of their own; there are none of these coordinators yet."""
 
 AnyResponse = MetadataResponse | ResponseUpTo10
 
@@ -80,7 +84,7 @@ def _to_create(services: Services, request: Request, message: MetadataRequest | 
         return []
     known = services.metadata.image.topics_by_name
     names = dict.fromkeys(topic.name for topic in message.topics if topic.name is not None)
-    return [name for name in names if name not in known]
+    return [name for name in names if name not in known and name not in WITHOUT_COORDINATORS]
 
 
 async def _create_and_answer(
@@ -102,10 +106,11 @@ def _answer(
     if message.topics is None or (request.api_version == 0 and not message.topics):
         topics = [_topic(services, request, topic, with_operations) for topic in image.topics_by_name.values()]
     else:
-        for wanted in message.topics:
+        unique: dict[Any, None] = dict.fromkeys(message.topics)
+        for wanted in unique:
             if wanted.name is not None:
                 found = image.topics_by_name.get(wanted.name)
-                error = refused.get(wanted.name, ErrorCode.unknown_topic_or_partition)
+                error = refused.get(wanted.name) or _why_unknown(wanted.name)
             else:
                 found = image.topics_by_id.get(TopicId(wanted.topic_id)) if wanted.topic_id is not None else None
                 error = ErrorCode.unknown_topic_id
@@ -143,6 +148,11 @@ def _answer(
         topics=tuple(topics),
         error_code=ErrorCode.none,
     )
+
+
+def _why_unknown(name: str) -> ErrorCode:
+    is_possible = find_name_problem(name) is None
+    return ErrorCode.unknown_topic_or_partition if is_possible else ErrorCode.invalid_topic_exception
 
 
 def _topic(services: Services, request: Request, topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:

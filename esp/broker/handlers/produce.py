@@ -21,6 +21,8 @@ from esp.protocol.produce_codec import ProduceResult, TopicRef, decode_produce, 
 from esp.replication.partition_leader import ALL_REPLICAS
 
 ZSTD_FROM: Final = 7
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""Who calls itself so may write to the cluster's own topics, as in Kafka."""
 _ACKS: Final = frozenset((-1, 0, 1))
 
 
@@ -61,7 +63,7 @@ class ProduceHandler:
             try:
                 if refusal is not None:
                     raise refusal
-                hosted = self._find(topic, partition)
+                hosted = self._find(topic, partition, request.client_id)
                 leader = hosted.leading()
                 if records is None:
                     raise ApiError(ErrorCode.invalid_record, "A partition without records")
@@ -94,12 +96,14 @@ class ProduceHandler:
             return None
         return (encode_produce_response(version, request.correlation_id, results),)
 
-    def _find(self, topic: TopicRef, partition: int) -> HostedPartition:
+    def _find(self, topic: TopicRef, partition: int, client_id: str | None) -> HostedPartition:
         replicas = self._replicas
         here = replicas.by_topic.get(topic) if isinstance(topic, str) else replicas.by_topic_id.get(topic)
         hosted = here.get(partition) if here is not None else None
         if hosted is None:
             raise ApiError(self._services.metadata.why_not_here(topic, partition))
+        if hosted.is_internal and client_id != ADMIN_CLIENT_ID:
+            raise ApiError(ErrorCode.invalid_topic_exception)
         return hosted
 
     def _refused(self, topic: TopicRef, partition: int, error: ApiError) -> ProduceResult:

@@ -4,7 +4,7 @@ import uuid
 
 from esp.controller.directories import decide_assign_directories
 from esp.model.errors import ErrorCode
-from esp.model.ids import UNASSIGNED_DIRECTORY, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, NodeId, TopicId
 from tests.unit.controller.samples import Cluster, directory
 
 
@@ -51,3 +51,21 @@ def test_a_replica_that_moves_twice_in_one_request_is_where_it_was_said_last():
     topic_id = cluster.create_partition(1)
     cluster.assign(1, (directory(1, 0), topic_id, 0), (directory(1, 1), topic_id, 0))
     assert cluster.partition("t").directories == (directory(1, 1),)
+
+
+def test_a_replica_that_has_rotted_is_neither_in_sync_nor_eligible_below_the_minimum_too():
+    """REC-4: what is not what was written counts for nothing."""
+    cluster = Cluster(3)
+    topic_id = cluster.create_partition(1, 2, 3, **{"min.insync.replicas": "3"})
+    assert cluster.assign(1, (LOST_DIRECTORY, topic_id, 0)) == [None]
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), ())
+    assert partition.directories[0] == LOST_DIRECTORY
+
+
+def test_the_only_replica_in_sync_stays_though_it_has_rotted():
+    cluster = Cluster(1)
+    topic_id = cluster.create_partition(1)
+    before = cluster.partition("t")
+    assert cluster.assign(1, (LOST_DIRECTORY, topic_id, 0)) == [None]
+    assert cluster.partition("t") == before

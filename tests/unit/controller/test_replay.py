@@ -183,6 +183,15 @@ def test_a_setting_without_a_value_is_taken_away():
     assert _replay(records).broker_configs == {}
 
 
+@pytest.mark.parametrize(("kind", "field"), [(16, "client_metrics_configs"), (32, "group_configs")])
+def test_settings_of_what_need_not_be_there_come_and_go(kind, field):
+    first = ConfigRecord(resource_type=kind, resource_name="g", name="a", value="5")
+    second = ConfigRecord(resource_type=kind, resource_name="g", name="b", value="6")
+    records = [first, second, replace(first, value=None)]
+    assert getattr(_replay(records), field) == {"g": {"b": "6"}}
+    assert getattr(_replay([*records, replace(second, value=None)]), field) == {}
+
+
 def test_a_feature_at_level_zero_is_taken_away():
     records = [FeatureLevelRecord(name="x", feature_level=2), FeatureLevelRecord(name="x", feature_level=0)]
     assert _replay(records).features == {}
@@ -218,7 +227,7 @@ _REGISTERED_NOBODY = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5,
         [_topic_records()[1]],
         [ClearElrRecord(topic_name="t")],
         [ConfigRecord(resource_type=2, resource_name="t", name="a", value="b")],
-        [ConfigRecord(resource_type=32, resource_name="g", name="a", value="b")],
+        [ConfigRecord(resource_type=8, resource_name="1", name="a", value="b")],
         [_REGISTERED_NOBODY],
         [UnregisterBrokerRecord(broker_id=1, broker_epoch=5)],
         [

@@ -15,7 +15,14 @@ from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
 from esp.schemas.metadata_frames import decode_record, encode_record
-from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, ProducerIdsRecord, RegisterBrokerRecord
+from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    ConfigRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+)
 from tests.unit.controller.samples import Cluster, directory
 
 
@@ -37,6 +44,8 @@ def _order(image):
             image.brokers,
             image.controllers,
             image.broker_configs,
+            image.group_configs,
+            image.client_metrics_configs,
             image.features,
             *(topic.configs for topic in image.topics_by_id.values()),
         )
@@ -48,11 +57,16 @@ _STEPS = st.lists(
         st.tuples(st.just("create"), st.sampled_from("abcd"), st.integers(1, 3)),
         st.tuples(st.just("delete"), st.sampled_from("abcd"), st.just(0)),
         st.tuples(st.just("config"), st.sampled_from(["", "1", "2"]), st.integers(0, 2)),
+        st.tuples(st.just("group"), st.sampled_from("gh"), st.integers(0, 2)),
+        st.tuples(st.just("metrics"), st.sampled_from("mn"), st.integers(0, 2)),
         st.tuples(st.just("restart"), st.just(""), st.integers(1, 3)),
         st.tuples(st.just("ids"), st.just(""), st.integers(1, 5)),
     ),
     max_size=12,
 )
+
+
+_CONFIGURED = {"config": BROKER_RESOURCE, "group": GROUP_RESOURCE, "metrics": CLIENT_METRICS_RESOURCE}
 
 
 def _take(cluster, step):
@@ -63,10 +77,10 @@ def _take(cluster, step):
         cluster.create(topic)
     elif kind == "delete" and name in image.topics_by_name:
         cluster.decide(decide_delete_topics(image, [name]))
-    elif kind == "config":
+    elif kind in _CONFIGURED:
         value = None if number == 0 else str(number)
         cluster.apply(
-            [ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=name, name="log.retention.ms", value=value)]
+            [ConfigRecord(resource_type=_CONFIGURED[kind], resource_name=name, name="log.retention.ms", value=value)]
         )
     elif kind == "restart":
         cluster.start_broker(number)
@@ -171,6 +185,8 @@ def test_no_field_of_an_image_is_forgotten():
         brokers={NodeId(1): broker},
         controllers={NodeId(3): controller},
         broker_configs={"": {"c": "d"}, "1": {"e": "f"}},
+        group_configs={"g": {"a": "b"}},
+        client_metrics_configs={"m": {"a": "b"}},
         features={"f": 1},
         next_producer_id=ProducerId(1000),
     )

@@ -3,8 +3,16 @@ import pkgutil
 import subprocess
 import sys
 
+from esp.model.described_settings import (
+    NodeLayers,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
 from esp.model.setting import Kind, Source
-from esp.model.settings import describe_broker, describe_topic, load_broker_settings
+from esp.model.settings import load_broker_settings
 
 KAFKA = json.loads(pkgutil.get_data("esp.model", "kafka_settings.json"))
 
@@ -18,7 +26,7 @@ def short(setting):
 
 
 def test_a_topic_of_a_node_with_defaults_is_told_as_kafka_tells_it():
-    told = by_name(describe_topic({}, load_broker_settings(None)))
+    told = by_name(describe_topic({}, NodeLayers(load_broker_settings(None))))
     for entry in KAFKA["topic"]:
         setting = told.pop(entry["name"])
         assert (setting.value, setting.source, setting.kind.name.lower()) == (
@@ -33,7 +41,7 @@ def test_a_topic_of_a_node_with_defaults_is_told_as_kafka_tells_it():
 def test_where_a_topic_s_value_comes_from_is_told_as_kafka_tells_it():
     # the expectations are answers of Kafka 4.3.1, for a node and a topic with these settings
     broker = load_broker_settings(None, ["log.retention.ms=5000", "log.roll.hours=24", "log.segment.bytes=2000000"])
-    told = by_name(describe_topic({"cleanup.policy": "delete"}, broker))
+    told = by_name(describe_topic({"cleanup.policy": "delete"}, NodeLayers(broker)))
     assert short(told["segment.bytes"]) == (
         "2000000",
         Source.STATIC_BROKER,
@@ -57,7 +65,7 @@ def test_where_a_topic_s_value_comes_from_is_told_as_kafka_tells_it():
 
 def test_settings_of_the_whole_cluster_stand_between_topic_and_node():
     broker = load_broker_settings(None, ["min.insync.replicas=1"])
-    told = by_name(describe_topic({}, broker, {"min.insync.replicas": "1"}))
+    told = by_name(describe_topic({}, NodeLayers(broker, {"min.insync.replicas": "1"})))
     assert short(told["min.insync.replicas"]) == (
         "1",
         Source.DYNAMIC_DEFAULT_BROKER,
@@ -66,7 +74,7 @@ def test_settings_of_the_whole_cluster_stand_between_topic_and_node():
 
 
 def test_a_node_is_told_with_all_of_kafka_s_settings():
-    told = by_name(describe_broker(load_broker_settings(None)))
+    told = by_name(describe_broker(NodeLayers(load_broker_settings(None))))
     for entry in KAFKA["broker"]:
         setting = told[entry["name"]]
         assert setting.kind.name.lower() == entry["type"]
@@ -83,7 +91,9 @@ def test_a_node_is_told_with_all_of_kafka_s_settings():
 def test_what_the_node_was_given_is_told_but_secrets_and_unknown_values_are_not():
     told = by_name(
         describe_broker(
-            load_broker_settings("ssl.key.password=x\nmy.own=1\nbroker.rack=r1\nlog.initial.task.delay.ms=5")
+            NodeLayers(
+                load_broker_settings("ssl.key.password=x\nmy.own=1\nbroker.rack=r1\nlog.initial.task.delay.ms=5")
+            )
         )
     )
     assert short(told["broker.rack"]) == ("r1", Source.STATIC_BROKER, [("broker.rack", "r1", 4)])
@@ -96,8 +106,8 @@ def test_what_the_node_was_given_is_told_but_secrets_and_unknown_values_are_not(
 
 def test_names_come_sorted_and_once():
     for described in (
-        describe_topic({}, load_broker_settings(None)),
-        describe_broker(load_broker_settings("z=1\na=2")),
+        describe_topic({}, NodeLayers(load_broker_settings(None))),
+        describe_broker(NodeLayers(load_broker_settings("z=1\na=2"))),
     ):
         names = [setting.name for setting in described]
         assert names == sorted(set(names))
@@ -110,3 +120,53 @@ def test_loading_settings_reads_no_data_file():
         "load_broker_settings('node.id=1', ['num.partitions=3'])"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_all_nodes_and_this_one_were_given_while_they_run_counts_more_than_the_file():
+    given = load_broker_settings("log.segment.bytes=3000000")
+    node = NodeLayers(given, {"log.retention.ms": "0", "log.segment.bytes": "2000000"}, {"log.retention.ms": "400000"})
+    retention = [("log.retention.ms", "400000", 2), ("log.retention.ms", "0", 3), ("log.retention.hours", "168", 5)]
+    told = by_name(describe_broker(node))
+    assert short(told["log.retention.ms"]) == ("400000", Source.DYNAMIC_BROKER, retention)
+    topic = by_name(describe_topic({"retention.ms": " 77 "}, node))
+    assert short(topic["retention.ms"]) == ("77", Source.TOPIC, [("retention.ms", "77", 1), *retention])
+    inherited = by_name(describe_topic({}, node))
+    assert short(inherited["retention.ms"]) == ("400000", Source.DYNAMIC_BROKER, retention)
+    assert short(inherited["segment.bytes"])[:2] == ("2000000", Source.DYNAMIC_DEFAULT_BROKER)
+
+
+def test_of_all_nodes_only_what_they_were_given_is_told():
+    told = describe_all_brokers({"foo.bar": "x", "leader.replication.throttled.rate": "100"})
+    assert [(*short(setting), setting.kind, setting.read_only, setting.sensitive) for setting in told] == [
+        (None, Source.DYNAMIC_DEFAULT_BROKER, [("foo.bar", None, 3)], Kind.UNKNOWN, True, True),
+        (
+            "100",
+            Source.DYNAMIC_DEFAULT_BROKER,
+            [("leader.replication.throttled.rate", "100", 3)],
+            Kind.LONG,
+            False,
+            False,
+        ),
+    ]
+
+
+def test_a_group_is_told_with_what_the_node_has_for_it():
+    node = NodeLayers(load_broker_settings("group.consumer.session.timeout.ms=50000"))
+    told = by_name(describe_group({"consumer.heartbeat.interval.ms": "6000"}, node))
+    assert short(told["consumer.heartbeat.interval.ms"]) == (
+        "6000",
+        Source.GROUP,
+        [("consumer.heartbeat.interval.ms", "6000", 8), ("group.consumer.heartbeat.interval.ms", "5000", 5)],
+    )
+    assert short(told["consumer.session.timeout.ms"])[:2] == ("50000", Source.STATIC_BROKER)
+    assert short(told["share.isolation.level"]) == (
+        "read_uncommitted",
+        Source.DEFAULT,
+        [("share.isolation.level", "read_uncommitted", 5)],
+    )
+
+
+def test_a_subscription_to_metrics_is_told_with_its_defaults():
+    told = by_name(describe_client_metrics({"match": "client_id=x"}))
+    assert short(told["match"]) == ("client_id=x", Source.CLIENT_METRICS, [("match", "client_id=x", 7)])
+    assert short(told["interval.ms"]) == ("300000", Source.DEFAULT, [])

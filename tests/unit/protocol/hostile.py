@@ -195,6 +195,7 @@ def example(entity: Any) -> Any:
 
 EXAMPLES: dict[str, Any] = {
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint16", "uint32"), 1),
+    "float64": 0.5,
     "bool": True,
     "string": "example",
     "bytes": b"example",
@@ -202,6 +203,7 @@ EXAMPLES: dict[str, Any] = {
     "uuid": uuid.UUID(int=7),
     "error_code": ErrorCode.none,
     "timedelta_i32": dt.timedelta(milliseconds=100),
+    "timedelta_i64": dt.timedelta(milliseconds=100),
     "datetime_i64": dt.datetime(2020, 1, 1, tzinfo=dt.UTC),
 }
 

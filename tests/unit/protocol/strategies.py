@@ -76,6 +76,7 @@ PRIMITIVES = {
     "int32": st.integers(-(2**31), 2**31 - 1),
     "int64": st.integers(-(2**63), 2**63 - 1),
     "uint16": st.integers(0, 2**16 - 1),
+    "float64": st.floats(allow_nan=False),
     "bool": st.booleans(),
     "string": _texts,
     "bytes": _bytes,
@@ -83,6 +84,7 @@ PRIMITIVES = {
     "uuid": st.none() | st.uuids().filter(lambda value: value.int != 0),
     "error_code": st.sampled_from(list(ErrorCode)),
     "timedelta_i32": _milliseconds(32),
+    "timedelta_i64": _milliseconds(50),  # as far as a timedelta goes
     "datetime_i64": st.integers(0, 2**40).map(
         lambda value: dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=value)
     ),

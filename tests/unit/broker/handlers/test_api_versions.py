@@ -1,6 +1,7 @@
 import pytest
 
 from esp.controller.features import SUPPORTED_FEATURES
+from esp.model.errors import ErrorCode
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 from tests.unit.broker.simulated_node import model, simulated
 
@@ -32,3 +33,28 @@ async def test_the_features_of_the_cluster_are_told_from_version_3_on(node):
     assert finalized == {**node.metadata.image.features, "kraft.version": 1}
     assert answer.finalized_features_epoch == node.metadata.image.offset
     assert "transaction.version" not in {row.name for row in answer.finalized_features}
+
+
+@pytest.mark.parametrize(
+    ("name", "software_version", "is_said"),
+    [
+        ("apache-kafka-java", "4.3.1", True),
+        ("a", "1", True),
+        ("", "1", False),
+        ("a", "", False),
+        ("-a", "1", False),
+        ("a b", "1", False),
+        ("a", "1.", False),
+    ],
+)
+@simulated()
+async def test_clients_say_who_they_are_from_version_3_on(node, name, software_version, is_said):
+    client = await node.client()
+    for version in (0, 2, 3, 4):
+        request = model(ApiKey.API_VERSIONS, version).Request(
+            client_software_name=name, client_software_version=software_version
+        )
+        answer = await client.call(ApiKey.API_VERSIONS, version, request)
+        is_fine = is_said or version < 3
+        assert answer.error_code is (ErrorCode.none if is_fine else ErrorCode.invalid_request)
+        assert bool(answer.api_keys) is is_fine

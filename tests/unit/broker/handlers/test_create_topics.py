@@ -1,8 +1,9 @@
 import pytest
 
 from esp.model.errors import ErrorCode
-from tests.unit.broker.conversation import create_topic, create_topics, metadata
-from tests.unit.broker.simulated_node import simulated
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import create_topic, create_topics, metadata, ms
+from tests.unit.broker.simulated_node import model, simulated
 
 
 @pytest.mark.parametrize("version", range(2, 8))
@@ -82,3 +83,14 @@ async def test_long_texts_of_the_client_are_quoted_only_in_part(node, version):
 @simulated()
 async def test_no_topics_are_no_error(node):
     assert await create_topics(await node.client(), []) == ()
+
+
+@simulated()
+async def test_without_time_nothing_is_created(node):
+    client = await node.client()
+    types = model(ApiKey.CREATE_TOPICS, 7)
+    topic = types.CreatableTopic(name="t", num_partitions=1, replication_factor=1, assignments=(), configs=())
+    request = types.Request(topics=(topic,), timeout=ms(0), validate_only=False)
+    answer = await client.call(ApiKey.CREATE_TOPICS, 7, request)
+    assert [(it.error_code, it.configs) for it in answer.topics] == [(ErrorCode.request_timed_out, ())]
+    assert node.hosted("t") is None

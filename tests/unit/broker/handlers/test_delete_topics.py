@@ -66,3 +66,26 @@ async def test_a_topic_is_given_by_its_name_or_its_id_and_never_by_both_or_neith
     answer = await client.call(ApiKey.DELETE_TOPICS, 6, types.Request(topics=(both, neither), timeout=ms(1000)))
     assert [result.error_code for result in answer.responses] == [ErrorCode.invalid_request] * 2
     assert node.hosted("t").leader is not None, "nothing was deleted"
+
+
+@simulated()
+async def test_a_topic_that_is_named_twice_is_refused_once(node):
+    client = await node.client()
+    await create_topic(client)
+    types = model(ApiKey.DELETE_TOPICS, 6)
+    state = types.DeleteTopicState(name="t", topic_id=None)
+    answer = await client.call(ApiKey.DELETE_TOPICS, 6, types.Request(topics=(state, state), timeout=ms(1)))
+    assert [(it.name, it.error_code, it.error_message) for it in answer.responses] == [
+        ("t", ErrorCode.invalid_request, "Duplicate topic name.")
+    ]
+
+
+@simulated()
+async def test_without_time_nothing_is_deleted(node):
+    client = await node.client()
+    await create_topic(client)
+    types = model(ApiKey.DELETE_TOPICS, 6)
+    state = types.DeleteTopicState(name="t", topic_id=None)
+    answer = await client.call(ApiKey.DELETE_TOPICS, 6, types.Request(topics=(state,), timeout=ms(0)))
+    assert [it.error_code for it in answer.responses] == [ErrorCode.request_timed_out]
+    assert node.hosted("t") is not None

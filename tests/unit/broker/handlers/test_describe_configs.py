@@ -60,7 +60,19 @@ async def test_this_nodes_settings_are_told_and_no_other_nodes(node):
     assert (await ask(client, BROKER, "")).error_code is ErrorCode.none
 
 
-@pytest.mark.parametrize(("resource_type", "name", "code"), [(TOPIC, "missing", 3), (8, "t", 42), (99, "t", 42)])
+@pytest.mark.parametrize(
+    ("resource_type", "name", "code"),
+    [
+        (TOPIC, "missing", 3),
+        (TOPIC, "", 17),
+        (BROKER, "x", 42),
+        (8, "2", 42),
+        (8, "", 42),
+        (16, "", 42),
+        (32, "", 42),
+        (99, "t", 42),
+    ],
+)
 @simulated()
 async def test_what_is_not_there_is_refused(node, resource_type, name, code):
     assert (await ask(await node.client(), resource_type, name)).error_code == code
@@ -71,3 +83,20 @@ async def test_what_is_not_there_is_refused(node, resource_type, name, code):
 async def test_a_long_name_is_quoted_only_in_part(node, version):
     result = await ask(await node.client(), BROKER, "9" * 32767, version=version)
     assert result.error_code is ErrorCode.invalid_request
+
+
+@simulated()
+async def test_groups_and_client_metrics_have_settings_though_nobody_gave_them_any(node):
+    client = await node.client()
+    group = {config.name: config.value for config in (await ask(client, 32, "g")).configs}
+    assert group["consumer.session.timeout.ms"] == "45000"
+    metrics = {config.name: config.value for config in (await ask(client, 16, "m")).configs}
+    assert metrics == {"interval.ms": "300000", "match": "", "metrics": ""}
+
+
+@simulated()
+async def test_loggers_of_this_node_are_told_with_their_levels(node):
+    result = await ask(await node.client(), 8, "1")
+    levels = {config.name: config.value for config in result.configs}
+    assert levels["esp.broker.app"] in ("DEBUG", "INFO", "WARN", "ERROR")
+    assert {config.config_source for config in result.configs} == {6}

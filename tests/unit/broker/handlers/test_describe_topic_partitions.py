@@ -62,3 +62,18 @@ async def test_a_cursor_behind_the_end_gives_an_empty_page(node):
     assert answer.next_cursor is None
     (topic,) = (await ask(client, cursor=("a", 99))).topics
     assert (topic.error_code, topic.partitions) == (ErrorCode.none, ())
+
+
+@simulated()
+async def test_a_cursor_stands_in_a_topic_that_is_asked_for(node):
+    client = await node.client()
+    for name in "ab":
+        await create_topic(client, name)
+    for cursor in (("b", -1), ("aa", 0), ("z", 0)):
+        answer = await ask(client, ["a", "b"], cursor=cursor)
+        assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+            ("a", ErrorCode.invalid_request),
+            ("b", ErrorCode.invalid_request),
+        ]
+    answer = await ask(client, cursor=("aa", 0))
+    assert [topic.name for topic in answer.topics] == ["b"], "of all topics those from there on"

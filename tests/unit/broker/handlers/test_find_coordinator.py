@@ -1,21 +1,69 @@
+"""Where groups are coordinated; checked against Kafka 4.3.1 for all versions and kinds of key."""
+
 import pytest
 
 from esp.model.errors import ErrorCode
-from esp.protocol.registry import ApiKey
-from tests.unit.broker.simulated_node import model, simulated
+from tests.unit.broker.conversation import metadata
+from tests.unit.broker.group_conversation import find_coordinator
+from tests.unit.broker.simulated_node import ADDRESS, simulated
+
+NOT_AVAILABLE = ErrorCode.coordinator_not_available
 
 
 @pytest.mark.parametrize("version", range(7))
 @simulated()
-async def test_there_is_no_coordinator_yet(node, version):
+async def test_the_first_question_makes_the_topic_and_is_answered_with_the_coordinator(node, version):
     client = await node.client()
-    types = model(ApiKey.FIND_COORDINATOR, version)
-    request = types.Request(key="g") if version < 4 else types.Request(coordinator_keys=("g", "h"))
-    answer = await client.call(ApiKey.FIND_COORDINATOR, version, request)
-    if version < 4:
-        assert answer.error_code is ErrorCode.coordinator_not_available
-    else:
-        assert [(each.key, each.error_code) for each in answer.coordinators] == [
-            ("g", ErrorCode.coordinator_not_available),
-            ("h", ErrorCode.coordinator_not_available),
-        ]
+    answer = await find_coordinator(client, "g", version=version)
+    if version >= 4:
+        (answer,) = answer
+        assert answer.key == "g"
+    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, ADDRESS.host, ADDRESS.port)
+    if 1 <= version < 4:
+        assert answer.error_message == "NONE"
+    topic = node.metadata.image.topics_by_name["__consumer_offsets"]
+    assert len(topic.partitions) == 50
+    assert topic.configs == {
+        "compression.type": "producer",
+        "cleanup.policy": "compact",
+        "segment.bytes": "104857600",
+    }
+    (told,) = (await metadata(client, ["__consumer_offsets"])).topics
+    assert told.is_internal
+
+
+@simulated(offsets_topic_num_partitions=3, auto_create_topics_enable=False)
+async def test_many_keys_are_answered_one_by_one(node):
+    client = await node.client()
+    answer = await find_coordinator(client, "g", "g", "", "h")
+    assert [(each.key, each.error_code, each.node_id) for each in answer] == [
+        ("g", 0, 1),
+        ("g", 0, 1),
+        ("", 0, 1),
+        ("h", 0, 1),
+    ]
+    assert len(node.metadata.image.topics_by_name["__consumer_offsets"].partitions) == 3
+    assert await find_coordinator(client) == ()
+
+
+@pytest.mark.parametrize("version", [1, 3, 4, 6])
+@pytest.mark.parametrize(
+    ("key_type", "error"), [(1, NOT_AVAILABLE), (2, ErrorCode.invalid_request), (7, ErrorCode.invalid_request)]
+)
+@simulated()
+async def test_there_are_no_other_coordinators(node, version, key_type, error):
+    client = await node.client()
+    answer = await find_coordinator(client, "g", key_type=key_type, version=version)
+    if version >= 4:
+        (answer,) = answer
+    assert (answer.error_code, answer.node_id, answer.host, answer.port) == (error, -1, "", -1)
+    assert "__consumer_offsets" not in node.metadata.image.topics_by_name
+
+
+@simulated(auto_create_topics_enable=True)
+async def test_asking_for_metadata_makes_the_topic_as_asking_for_a_coordinator_does(node):
+    client = await node.client()
+    (told,) = (await metadata(client, ["__consumer_offsets"], create=True)).topics
+    assert len(told.partitions) == 50
+    (told,) = (await metadata(client, ["__transaction_state"], create=True)).topics
+    assert told.error_code is ErrorCode.unknown_topic_or_partition

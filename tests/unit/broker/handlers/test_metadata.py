@@ -102,3 +102,22 @@ async def test_operations_are_told_to_who_asks_for_them(node, version):
     if version <= 10:
         assert answer.cluster_authorized_operations > 0
     assert (await metadata(client, ["t"], version=version)).topics[0].topic_authorized_operations == -(2**31)
+
+
+@pytest.mark.parametrize("version", [4, 13])
+@simulated()
+async def test_a_name_that_no_topic_can_have_is_told_apart_from_a_missing_one(node, version):
+    answer = await metadata(await node.client(), ["a b", "", "missing", ".."], version=version)
+    assert [topic.error_code for topic in answer.topics] == [
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.invalid_topic_exception,
+    ]
+
+
+@simulated()
+async def test_a_topic_that_is_named_twice_is_told_once(node):
+    client = await node.client()
+    await create_topic(client)
+    assert [topic.name for topic in (await metadata(client, ["t", "u", "t", "u"])).topics] == ["t", "u"]

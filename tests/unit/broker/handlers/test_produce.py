@@ -9,6 +9,8 @@ from tests.unit.broker.conversation import (
     create_topic,
     fetch,
     init_producer_id,
+    metadata,
+    of_one_partition,
     produce,
     produce_later,
     produce_request,
@@ -176,3 +178,14 @@ async def test_too_few_replicas_are_refused_before_anything_is_appended(node):
     node.hosted("t").leader._may_commit = False
     assert (await produce(client, "t", records(b"b"))).error_code is ErrorCode.not_enough_replicas
     assert (await produce(client, "t", records(b"b"), acks=1)).error_code is ErrorCode.none
+
+
+@simulated(offsets_topic_num_partitions=1)
+async def test_only_administrators_write_to_internal_topics(node):
+    client = await node.client()
+    await metadata(client, ["__consumer_offsets"], create=True)
+    answer = await produce(client, "__consumer_offsets", records(b"a"))
+    assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_topic_exception, None)
+    request = produce_request([("__consumer_offsets", 0, records(b"a"))])
+    answer = await client.send(ApiKey.PRODUCE, 12, request, client_id="__admin_client")
+    assert of_one_partition(answer).error_code is ErrorCode.none

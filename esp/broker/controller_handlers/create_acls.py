@@ -1,0 +1,13 @@
+"""CreateAcls (30), versions 1-3: refused."""
+
+from kio.schema.create_acls.v3.request import CreateAclsRequest
+from kio.schema.create_acls.v3.response import CreateAclsResponse
+
+from esp.broker.acl_refusals import refuse_create_acls
+from esp.broker.controller_services import ControllerServices
+from esp.broker.request import Request
+
+
+def handle(_services: ControllerServices, _request: Request, message: CreateAclsRequest) -> CreateAclsResponse:
+    """SECURITY_DISABLED."""
+    return refuse_create_acls(message)

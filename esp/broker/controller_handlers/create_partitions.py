@@ -1,0 +1,50 @@
+"""CreatePartitions (37), versions 0-3, at the controller: the answer waits until the new partitions are committed (KIP-195)."""
+
+from collections import Counter
+
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
+from esp.broker.controller_services import ControllerServices
+from esp.broker.handlers.common import NO_THROTTLE, require_time
+from esp.broker.request import Request
+from esp.controller.partitions import NewPartitions
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NodeId
+
+
+async def handle(
+    services: ControllerServices, _request: Request, message: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Add what can be added; each topic is answered for itself, one that is named twice is refused."""
+    often = Counter(topic.name for topic in message.topics)
+    wanted = [topic for topic in message.topics if often[topic.name] == 1]
+    if wanted:
+        require_time(message.timeout)
+    errors = await services.controller.create_partitions(
+        [_new_partitions(topic) for topic in wanted], validate_only=message.validate_only
+    )
+    duplicate = ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
+    results = {name: duplicate for name, times in often.items() if times > 1}
+    by_name = results | {topic.name: error for topic, error in zip(wanted, errors, strict=True)}
+    return CreatePartitionsResponse(
+        throttle_time=NO_THROTTLE,
+        results=tuple(
+            CreatePartitionsTopicResult(
+                name=name,
+                error_code=ErrorCode.none if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+            for name, error in by_name.items()
+        ),
+    )
+
+
+def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
+    return NewPartitions(
+        topic.name,
+        topic.count,
+        None
+        if topic.assignments is None
+        else tuple(tuple(NodeId(node) for node in assignment.broker_ids) for assignment in topic.assignments),
+    )

@@ -1,0 +1,13 @@
+"""DescribeAcls (29), versions 1-3: refused."""
+
+from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+from kio.schema.describe_acls.v3.response import DescribeAclsResponse
+
+from esp.broker.acl_refusals import refuse_describe_acls
+from esp.broker.controller_services import ControllerServices
+from esp.broker.request import Request
+
+
+def handle(_services: ControllerServices, _request: Request, _message: DescribeAclsRequest) -> DescribeAclsResponse:
+    """SECURITY_DISABLED."""
+    return refuse_describe_acls()

@@ -1,0 +1,14 @@
+"""DescribeConfigs (32), versions 1-4, at the controller: as brokers answer it, of this node and its loggers where those are asked for."""
+
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
+from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
+
+from esp.broker.controller_services import ControllerServices
+from esp.broker.described_resources import DescribedResources, describe_configs
+from esp.broker.request import Request
+
+
+def handle(services: ControllerServices, _request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Answer each resource for itself."""
+    resources = DescribedResources(services.node_id, services.settings, services.metadata.image)
+    return describe_configs(resources, message)

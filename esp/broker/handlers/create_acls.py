@@ -1,0 +1,13 @@
+"""CreateAcls (30), versions 1-3: refused."""
+
+from kio.schema.create_acls.v3.request import CreateAclsRequest
+from kio.schema.create_acls.v3.response import CreateAclsResponse
+
+from esp.broker.acl_refusals import refuse_create_acls
+from esp.broker.request import Request
+from esp.broker.services import Services
+
+
+def handle(_services: Services, _request: Request, message: CreateAclsRequest) -> CreateAclsResponse:
+    """SECURITY_DISABLED."""
+    return refuse_create_acls(message)

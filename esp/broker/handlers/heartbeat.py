@@ -1,0 +1,28 @@
+"""Heartbeat (12), versions 0-4: a member is alive, and learns whether its group rebalances."""
+
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.heartbeat.v4.response import HeartbeatResponse
+
+from esp.broker.handlers.common import NO_THROTTLE
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.groups.requests import Heartbeat
+
+
+def handle(services: Services, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+    """Answer at once.
+
+    Raises:
+        ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    """
+    shard = services.groups.shard_of(message.group_id)
+    error = shard.core.heartbeat(
+        Heartbeat(
+            group_id=message.group_id,
+            generation_id=message.generation_id,
+            member_id=message.member_id,
+            group_instance_id=message.group_instance_id,
+        ),
+        shard.now(),
+    )
+    return HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=error)

@@ -1,0 +1,50 @@
+"""The settings in effect here, of the broker and of topics: those of its file, and over them what the metadata log gives (KIP-226)."""
+
+import logging
+from dataclasses import replace
+
+from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
+from esp.model.broker_settings import INT_MAX, BrokerSettings
+from esp.model.dynamic_settings import with_changes
+from esp.model.ids import INTERNAL_TOPICS, NodeId, TopicId
+from esp.model.topic_overrides import find_stored_problems, resolve_topic_settings
+from esp.model.topic_settings import TopicSettings
+
+log = logging.getLogger(__name__)
+
+
+class LiveSettings:
+    """Settings that follow the metadata.
+
+    Args:
+        node_id: of this node.
+        given: what its file and command line gave it.
+    """
+
+    def __init__(self, node_id: NodeId, given: BrokerSettings) -> None:
+        self.current = given
+        """The broker's settings as they count now."""
+        self._given = given
+        self._name = str(node_id)
+        self._told_problems: dict[TopicId, list[str]] = {}
+
+    def update(self, image: ClusterImage) -> None:
+        """Take over what ``image`` gives all brokers and this one."""
+        configs = image.broker_configs
+        self.current = with_changes(self._given, configs.get(CLUSTER_DEFAULT, {}), configs.get(self._name, {}))
+
+    def of_topic(self, image: ClusterImage, topic: TopicImage) -> TopicSettings:
+        """A topic's settings as they count now; what is wrong with them is told once."""
+        problems = find_stored_problems(topic.configs) if topic.name not in INTERNAL_TOPICS else []
+        if problems and problems != self._told_problems.get(topic.topic_id):  # once, and not for each partition
+            self._told_problems[topic.topic_id] = problems
+            log.warning("the settings of topic %s in the metadata log: %s", topic.name, "; ".join(problems))
+        # Leaders and controller agree on min.insync.replicas because both take it from the metadata (ELR-3).
+        return replace(
+            resolve_topic_settings(topic.configs, self.current),
+            min_insync_replicas=image.min_insync_replicas(topic, INT_MAX),
+        )
+
+    def forget(self, topic_id: TopicId) -> None:
+        """A topic is gone."""
+        self._told_problems.pop(topic_id, None)

@@ -1,0 +1,156 @@
+"""Cases of administrators: settings, directories, features, and what there is none of."""
+
+from typing import Any, Final
+
+from esp.protocol.registry import ApiKey
+from tests.conformance.comparer.case import Case
+from tests.conformance.comparer.setup import EMPTY, MISSING, MISSING_ID, RECORDS
+
+_TOPIC, _BROKER, _GROUP, _CLIENT_METRICS = 2, 4, 32, 16
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
+_KEY = ApiKey
+
+
+def _describe(kind: int, name: str, keys: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    return {"resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}], **more}
+
+
+def _alter(kind: int, name: str, *settings: tuple[str, int, str | None], dry: bool = False) -> dict[str, Any]:
+    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in settings]
+    return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}], "validate_only": dry}
+
+
+def _replace(kind: int, name: str, *settings: tuple[str, str | None]) -> dict[str, Any]:
+    configs = [{"name": key, "value": value} for key, value in settings]
+    return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}], "validate_only": True}
+
+
+def _dirs(*asked: tuple[str, list[int]]) -> dict[str, Any]:
+    return {"topics": [{"topic": topic, "partitions": numbers} for topic, numbers in asked]}
+
+
+def _features(*updates: tuple[str, int, int]) -> dict[str, Any]:
+    return {
+        "timeout": 5000,
+        "feature_updates": [
+            {"feature": feature, "max_version_level": level, "upgrade_type": kind, "allow_downgrade": False}
+            for feature, level, kind in updates
+        ],
+        "validate_only": True,
+    }
+
+
+def _quotas(*components: tuple[str, int, str | None]) -> dict[str, Any]:
+    return {
+        "components": [
+            {"entity_type": entity, "match_type": kind, "match": match} for entity, kind, match in components
+        ],
+        "strict": True,
+    }
+
+
+_ACL: Final = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+_NEW_ACL: Final = {
+    "resource_type": 2,
+    "resource_name": "t",
+    "resource_pattern_type": 3,
+    "principal": "User:a",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+_MV, _ELR = "metadata.version", "eligible.leader.replicas.version"
+
+CASES: Final = (
+    Case("some", _KEY.DESCRIBE_LOG_DIRS, _dirs((EMPTY, [0, 1, 7]), (MISSING, [0]))),
+    Case("none", _KEY.DESCRIBE_LOG_DIRS, {"topics": []}),
+    Case("no partition", _KEY.DESCRIBE_LOG_DIRS, _dirs((RECORDS, []))),
+    Case("with records", _KEY.DESCRIBE_LOG_DIRS, _dirs((RECORDS, [0, 1]))),
+    Case("metadata", _KEY.DESCRIBE_LOG_DIRS, _dirs(("__cluster_metadata", [0]))),
+    Case("all", _KEY.LIST_PARTITION_REASSIGNMENTS, {"topics": None, "timeout": 1000}),
+    Case(
+        "some",
+        _KEY.LIST_PARTITION_REASSIGNMENTS,
+        {"topics": [{"name": EMPTY, "partition_indexes": [0, 9]}, {"name": MISSING, "partition_indexes": [0]}]},
+    ),
+    Case("present", _KEY.UPDATE_FEATURES, _features((_MV, 30, _UPGRADE), (_ELR, 1, _UPGRADE))),
+    Case("above", _KEY.UPDATE_FEATURES, _features((_MV, 31, _UPGRADE))),
+    Case("below", _KEY.UPDATE_FEATURES, _features((_MV, 6, _SAFE_DOWNGRADE))),
+    Case("negative", _KEY.UPDATE_FEATURES, _features((_ELR, -1, _UPGRADE))),
+    Case("no such level", _KEY.UPDATE_FEATURES, _features((_ELR, 2, _UPGRADE))),
+    Case("down as an upgrade", _KEY.UPDATE_FEATURES, _features((_ELR, 0, _UPGRADE)), 1),
+    Case("down", _KEY.UPDATE_FEATURES, _features((_ELR, 0, _SAFE_DOWNGRADE)), 1),
+    Case("unknown", _KEY.UPDATE_FEATURES, _features(("no.such", 1, _UPGRADE), (_MV, 30, _UPGRADE))),
+    Case("unknown at 0", _KEY.UPDATE_FEATURES, _features(("no.such", 0, _UPGRADE))),
+    Case("no name", _KEY.UPDATE_FEATURES, _features(("", 1, _UPGRADE))),
+    Case("no such type", _KEY.UPDATE_FEATURES, _features((_MV, 30, 4)), 1),
+    Case("kraft.version above", _KEY.UPDATE_FEATURES, _features(("kraft.version", 2, _UPGRADE))),
+    Case("twice", _KEY.UPDATE_FEATURES, _features((_MV, 30, _UPGRADE), (_MV, 30, _UPGRADE))),
+    Case("nothing", _KEY.UPDATE_FEATURES, _features()),
+    Case("all", _KEY.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False}),
+    Case("user", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 0, "x"))),
+    Case("unknown entity", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("nope", 0, "x"))),
+    Case("no entity", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("", 0, "x"))),
+    Case("unknown match", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 7, "x"))),
+    Case("exactly nothing", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 0, None))),
+    Case("default of one", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 1, "x"))),
+    Case("any of one", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 2, "x"))),
+    Case("twice", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("user", 1, None), ("user", 1, None))),
+    Case("address and user", _KEY.DESCRIBE_CLIENT_QUOTAS, _quotas(("ip", 2, None), ("user", 2, None))),
+    Case("all", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}),
+    Case("some", _KEY.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": [{"name": name} for name in ("x", "x", "y", "")]}),
+    Case("all", _KEY.DESCRIBE_ACLS, _ACL),
+    Case("two", _KEY.CREATE_ACLS, {"creations": [_NEW_ACL, _NEW_ACL]}),
+    Case("none", _KEY.CREATE_ACLS, {"creations": []}),
+    Case("two", _KEY.DELETE_ACLS, {"filters": [_ACL, _ACL]}),
+    Case("none", _KEY.DELETE_ACLS, {"filters": []}),
+    Case("some", _KEY.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["x", ""]}),
+    Case("none", _KEY.DESCRIBE_TRANSACTIONS, {"transactional_ids": []}),
+    Case("all", _KEY.LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}),
+    Case("by state", _KEY.LIST_TRANSACTIONS, {"state_filters": ["Nope", "Empty"], "producer_id_filters": [1]}),
+    Case("bad pattern", _KEY.LIST_TRANSACTIONS, {"transactional_id_pattern": "["}),
+    Case("topic", _KEY.DESCRIBE_CONFIGS, _describe(_TOPIC, EMPTY)),
+    Case("synonyms", _KEY.DESCRIBE_CONFIGS, _describe(_TOPIC, EMPTY, ["retention.ms"], include_synonyms=True)),
+    Case("missing topic", _KEY.DESCRIBE_CONFIGS, _describe(_TOPIC, MISSING)),
+    Case("bad topic", _KEY.DESCRIBE_CONFIGS, _describe(_TOPIC, "a b")),
+    Case("no such setting", _KEY.DESCRIBE_CONFIGS, _describe(_TOPIC, EMPTY, ["no.such"])),
+    Case("broker", _KEY.DESCRIBE_CONFIGS, _describe(_BROKER, "1")),
+    Case("all brokers", _KEY.DESCRIBE_CONFIGS, _describe(_BROKER, "")),
+    Case("another broker", _KEY.DESCRIBE_CONFIGS, _describe(_BROKER, "9")),
+    Case("no broker", _KEY.DESCRIBE_CONFIGS, _describe(_BROKER, "x")),
+    Case("unknown type", _KEY.DESCRIBE_CONFIGS, _describe(99, "x")),
+    Case("set", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, EMPTY, ("retention.ms", 0, "1000"), dry=True)),
+    Case("bad value", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, EMPTY, ("retention.ms", 0, "x"), dry=True)),
+    Case("no such setting", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, EMPTY, ("no.such", 0, "1"), dry=True)),
+    Case("missing topic", _KEY.INCREMENTAL_ALTER_CONFIGS, _alter(_TOPIC, MISSING, ("retention.ms", 0, "1"), dry=True)),
+    Case("set", _KEY.ALTER_CONFIGS, _replace(_TOPIC, EMPTY, ("retention.ms", "1000"))),
+    Case("bad value", _KEY.ALTER_CONFIGS, _replace(_TOPIC, EMPTY, ("retention.ms", "x"))),
+    Case("all", _KEY.LIST_CONFIG_RESOURCES, {"resource_types": []}),
+    Case(
+        "quorum",
+        _KEY.DESCRIBE_QUORUM,
+        {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
+    ),
+    Case(
+        "of a topic", _KEY.DESCRIBE_QUORUM, {"topics": [{"topic_name": EMPTY, "partitions": [{"partition_index": 0}]}]}
+    ),
+    Case("missing", _KEY.UNREGISTER_BROKER, {"broker_id": 77}),
+    Case(
+        "other cluster",
+        _KEY.ADD_RAFT_VOTER,
+        {"cluster_id": "other", "timeout": 1000, "voter_id": 9, "voter_directory_id": MISSING_ID, "listeners": []},
+    ),
+    Case(
+        "other cluster",
+        _KEY.REMOVE_RAFT_VOTER,
+        {"cluster_id": "other", "voter_id": 9, "voter_directory_id": MISSING_ID},
+    ),
+)

@@ -1,0 +1,40 @@
+"""One row of the table of cases: a request that both brokers are sent in each version."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from esp.protocol.registry import SERVED, ApiKey
+from tests.conformance.comparer.target import Target
+
+Content = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A request.
+
+    Fields are named as in kio's classes; those that a version lacks are left out, others have their defaults. Where the content depends on
+    the broker (ids) or the version, it is a function of both.
+    """
+
+    name: str
+    key: ApiKey
+    content: Content | Callable[[Target, int], Content]
+    first_version: int = 0
+    last_version: int = 99
+
+    @property
+    def api_name(self) -> str:
+        """Kafka's name of the API."""
+        return SERVED[self.key].name
+
+    @property
+    def versions(self) -> range:
+        """The served versions that it is for."""
+        api = SERVED[self.key]
+        return range(max(api.min_version, self.first_version), min(api.max_version, self.last_version) + 1)
+
+    def content_for(self, target: Target, version: int) -> Content:
+        """What the request says."""
+        return self.content(target, version) if callable(self.content) else self.content

@@ -1,0 +1,39 @@
+"""Sends both brokers every case in every version, and holds the answers against each other."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from tests.conformance.comparer.case import Case
+from tests.conformance.comparer.difference import differences, masked
+from tests.conformance.comparer.target import Target
+
+
+class Difference(NamedTuple):
+    """Where the two answers to one request differ."""
+
+    api: str
+    version: int
+    case: str
+    place: str
+    ours: Any
+    theirs: Any
+
+    def __str__(self) -> str:
+        where = f"{self.api} v{self.version}, {self.case}: {self.place or 'answer'}"
+        return f"{where}\n    ESP   {self.ours!r:.300}\n    Kafka {self.theirs!r:.300}"
+
+
+def compare(ours: Target, theirs: Target, cases: Iterable[Case], *, in_short: bool = False) -> Iterator[Difference]:
+    """All differences, as they are found; in short only of the oldest, the newest and a middle version of each case."""
+    for case in cases:
+        for version in _some(case.versions) if in_short else case.versions:
+            answers = [
+                masked(target.ask(case.key, version, case.content_for(target, version)), target.texts_to_mask())
+                for target in (ours, theirs)
+            ]
+            for place, own, other in differences(*answers):
+                yield Difference(case.api_name, version, case.name, place, own, other)
+
+
+def _some(versions: range) -> list[int]:
+    return sorted({versions[0], versions[len(versions) // 2], versions[-1]})

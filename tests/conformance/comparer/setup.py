@@ -1,0 +1,86 @@
+"""What both brokers hold before the first case, and the names by which cases know it."""
+
+import time
+import uuid
+from typing import Any, Final
+
+from esp.protocol.registry import ApiKey
+from esp.records.builder import build_batch
+from esp.records.record import NewRecord
+from tests.conformance.comparer.target import Target
+
+RECORDS: Final = "records"
+"""Three partitions: two batches of 15 records in the first, a batch of an idempotent producer in the second, none in the third."""
+GROWING: Final = "growing"
+"""One partition, to which cases add more."""
+EMPTY: Final = "empty"
+"""Two partitions without records."""
+GROUP: Final = "group"
+"""A group with offsets and without members."""
+MISSING: Final = "missing"
+"""What is not there."""
+MISSING_ID: Final = uuid.UUID(int=4711)
+
+TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
+"""Of the first record: retention would not leave older ones alone."""
+PRODUCER_ID: Final = 4_711_000
+
+_TOPICS: Final = {RECORDS: 3, GROWING: 1, EMPTY: 2}
+_PATIENCE_S: Final = 60
+
+
+def batch(count: int, **header: Any) -> bytes:
+    """A batch of so many records, alike wherever it is made."""
+    records = [
+        NewRecord(value=b"value %d" % number, key=b"key", headers=(), timestamp=TIMESTAMP_MS + number)
+        for number in range(count)
+    ]
+    return bytes(build_batch(records, timestamp_ms=TIMESTAMP_MS, **header))
+
+
+def produce(topic: str, partition: int, records: bytes | None, *, acks: int = -1) -> dict[str, Any]:
+    """A produce request of versions that name topics."""
+    return {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout": 10_000,
+        "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": records}]}],
+    }
+
+
+def prepare(target: Target) -> None:
+    """Make it so, and wait until it is served."""
+    topics = [
+        {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+        for name, count in _TOPICS.items()
+    ]
+    target.ask(ApiKey.CREATE_TOPICS, 5, {"topics": topics, "timeout": 30_000})
+    _until(lambda: all(_is_served(target, name, count) for name, count in _TOPICS.items()))
+    for partition, content in (
+        (0, batch(10)),
+        (0, batch(5)),
+        (1, batch(3, producer_id=PRODUCER_ID, producer_epoch=2, base_sequence=0)),
+    ):
+        answer = target.ask(ApiKey.PRODUCE, 9, produce(RECORDS, partition, content))
+        assert "'none'" in str(answer), answer
+    new_producer = {"transactional_id": None, "transaction_timeout": 1000}
+    _until(lambda: target.ask(ApiKey.INIT_PRODUCER_ID, 1, new_producer)["error_code"] == "none")
+    offsets = [
+        {"name": RECORDS, "partitions": [{"partition_index": 0, "committed_offset": 7, "committed_metadata": "note"}]}
+    ]
+    _until(lambda: "'none'" in str(target.ask(ApiKey.FIND_COORDINATOR, 1, {"key": GROUP, "key_type": 0})))
+    commit = {"group_id": GROUP, "topics": offsets, "retention_time": -1}
+    _until(lambda: "'none'" in str(target.ask(ApiKey.OFFSET_COMMIT, 2, commit)))
+
+
+def _is_served(target: Target, topic: str, partitions: int) -> bool:
+    asked = [{"partition_index": number, "timestamp": -1} for number in range(partitions)]
+    answer = target.ask(ApiKey.LIST_OFFSETS, 2, {"replica_id": -1, "topics": [{"name": topic, "partitions": asked}]})
+    return all(partition["error_code"] == "none" for partition in answer["topics"][0]["partitions"])
+
+
+def _until(claim: Any) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not claim():
+        assert time.monotonic() < deadline, f"not true within {_PATIENCE_S} s"
+        time.sleep(0.1)

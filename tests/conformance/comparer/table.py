@@ -1,0 +1,8 @@
+"""All cases, in the order in which they are sent: what one changes, those behind it see."""
+
+from typing import Final
+
+from tests.conformance.comparer import admin_cases, group_cases, record_cases, topic_cases
+from tests.conformance.comparer.case import Case
+
+CASES: Final[tuple[Case, ...]] = (*topic_cases.CASES, *record_cases.CASES, *group_cases.CASES, *admin_cases.CASES)

@@ -1,0 +1,117 @@
+"""A node answers as Apache Kafka does, but for what docs/PROTOCOL.md gives a reason for; see ``tests/conformance/comparer``."""
+
+from pathlib import Path
+
+import pytest
+
+from esp.protocol.registry import SERVED_ON, ListenerKind
+from esp.testing.kafka_tools import KafkaTools
+from tests.conformance.comparer.compare import Difference, compare
+from tests.conformance.comparer.difference import differences, masked
+from tests.conformance.comparer.known import Known, Reason
+from tests.conformance.comparer.messages import request_of
+from tests.conformance.comparer.pair import running_pair
+from tests.conformance.comparer.setup import prepare
+from tests.conformance.comparer.table import CASES
+
+
+class _NoBroker:
+    """Stands in for a target where only the form of requests matters."""
+
+    def topic_id(self, _name):
+        return None
+
+
+def _fields(content):
+    """All names in a request's content."""
+    if isinstance(content, dict):
+        return set(content).union(*map(_fields, content.values()))
+    if isinstance(content, list | tuple):
+        return set().union(*map(_fields, content))
+    return set()
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: Path) -> None:
+    known = Known.read()
+    with running_pair(tmp_path) as (ours, theirs):
+        for target in (ours, theirs):
+            prepare(target)
+        found = [str(each) for each in compare(ours, theirs, CASES, in_short=True) if not known.explains(each)]
+    assert not found, "\n".join(found)
+    assert not [reason for reason in known.reasons if reason not in known.used], "reasons for what does not differ"
+
+
+def test_every_api_of_broker_listeners_has_a_case() -> None:
+    assert {case.key for case in CASES} == set(SERVED_ON[ListenerKind.BROKER])
+
+
+def test_no_case_says_what_no_version_knows() -> None:
+    for case in CASES:
+        api = SERVED_ON[ListenerKind.BROKER][case.key]
+        assert case.versions, f"{case.api_name}, {case.name}: no version"
+        contents = [case.content_for(_NoBroker(), version) for version in case.versions]
+        known = "".join(
+            repr(request_of(api, version, content))
+            for version in range(api.min_version, api.max_version + 1)
+            for content in (contents[0], contents[-1])
+        )
+        unknown = {name for content in contents for name in _fields(content) if f"{name}=" not in known}
+        assert not unknown, f"{case.api_name}, {case.name}: {unknown}"
+
+
+def test_cases_of_an_api_have_names_of_their_own() -> None:
+    names = [(case.key, case.name) for case in CASES]
+    assert len(set(names)) == len(names), [name for name in names if names.count(name) > 1]
+
+
+def test_ids_and_times_are_no_differences() -> None:
+    ours = {"throttle_time": 0, "topics": [{"name": "b", "topic_id": 1}, {"name": "a", "topic_id": 2}]}
+    theirs = {"throttle_time": 5, "topics": [{"name": "a", "topic_id": 3}, {"name": "b", "topic_id": 4}]}
+    assert not list(differences(masked(ours, {}), masked(theirs, {})))
+
+
+def test_an_id_in_place_of_none_is_a_difference() -> None:
+    assert list(differences(masked({"topic_id": None}, {}), masked({"topic_id": 4}, {}))) == [
+        ("topic_id", None, "<topic_id>")
+    ]
+
+
+def test_differences_are_named_by_their_place() -> None:
+    ours = {"topics": [{"name": "a", "partitions": [{"partition_index": 1, "offset": 5}]}]}
+    theirs = {"topics": [{"name": "a", "partitions": [{"partition_index": 1, "offset": 6}]}]}
+    assert list(differences(masked(ours, {}), masked(theirs, {}))) == [("topics[a].partitions[1].offset", 5, 6)]
+
+
+def test_another_error_hides_what_follows_from_it() -> None:
+    found = list(differences({"error_code": "none", "offset": 5}, {"error_code": "not_leader", "offset": -1}))
+    assert found == [("error_code", "none", "not_leader")]
+
+
+def test_texts_of_one_broker_only_are_masked() -> None:
+    assert masked("no file /tmp/x/data/log of MkU3OEVBNTcwNTJENDM2Qk", {"/tmp/x/data": "<directory>"}) == (
+        "no file <directory>/log of <id>"
+    )
+    assert masked("invalid_update_version", {}) == "invalid_update_version"
+
+
+@pytest.mark.parametrize(
+    ("reason", "explains"),
+    [
+        (Reason("Fetch", "a, b", "topics.*.offset", ""), True),
+        (Reason("Fetch", "c", "topics.*.offset", ""), False),
+        (Reason("Produce", "*", "*", ""), False),
+        (Reason("*", "*", "*.error_code", ""), False),
+    ],
+)
+def test_a_reason_is_for_its_place_only(reason, explains) -> None:
+    difference = Difference("Fetch", 4, "b", "topics[x].partitions[0].offset", 1, 2)
+    assert reason.explains(difference) is explains
+
+
+def test_reasons_are_read_from_the_table() -> None:
+    document = (
+        "text\n| API | request | where | reason |\n| --- | --- | --- | --- |\n| `A` | `b` | `c.*` | Why. |\n\n| x |\n"
+    )
+    assert Known.read(document).reasons == [Reason("A", "b", "c.*", "Why.")]

@@ -1,0 +1,46 @@
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import ms
+from tests.unit.broker.simulated_node import model, simulated
+
+
+async def list_transactions(client, version=2, *, states=(), pattern=None):
+    types = model(ApiKey.LIST_TRANSACTIONS, version)
+    request = types.Request(state_filters=states, producer_id_filters=(), transactional_id_pattern=pattern)
+    return await client.call(ApiKey.LIST_TRANSACTIONS, version, request)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@simulated()
+async def test_there_are_none(node, version):
+    answer = await list_transactions(await node.client(), version, states=("Ongoing", "Nope", "Empty"))
+    assert (answer.error_code, answer.transaction_states) == (ErrorCode.none, ())
+    assert answer.unknown_state_filters == ("Nope",)
+
+
+@pytest.mark.parametrize("pattern", ["[", "(" * 900, "a{99999999999999999999}", "x" * 1001, "*"])
+@simulated()
+async def test_a_pattern_that_is_none_is_refused(node, pattern):
+    answer = await list_transactions(await node.client(), pattern=pattern)
+    assert answer.error_code is ErrorCode.invalid_regular_expression
+
+
+@simulated()
+async def test_a_pattern_may_be_empty_or_long(node):
+    client = await node.client()
+    for pattern in ("", "orders-.*", "x" * 1000):
+        assert (await list_transactions(client, pattern=pattern)).error_code is ErrorCode.none
+
+
+@simulated()
+async def test_nobody_coordinates_a_transaction(node):
+    types = model(ApiKey.DESCRIBE_TRANSACTIONS, 0)
+    client = await node.client()
+    answer = await client.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, types.Request(transactional_ids=("x", "")))
+    assert [(state.transactional_id, state.error_code) for state in answer.transaction_states] == [
+        ("x", ErrorCode.not_coordinator),
+        ("", ErrorCode.invalid_request),
+    ]
+    assert {state.transaction_timeout for state in answer.transaction_states} == {ms(0)}

@@ -1,0 +1,76 @@
+import uuid
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import create_topic
+from tests.unit.broker.group_conversation import (
+    commit,
+    commit_later,
+    fetch_offsets,
+    fetch_offsets_later,
+    until_coordinated,
+)
+from tests.unit.broker.simulated_node import model, simulated
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+@simulated(offsets_topic_num_partitions=2)
+async def test_committed_offsets_are_told_and_those_that_are_not_there(node, version):
+    client = await node.client()
+    topic_id = await create_topic(client, partitions=2)
+    topic = topic_id if version >= 10 else "t"
+    wanted = [(topic, 1), (topic, 0)]
+    refused = await fetch_offsets(client, wanted, version=version)
+    if version == 1:
+        assert refused == dict.fromkeys(wanted, ErrorCode.not_coordinator)
+    else:
+        assert refused is ErrorCode.not_coordinator
+    await until_coordinated(client)
+    await commit(client, {("t", 0): 7}, metadata="text")
+    assert await fetch_offsets(client, wanted, version=version) == {(topic, 1): -1, (topic, 0): 7}
+    if version >= 2:
+        assert await fetch_offsets(client, None, version=version) == {(topic, 0): 7}
+    answer = await fetch_offsets_later(client, wanted, version=version)
+    ((topic,),) = (answer.groups[0].topics if version >= 8 else answer.topics,)
+    assert [partition.metadata for partition in topic.partitions] == ["", "text"]
+
+
+@simulated(offsets_topic_num_partitions=2)
+async def test_an_id_that_nobody_knows_is_told_at_its_partitions(node):
+    client = await node.client()
+    topic_id = await create_topic(client)
+    await until_coordinated(client)
+    await commit(client, {("t", 0): 7})
+    stranger = uuid.UUID(int=5)
+    assert await fetch_offsets(client, [(stranger, 0), (topic_id, 0)], version=10) == {
+        (stranger, 0): ErrorCode.unknown_topic_id,
+        (topic_id, 0): 7,
+    }
+
+
+@simulated(offsets_topic_num_partitions=2)
+async def test_many_groups_are_answered_each_for_itself(node):
+    client = await node.client()
+    await create_topic(client)
+    await until_coordinated(client)
+    await commit(client, {("t", 0): 7}, group="a")
+    types = model(ApiKey.OFFSET_FETCH, 9)
+    request = types.Request(
+        groups=tuple(types.OffsetFetchRequestGroup(group_id=group, topics=None) for group in ("b", "a"))
+    )
+    answer = await client.call(ApiKey.OFFSET_FETCH, 9, request)
+    assert [(group.group_id, group.error_code, len(group.topics)) for group in answer.groups] == [
+        ("b", 0, 0),
+        ("a", 0, 1),
+    ]
+
+
+@simulated(offsets_topic_num_partitions=2)
+async def test_who_commits_and_asks_at_once_gets_what_it_committed(node):
+    client = await node.client()
+    await create_topic(client)
+    await until_coordinated(client)
+    commit_later(client, {("t", 0): 7})
+    assert await fetch_offsets(client, None) == {("t", 0): 7}

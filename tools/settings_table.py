@@ -1,0 +1,151 @@
+"""Write the tables of settings into docs/settings.md, between its markers; with --check, only say whether they are up to date.
+
+Usage: python tools/settings_table.py [--check]
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from esp.model.broker_setting_table import BROKER_SETTINGS, REFUSED
+from esp.model.dynamic_settings import DYNAMIC_ONLY, EFFECTIVE_AT_ONCE, NOT_WHILE_RUNNING
+from esp.model.group_settings import group_settings
+from esp.model.known_settings import Scope, known_settings
+from esp.model.topic_setting_table import TOPIC_SETTINGS
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"
+BEGIN = "<!-- begin: tables of settings, written by tools/settings_table.py -->"
+END = "<!-- end: tables of settings -->"
+
+FROM_METADATA = ("min.insync.replicas", "unclean.leader.election.enable")
+"""Effective while the node runs though no node takes them over: everybody asks the metadata for them."""
+
+
+def tables() -> str:
+    """All tables in Markdown."""
+    effective = [name for name in known_settings("broker") if name in BROKER_SETTINGS]
+    internal = [name for name in BROKER_SETTINGS if name not in known_settings("broker")]
+    without = [name for name in known_settings("broker") if name not in BROKER_SETTINGS and name not in REFUSED]
+    sections = (
+        ("## Topics", "", ("setting", "type", "default", "node's setting", "effect"), _topic_rows()),
+        (
+            "## Nodes: with an effect",
+            "",
+            ("setting", "type", "default", "while running", "effect"),
+            (_broker_row(name) for name in (*effective, *sorted(internal))),
+        ),
+        (
+            "## Nodes: refused",
+            "A node that is given one of these, and not with an empty value or `false`, does not start.",
+            ("setting", "why"),
+            ((f"`{name}`", reason) for name, reason in sorted(REFUSED.items())),
+        ),
+        (
+            "## Nodes: without an effect",
+            "Taken, named in a warning when the node starts, told by DescribeConfigs, and without any effect in this release.",
+            ("setting", "type", "Kafka's default", "while running"),
+            ((*_facts(name), _running(name)) for name in (*without, *DYNAMIC_ONLY)),
+        ),
+        (
+            "## Groups",
+            "Of the newer group protocols: checked and kept, and without any effect in this release.",
+            ("setting", "type", "default", "stands in"),
+            _group_rows(),
+        ),
+        (
+            "## Subscriptions to the metrics of clients",
+            "Checked and kept; no client is asked for its metrics in this release.",
+            ("setting", "type", "default"),
+            (
+                (f"`{known.name}`", known.kind.name.lower(), _value(known.default))
+                for known in known_settings("client_metrics").values()
+            ),
+        ),
+    )
+    return "\n\n".join(_section(*section) for section in sections)
+
+
+def with_tables(document: str) -> str:
+    """The document with the present tables between its markers.
+
+    Raises:
+        ValueError: a marker is missing.
+    """
+    before, begin, rest = document.partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{DOCUMENT} has no place for the tables: they stand between {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+
+
+def _section(title: str, words: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [title, "", *([words, ""] if words else [])]
+    lines.append(f"| {' | '.join(columns)} |")
+    lines.append(f"|{' --- |' * len(columns)}")
+    lines += (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join(lines)
+
+
+def _topic_rows() -> Iterable[tuple[str, ...]]:
+    for name, entry in sorted(TOPIC_SETTINGS.items()):
+        known = known_settings("topic")[name]
+        node = "" if entry.broker_name is None else f"`{entry.broker_name}`"
+        yield f"`{name}`", known.kind.name.lower(), _value(known.default), node, entry.setting.doc
+
+
+def _broker_row(name: str) -> tuple[str, ...]:
+    setting = BROKER_SETTINGS[name]
+    if name not in known_settings("broker"):
+        return f"`{name}`", setting.kind.name.lower(), "", "no", setting.doc
+    return (*_facts(name), _running(name), setting.doc)
+
+
+def _facts(name: str) -> tuple[str, str, str]:
+    known = known_settings("broker").get(name)
+    if known is None:
+        return f"`{name}`", DYNAMIC_ONLY[name].kind.name.lower(), ""
+    return f"`{name}`", known.kind.name.lower(), _value(known.default)
+
+
+def _running(name: str) -> str:
+    """Whether, and for whom, a setting can be changed while the node runs."""
+    known = known_settings("broker").get(name)
+    if name in NOT_WHILE_RUNNING:
+        return "refused"
+    if known is not None and known.read_only:
+        return "no"
+    scope = Scope.CLUSTER if known is None else known.scope
+    if name in BROKER_SETTINGS and name not in EFFECTIVE_AT_ONCE and name not in FROM_METADATA:
+        return "taken"
+    return {Scope.CLUSTER: "each, all", Scope.BROKER: "each", Scope.LISTENER: "each listener"}[scope]
+
+
+def _group_rows() -> Iterable[tuple[str, ...]]:
+    for name, entry in sorted(group_settings().items()):
+        node = "" if entry.broker_name is None else f"`{entry.broker_name}`"
+        yield f"`{name}`", entry.setting.kind.name.lower(), _value(known_settings("group")[name].default), node
+
+
+def _value(default: str | None) -> str:
+    return "" if default is None else "(empty)" if default == "" else f"`{default}`"
+
+
+def main() -> int:
+    """Exit status 1 where --check finds the tables out of date."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if the tables are out of date")
+    arguments = parser.parse_args()
+    document = DOCUMENT.read_text()
+    fresh = with_tables(document)
+    if fresh == document:
+        return 0
+    if arguments.check:
+        print(f"{DOCUMENT} is out of date: run python tools/settings_table.py", file=sys.stderr)
+        return 1
+    DOCUMENT.write_text(fresh)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
