@@ -1,4 +1,4 @@
-"""Draw the tables of states that the code obeys into docs/REPLICATION.md; with --check, only say whether the diagrams are up to date.
+"""Draw the tables of states that the code obeys into the documentation; with --check, only say whether the diagrams are up to date.
 
 Usage: python tools/state_diagrams.py [--check]
 """
@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from esp.broker import lifecycle
+from esp.groups import states
 from esp.raft import roles
 from esp.replication import isr_changes
 
-DOCUMENT: Final = Path(__file__).parent.parent / "docs" / "REPLICATION.md"
+_DOCS: Final = Path(__file__).parent.parent / "docs"
+DOCUMENTS: Final[Mapping[Path, tuple[str, ...]]] = {
+    _DOCS / "REPLICATION.md": ("a quorum member", "a broker", "a change of the in-sync set"),
+    _DOCS / "GROUPS.md": ("a group",),
+}
+"""Which diagrams stand where."""
 END: Final = "<!-- end: state diagram -->"
 
 
@@ -29,23 +35,25 @@ def diagrams() -> Mapping[str, str]:
         "a quorum member": _draw(roles.Role.UNATTACHED, _plain(roles.TRANSITIONS)),
         "a broker": _draw(lifecycle.BrokerState.NOT_RUNNING, _plain(lifecycle.TRANSITIONS)),
         "a change of the in-sync set": _draw(isr_changes.Phase.COMMITTED, _labelled(isr_changes.TRANSITIONS)),
+        "a group": _draw(states.GroupState.EMPTY, _labelled(states.TRANSITIONS)),
     }
 
 
-def with_diagrams(document: str) -> str:
-    """The document with the present diagrams between their markers.
+def with_diagrams(document: str, names: Iterable[str]) -> str:
+    """The document with the present diagrams of these names between their markers.
 
     Raises:
         ValueError: a marker is missing.
     """
-    for name, diagram in diagrams().items():
+    drawn = diagrams()
+    for name in names:
         before, first, rest = document.partition(begin(name))
         _old, last, after = rest.partition(END)
         if not first or not last:
             raise ValueError(
-                f"{DOCUMENT} has no place for the diagram of {name}: it stands between {begin(name)!r} and {END!r}"
+                f"there is no place for the diagram of {name}: it stands between {begin(name)!r} and {END!r}"
             )
-        document = f"{before}{first}\n{diagram}\n{END}{after}"
+        document = f"{before}{first}\n{drawn[name]}\n{END}{after}"
     return document
 
 
@@ -84,15 +92,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a diagram is out of date")
     arguments = parser.parse_args()
-    document = DOCUMENT.read_text()
-    fresh = with_diagrams(document)
-    if fresh == document:
-        return 0
-    if arguments.check:
-        print(f"{DOCUMENT} is out of date: run python tools/state_diagrams.py", file=sys.stderr)
-        return 1
-    DOCUMENT.write_text(fresh)
-    return 0
+    stale = False
+    for path, names in DOCUMENTS.items():
+        document = path.read_text()
+        fresh = with_diagrams(document, names)
+        if fresh == document:
+            continue
+        if arguments.check:
+            print(f"{path} is out of date: run python tools/state_diagrams.py", file=sys.stderr)
+            stale = True
+        else:
+            path.write_text(fresh)
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

@@ -1,24 +1,29 @@
 import pytest
 
 from esp.raft.roles import TRANSITIONS, Role
-from tools.state_diagrams import DOCUMENT, END, begin, diagrams, with_diagrams
+from tools.state_diagrams import DOCUMENTS, END, begin, diagrams, with_diagrams
 
 
-def test_the_diagrams_in_the_documentation_are_up_to_date():
-    document = DOCUMENT.read_text()
-    assert with_diagrams(document) == document, "run python tools/state_diagrams.py"
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_the_diagrams_in_the_documentation_are_up_to_date(path):
+    document = path.read_text()
+    assert with_diagrams(document, DOCUMENTS[path]) == document, "run python tools/state_diagrams.py"
+
+
+def test_every_diagram_stands_in_one_document():
+    assert sorted(name for names in DOCUMENTS.values() for name in names) == sorted(diagrams())
 
 
 def test_stale_diagrams_are_replaced_and_the_rest_kept():
     document = "".join(f"a\n{begin(name)}\nold\n{END}\nb" for name in diagrams())
     fresh = "".join(f"a\n{begin(name)}\n{diagram}\n{END}\nb" for name, diagram in diagrams().items())
-    assert with_diagrams(document) == fresh
+    assert with_diagrams(document, diagrams()) == fresh
 
 
 def test_a_document_without_a_place_for_a_diagram_is_an_error():
     document = "".join(f"{begin(name)}\n{END}\n" for name in [*diagrams()][1:])
     with pytest.raises(ValueError, match="no place"):
-        with_diagrams(document)
+        with_diagrams(document, diagrams())
 
 
 def test_every_change_of_role_is_drawn_and_no_other():

@@ -1,0 +1,130 @@
+"""Records that are on their way into the log, and what waits for them.
+
+Each append has two ends. It *settles* when the log has decided: its records are committed, or will never be. Its *outcome* is told once to
+those who wait for an answer: when it settles, or when that takes longer than ``offsets.commit.timeout.ms``, after which the records may
+still be committed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from esp.groups.deadlines import Deadlines, Timer
+from esp.groups.effects import Append
+from esp.groups.now import Now
+from esp.groups.outbox import Outbox
+from esp.model.errors import ErrorCode
+from esp.records.record import NewRecord
+
+Outcome = Callable[[ErrorCode | None, Now], None]
+"""Called with None if the records are committed, else with what clients are told."""
+
+Settle = Outcome
+"""The same, but called with an error only if the records will never be committed."""
+
+_NO_TIME: Final = Now(0, 0)
+"""The time at which a coordinator ends: nothing is set to any time after it."""
+
+_ANSWERS: Final = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
+    ErrorCode.network_exception: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
+}
+
+
+def answer_to(error: ErrorCode) -> ErrorCode:
+    """What a client is told if an append failed with this error, so that it looks for its coordinator again where that helps."""
+    return _ANSWERS.get(error, error)
+
+
+@dataclass(slots=True)
+class _Outstanding:
+    settle: Settle | None
+    outcomes: list[Outcome]
+    deadline_us: int
+    has_timed_out: bool = field(default=False)
+
+
+class Appends:
+    """All appends of a coordinator that have not settled, in the order of the log.
+
+    Args:
+        outbox: where the effects go.
+        deadlines: for the timeout.
+        timeout_us: how long an outcome may take.
+    """
+
+    def __init__(self, outbox: Outbox, deadlines: Deadlines, timeout_us: int) -> None:
+        self._outbox = outbox
+        self._deadlines = deadlines
+        self._timeout_us = timeout_us
+        self._outstanding: dict[int, _Outstanding] = {}
+        self._last_token = 0
+        self._timer = Timer()
+
+    def append(
+        self, records: Iterable[NewRecord], now: Now, *, settle: Settle | None = None, outcome: Outcome | None = None
+    ) -> int:
+        """Let the driver append these records, and tell ``settle`` and then ``outcome`` what became of them; returns their token."""
+        self._last_token += 1
+        deadline_us = now.monotonic_us + self._timeout_us
+        self._outstanding[self._last_token] = _Outstanding(settle, [] if outcome is None else [outcome], deadline_us)
+        if outcome is not None and not self._timer.is_set:
+            self._deadlines.set(self._timer, deadline_us, self._on_timeout)
+        self._outbox.append(Append(self._last_token, tuple(records), now.wall_ms))
+        return self._last_token
+
+    def after_all(self, outcome: Outcome, now: Now) -> None:
+        """Tell ``outcome`` when all appends so far have settled: at once if there are none."""
+        if not self._outstanding:
+            outcome(None, now)
+            return
+        last = self._outstanding[next(reversed(self._outstanding))]
+        if last.has_timed_out:
+            outcome(answer_to(ErrorCode.request_timed_out), now)
+            return
+        last.outcomes.append(outcome)
+        if not self._timer.is_set:
+            self._deadlines.set(self._timer, last.deadline_us, self._on_timeout)
+
+    def on_committed(self, token: int, now: Now) -> None:
+        """The driver says so."""
+        self._settle(token, None, now)
+
+    def on_failed(self, token: int, error: ErrorCode, now: Now) -> None:
+        """The driver says so."""
+        self._settle(token, answer_to(error), now)
+
+    def abandon(self, error: ErrorCode) -> None:
+        """Nothing more will be heard of any append: whoever waits is told ``error``."""
+        outstanding, self._outstanding = self._outstanding, {}
+        self._timer.cancel()
+        for append in outstanding.values():
+            for outcome in append.outcomes:
+                outcome(error, _NO_TIME)
+
+    def _settle(self, token: int, error: ErrorCode | None, now: Now) -> None:
+        append = self._outstanding.pop(token)
+        if append.settle is not None:
+            append.settle(error, now)
+        for outcome in append.outcomes:
+            outcome(error, now)
+
+    def _on_timeout(self, now: Now) -> None:
+        late: list[Outcome] = []
+        for append in self._outstanding.values():
+            if append.deadline_us > now.monotonic_us:
+                self._deadlines.set(self._timer, append.deadline_us, self._on_timeout)
+                break
+            append.has_timed_out = True
+            late += append.outcomes
+            append.outcomes = []
+        for outcome in late:
+            outcome(answer_to(ErrorCode.request_timed_out), now)

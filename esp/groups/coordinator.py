@@ -1,0 +1,190 @@
+"""The coordinator of the groups of one partition of ``__consumer_offsets``.
+
+This module is the door: it hands requests, the time and what became of records to the part that they concern, and gives back the effects.
+The parts: :mod:`~esp.groups.joining`, :mod:`~esp.groups.syncing`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`,
+:mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion`, :mod:`~esp.groups.describing`; what they share is the
+:class:`~esp.groups.shard.Shard`.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from esp.groups.appends import Appends
+from esp.groups.deadlines import Deadlines
+from esp.groups.deletion import Deletion
+from esp.groups.describing import describe_group, list_groups
+from esp.groups.directory import GroupDirectory
+from esp.groups.effects import Effect
+from esp.groups.group import Group
+from esp.groups.group_log import load_group
+from esp.groups.joining import Joining
+from esp.groups.leaving import Leaving
+from esp.groups.now import Now
+from esp.groups.offset_requests import OffsetRequests
+from esp.groups.offset_store import OffsetChange, OffsetStore
+from esp.groups.outbox import Outbox
+from esp.groups.rebalances import Rebalances
+from esp.groups.requests import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+)
+from esp.groups.responses import DescribedGroup, ListedGroup, OffsetFetchResult
+from esp.groups.settings import GroupSettings
+from esp.groups.shard import Shard
+from esp.groups.syncing import Syncing
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
+from esp.ports.random import Random
+from esp.schemas.group_record_codec import decode_group_record
+from esp.schemas.group_records import GroupMetadataValue, OffsetCommitRecord
+
+_US_PER_MS: Final = 1_000
+_NO_TIME_MS: Final = 0
+"""When groups came to their end that are unloaded: nobody will ask."""
+
+
+class GroupCoordinator:
+    """One shard. First the partition's records are replayed from the log's start to the high watermark, then :meth:`begin` makes it serve;
+    :meth:`unload` ends it for good. A ticket is anything but None by which the driver knows a request; each is answered exactly once.
+
+    Args:
+        settings: the operator's.
+        random: draws the ids of members.
+    """
+
+    def __init__(self, settings: GroupSettings, random: Random) -> None:
+        deadlines = Deadlines()
+        outbox = Outbox()
+        appends = Appends(outbox, deadlines, settings.offsets_commit_timeout_ms * _US_PER_MS)
+        self._shard = Shard(settings, random, outbox, deadlines, appends, GroupDirectory(), OffsetStore())
+        self._rebalances = Rebalances(self._shard)
+        self._joining = Joining(self._shard, self._rebalances)
+        self._syncing = Syncing(self._shard, self._rebalances)
+        self._leaving = Leaving(self._shard, self._rebalances)
+        self._offset_requests = OffsetRequests(self._shard, self._rebalances)
+        self._deletion = Deletion(self._shard)
+
+    def replay(self, key: bytes | None, value: bytes | None) -> None:
+        """Apply one record of the log. Records of types that the classic protocol does not have are skipped; control records, and those of
+        transactions that did not commit, are the caller's to skip.
+
+        Raises:
+            CorruptionError: a record is none, or is of a version that is not known.
+        """
+        record = decode_group_record(key, value)
+        if record is None:
+            return
+        if isinstance(record, OffsetCommitRecord):
+            partition = TopicPartition(record.key.topic, record.key.partition)
+            self._shard.offsets.apply((OffsetChange(record.key.group, partition, record.value),))
+        else:
+            self._replay_group(record.key.group, record.value)
+
+    def begin(self, now: Now) -> list[Effect]:
+        """All records are replayed: members of loaded groups have their full session from now on."""
+        for group_id in self._shard.offsets.committed_groups():
+            if self._shard.directory.find(group_id) is None:
+                self._install(Group(group_id, now.wall_ms))
+        for group in self._shard.directory.newest():
+            for member in group:
+                self._rebalances.sessions.restart(group, member, now)
+            if len(group) > self._shard.settings.group_max_size:
+                self._rebalances.prepare(group, now)
+        self._deletion.begin(now)
+        return self._shard.outbox.take()
+
+    def unload(self) -> list[Effect]:
+        """Another broker coordinates these groups: whoever waits is answered NOT_COORDINATOR. Nothing may be called afterwards."""
+        for group in self._shard.directory.newest():
+            self._rebalances.kill(group, ErrorCode.not_coordinator, _NO_TIME_MS)
+        self._shard.appends.abandon(ErrorCode.not_coordinator)
+        return self._shard.outbox.take()
+
+    @property
+    def next_deadline_us(self) -> int | None:
+        """When :meth:`on_time` is due (monotonic); None for never. Look at it after each call; heartbeats never move it forward."""
+        return self._shard.deadlines.next_us
+
+    def on_time(self, now: Now) -> list[Effect]:
+        """Do what is due: sessions and rebalances that end, offsets that expire, answers that waited too long."""
+        self._shard.deadlines.run(now)
+        return self._shard.outbox.take()
+
+    def on_committed(self, token: int, now: Now) -> list[Effect]:
+        """The records of an :class:`~esp.groups.effects.Append` are committed."""
+        self._shard.appends.on_committed(token, now)
+        return self._shard.outbox.take()
+
+    def on_append_failed(self, token: int, error: ErrorCode, now: Now) -> list[Effect]:
+        """The records of an :class:`~esp.groups.effects.Append` are not in the log and never will be."""
+        self._shard.appends.on_failed(token, error, now)
+        return self._shard.outbox.take()
+
+    def join(self, request: JoinGroup, ticket: object, now: Now) -> list[Effect]:
+        """JoinGroup; answered with a JoinResult when the generation begins."""
+        self._joining.join(request, ticket, now)
+        return self._shard.outbox.take()
+
+    def sync(self, request: SyncGroup, ticket: object, now: Now) -> list[Effect]:
+        """SyncGroup; answered with a SyncResult when the leader's assignments are committed."""
+        self._syncing.sync(request, ticket, now)
+        return self._shard.outbox.take()
+
+    def heartbeat(self, request: Heartbeat, now: Now) -> ErrorCode:
+        """Heartbeat; the answer is returned, and no effects follow."""
+        return self._leaving.heartbeat(request, now)
+
+    def leave(self, request: LeaveGroup, ticket: object, now: Now) -> list[Effect]:
+        """LeaveGroup; answered with a LeaveResult."""
+        self._leaving.leave(request, ticket, now)
+        return self._shard.outbox.take()
+
+    def commit_offsets(self, request: OffsetCommit, ticket: object, now: Now) -> list[Effect]:
+        """OffsetCommit; answered with an OffsetCommitResult when the offsets are committed."""
+        self._offset_requests.commit(request, ticket, now)
+        return self._shard.outbox.take()
+
+    def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
+        """OffsetFetch: committed offsets only."""
+        return self._offset_requests.fetch(request)
+
+    def delete_offsets(self, request: OffsetDelete, ticket: object, now: Now) -> list[Effect]:
+        """OffsetDelete; answered with an OffsetDeleteResult."""
+        self._offset_requests.delete(request, ticket, now)
+        return self._shard.outbox.take()
+
+    def delete_group(self, group_id: str, ticket: object, now: Now) -> list[Effect]:
+        """One group of DeleteGroups; answered with a DeleteGroupResult."""
+        self._deletion.delete_group(group_id, ticket, now)
+        return self._shard.outbox.take()
+
+    def describe_group(self, group_id: str) -> DescribedGroup:
+        """One group of DescribeGroups."""
+        return describe_group(self._shard.directory, group_id)
+
+    def list_groups(self, request: ListGroups) -> list[ListedGroup]:
+        """ListGroups: this coordinator's share of it."""
+        return list_groups(self._shard.directory, request)
+
+    def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> list[Effect]:
+        """Partitions are gone with their topics: their offsets are forgotten."""
+        self._deletion.on_partitions_deleted(partitions, now)
+        return self._shard.outbox.take()
+
+    def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        former = self._shard.directory.find(group_id)
+        if former is not None:
+            self._shard.directory.forget(former)
+        if value is not None:
+            self._install(load_group(group_id, value))
+
+    def _install(self, group: Group) -> None:
+        """A group that the log tells of."""
+        self._shard.directory.add(group)
+        self._shard.directory.commit(group)

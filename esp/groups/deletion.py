@@ -1,0 +1,126 @@
+"""What makes offsets and groups go: DeleteGroups, time (KIP-211), and the end of the partitions that offsets are of."""
+
+from collections.abc import Collection
+from typing import Final
+
+from esp.groups.changes import append_changes
+from esp.groups.deadlines import Timer
+from esp.groups.group import Group
+from esp.groups.now import Now
+from esp.groups.offset_store import OffsetChange
+from esp.groups.responses import DeleteGroupResult
+from esp.groups.shard import Shard
+from esp.groups.states import GroupState
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
+from esp.schemas.group_records import NO_TIMESTAMP, OffsetCommitValue
+
+_US_PER_MS: Final = 1_000
+_TOMBSTONES_MAX: Final = 500
+"""Offsets that one batch forgets, where it need not be all at once: well below any ``max.message.bytes``."""
+
+
+class Deletion:
+    """Writes tombstones.
+
+    Args:
+        shard: the coordinator's state.
+    """
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._timer = Timer()
+
+    def begin(self, now: Now) -> None:
+        """Look for expired offsets from now on, every ``offsets.retention.check.interval.ms``."""
+        interval_us = self._shard.settings.offsets_retention_check_interval_ms * _US_PER_MS
+        self._shard.deadlines.set(self._timer, now.monotonic_us + interval_us, self._on_time)
+
+    def delete_group(self, group_id: str, ticket: object, now: Now) -> None:
+        """Forget an empty group and its offsets in one batch; answer when that is committed."""
+        group = self._shard.directory.find(group_id)
+        if group is None or group.state is not GroupState.EMPTY:
+            error = ErrorCode.group_id_not_found if group is None else ErrorCode.non_empty_group
+            self._shard.outbox.answer(ticket, DeleteGroupResult(error=error))
+            return
+
+        def outcome(error: ErrorCode | None, _now: Now) -> None:
+            self._shard.outbox.answer(ticket, DeleteGroupResult(error=error or ErrorCode.none))
+
+        changes = tuple(OffsetChange(group_id, partition, None) for partition in self._shard.offsets.newest(group_id))
+        append_changes(self._shard, changes, now, removed=(group,), outcome=outcome)
+
+    def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> None:
+        """Forget all offsets of these partitions, whoever may still read them."""
+        gone = frozenset(partitions)
+        batches = _Batches(self._shard, now)
+        for group_id in self._shard.offsets.newest_groups():
+            offsets = self._shard.offsets.newest(group_id)
+            batches.add(group_id, [partition for partition in offsets if partition in gone])
+        batches.flush()
+
+    def _on_time(self, now: Now) -> None:
+        """Forget offsets that nobody has used for too long, and groups of which nothing is left."""
+        batches = _Batches(self._shard, now)
+        for group in self._shard.directory.newest():
+            offsets = self._shard.offsets.newest(group.group_id)
+            expired = [
+                partition for partition, value in offsets.items() if self._is_expired(group, partition, value, now)
+            ]
+            batches.add(group.group_id, expired)
+            if len(expired) == len(offsets) and group.state is GroupState.EMPTY and not group.pending_joins:
+                batches.remove(group)
+        batches.flush()
+        self.begin(now)
+
+    def _is_expired(self, group: Group, partition: TopicPartition, value: OffsetCommitValue, now: Now) -> bool:
+        """Whether an offset is too old.
+
+        What members read never expires. Otherwise a group's time runs from when it became empty, that of offsets which no member reads,
+        and of groups without members, from the commit. A time that the client asked for goes instead of the settings'.
+        """
+        if group.is_subscribed_to(partition.topic):
+            return False
+        since_ms = value.commit_timestamp_ms
+        if group.protocol_type is not None:
+            if group.state is GroupState.EMPTY:
+                since_ms = value.commit_timestamp_ms if group.state_since_ms is None else group.state_since_ms
+            elif not (
+                group.state is GroupState.STABLE
+                and group.uses_consumer_protocol
+                and group.subscribed_topics is not None
+            ):
+                return False
+        if value.expire_timestamp_ms != NO_TIMESTAMP:
+            return now.wall_ms >= value.expire_timestamp_ms
+        return now.wall_ms - since_ms >= self._shard.settings.offsets_retention_ms
+
+
+class _Batches:
+    """Tombstones of many groups, in batches that are not too large. A group's own comes after those of its offsets."""
+
+    def __init__(self, shard: Shard, now: Now) -> None:
+        self._shard = shard
+        self._now = now
+        self._changes: list[OffsetChange] = []
+        self._removed: list[Group] = []
+
+    def add(self, group_id: str, partitions: list[TopicPartition]) -> None:
+        """Forget these offsets of the group."""
+        for partition in partitions:
+            self._changes.append(OffsetChange(group_id, partition, None))
+            if len(self._changes) >= _TOMBSTONES_MAX:
+                self.flush()
+
+    def remove(self, group: Group) -> None:
+        """Forget the group."""
+        self._removed.append(group)
+        if len(self._removed) >= _TOMBSTONES_MAX:
+            self.flush()
+
+    def flush(self) -> None:
+        """Append what there is."""
+        changes, removed = tuple(self._changes), tuple(self._removed)
+        self._changes, self._removed = [], []
+        if changes or removed:
+            append_changes(self._shard, changes, self._now, removed=removed)

@@ -1,0 +1,31 @@
+"""What a coordinator asks of its driver, to be done in the order in which it stands."""
+
+from typing import NamedTuple
+
+from esp.groups.responses import Result
+from esp.records.record import NewRecord
+
+
+class Append(NamedTuple):
+    """Append these records, in one batch, to the coordinator's partition of ``__consumer_offsets``, with acks=all.
+
+    Exactly one of ``on_committed`` (the high watermark has passed the batch) and ``on_append_failed`` (it is not in the log and never
+    will be) follows with the token, unless the coordinator is unloaded before. Neither may be called before the call that returned the
+    effect is over. The driver may put appends that follow one another into one batch, but not two with more than
+    ``max.message.bytes`` together.
+    """
+
+    token: int
+    records: tuple[NewRecord, ...]
+    timestamp_ms: int
+    """The time of the batch."""
+
+
+class Answer(NamedTuple):
+    """Answer the request that came with this ticket."""
+
+    ticket: object
+    result: Result
+
+
+Effect = Append | Answer

@@ -1,0 +1,241 @@
+"""A group of the classic protocol: its members, its generation and its state. It decides nothing and answers nobody."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
+from esp.groups.consumer_protocol import PROTOCOL_TYPE, read_subscribed_topics
+from esp.groups.deadlines import Timer
+from esp.groups.member import Member
+from esp.groups.requests import Protocol
+from esp.groups.states import TRANSITIONS, GroupEvent, GroupState
+from esp.model.errors import ApiError, ErrorCode
+
+
+class Group:
+    """A group and those who take part in it.
+
+    Invariants: ``leader_id`` is a member's id, or None without members; an instance's id belongs to one member; all members have a
+    protocol in common, and the group's protocol type; members that wait for their generation are counted.
+
+    Args:
+        group_id: its name.
+        wall_ms: when it came to its state; None if that is not known.
+    """
+
+    def __init__(self, group_id: str, wall_ms: int | None) -> None:
+        self.group_id: Final = group_id
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.EMPTY
+        self.state_since_ms = wall_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        """None for a group of nothing but offsets (a "simple" group)."""
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.subscribed_topics: frozenset[str] | None = None
+        """What the members of the generation are subscribed to; None if that is not known."""
+        self.pending_joins: Final[dict[str, Timer]] = {}
+        """Ids that were given to clients which have not joined with them yet (KIP-394)."""
+        self.pending_syncs: Final[set[str]] = set()
+        """Members of the generation that have not asked for their assignment."""
+        self.has_new_member = False
+        """Whether somebody has joined since the delay of the first rebalance began anew."""
+        self.join_timer: Final = Timer()
+        self.sync_timer: Final = Timer()
+        self._members: Final[dict[str, Member]] = {}
+        self._static: Final[dict[str, str]] = {}
+        self._known_protocols: Final[Counter[str]] = Counter()
+        self._joining_count = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._members
+
+    def find(self, member_id: str) -> Member | None:
+        """The member with this id."""
+        return self._members.get(member_id)
+
+    def find_static(self, group_instance_id: str | None) -> Member | None:
+        """The member that is this instance."""
+        member_id = None if group_instance_id is None else self._static.get(group_instance_id)
+        return None if member_id is None else self._members[member_id]
+
+    def require_member(self, member_id: str, group_instance_id: str | None) -> Member:
+        """The member that a request names.
+
+        Raises:
+            ApiError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if the instance is another member by now (KIP-345).
+        """
+        if group_instance_id is not None:
+            static = self.find_static(group_instance_id)
+            if static is not None and static.member_id != member_id:
+                raise ApiError(ErrorCode.fenced_instance_id)
+            if static is None:
+                raise ApiError(ErrorCode.unknown_member_id)
+        member = self._members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.unknown_member_id)
+        return member
+
+    def is_leader(self, member: Member) -> bool:
+        """Whether the member assigns partitions to all."""
+        return member.member_id == self.leader_id
+
+    @property
+    def joining_count(self) -> int:
+        """How many members wait for the next generation."""
+        return self._joining_count
+
+    @property
+    def has_all_joined(self) -> bool:
+        """Whether nobody is missing for the next generation."""
+        return self._joining_count == len(self._members) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long members may take to join the next generation: as long as the slowest wants."""
+        return max((member.rebalance_timeout_ms for member in self), default=0)
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether its members are consumers, whose subscriptions can be read."""
+        return self.protocol_type == PROTOCOL_TYPE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether members read the topic; consumers whose subscriptions are not known might read any."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    def supports(self, protocol_type: str, protocols: Collection[Protocol]) -> bool:
+        """Whether a client with these protocols can take part."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        count = len(self._members)
+        return protocol_type == self.protocol_type and any(
+            self._known_protocols[protocol.name] == count for protocol in protocols
+        )
+
+    def transit(self, event: GroupEvent, wall_ms: int) -> None:
+        """Change the state by the table."""
+        self.previous_state = self.state
+        self.state = TRANSITIONS[self.state, event]
+        self.state_since_ms = wall_ms
+
+    def add(self, member: Member, protocol_type: str, join_ticket: object = None) -> None:
+        """Take in a member whose protocols the group supports."""
+        assert member.member_id not in self._members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self._static
+            self._static[member.group_instance_id] = member.member_id
+        if not self._members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self._members[member.member_id] = member
+        self._count_protocols(member.protocols, 1)
+        self.set_join_ticket(member, join_ticket)
+        pending = self.pending_joins.pop(member.member_id, None)
+        if pending is not None:
+            pending.cancel()
+
+    def remove(self, member: Member) -> None:
+        """Take out a member that waits for nothing; its place as the leader goes to the one that is there longest."""
+        assert member.join_ticket is None
+        assert member.sync_ticket is None
+        del self._members[member.member_id]
+        self._count_protocols(member.protocols, -1)
+        member.session.cancel()
+        if member.group_instance_id is not None:
+            del self._static[member.group_instance_id]
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self._members), None)
+        self.pending_syncs.discard(member.member_id)
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """Give a static member another id, under which it is what it was; it counts as the last that came."""
+        assert member.group_instance_id is not None
+        old_id = member.member_id
+        del self._members[old_id]
+        member.member_id = member_id
+        self._members[member_id] = member
+        self._static[member.group_instance_id] = member_id
+        if self.leader_id == old_id:
+            self.leader_id = member_id
+        if old_id in self.pending_syncs:
+            self.pending_syncs.remove(old_id)
+            self.pending_syncs.add(member_id)
+
+    def update(
+        self, member: Member, protocols: tuple[Protocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int
+    ) -> None:
+        """Let a member have what it joins with."""
+        self._count_protocols(member.protocols, -1)
+        member.protocols = protocols
+        self._count_protocols(protocols, 1)
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.session_timeout_ms = session_timeout_ms
+
+    def set_join_ticket(self, member: Member, ticket: object) -> None:
+        """A member waits for the next generation, or with None no more."""
+        self._joining_count += (ticket is not None) - (member.join_ticket is not None)
+        member.join_ticket = ticket
+
+    def elect_joined_leader(self) -> bool:
+        """Let the leader be a member that has joined; says whether there is one."""
+        leader = None if self.leader_id is None else self._members[self.leader_id]
+        if leader is None:
+            return False
+        if not leader.is_joining:
+            joined = next((member for member in self if member.is_joining), None)
+            if joined is None:
+                return False
+            self.leader_id = joined.member_id
+        return True
+
+    def select_protocol(self) -> str:
+        """The protocol that most members prefer, of those that all know; the first voted for if there are several."""
+        count = len(self._members)
+        candidates = frozenset(name for name, known in self._known_protocols.items() if known == count)
+        votes = Counter(member.vote(candidates) for member in self)
+        return votes.most_common(1)[0][0]
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """Those who are members now make up the next generation; with nobody the group is empty."""
+        self.generation_id = self.generation_id + 1 if self.generation_id < _GENERATION_MAX else 1
+        self.pending_syncs.clear()
+        self.protocol_name = self.select_protocol() if self._members else None
+        self.read_subscriptions()
+        self.transit(GroupEvent.ALL_JOINED if self._members else GroupEvent.NONE_JOINED, wall_ms)
+
+    def read_subscriptions(self) -> None:
+        """Look up which topics the members of the generation are subscribed to."""
+        self.subscribed_topics = None
+        if not self.uses_consumer_protocol:
+            return
+        self.subscribed_topics = _union(read_subscribed_topics(member.metadata(self.protocol_name)) for member in self)
+
+    def _count_protocols(self, protocols: tuple[Protocol, ...], step: int) -> None:
+        for protocol in protocols:
+            self._known_protocols[protocol.name] += step
+            if not self._known_protocols[protocol.name]:
+                del self._known_protocols[protocol.name]
+
+
+_GENERATION_MAX: Final = 2**31 - 1
+
+
+def _union(subscriptions: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    """All topics; None if a subscription is not known."""
+    topics: set[str] = set()
+    for subscription in subscriptions:
+        if subscription is None:
+            return None
+        topics |= subscription
+    return frozenset(topics)

@@ -1,0 +1,188 @@
+"""JoinGroup: a client wants to be a member of the next generation."""
+
+from functools import partial
+
+from esp.groups.group import Group
+from esp.groups.group_log import new_group_record
+from esp.groups.member import Member, unique
+from esp.groups.now import Now
+from esp.groups.rebalances import Rebalances
+from esp.groups.requests import JoinGroup
+from esp.groups.responses import JoinResult
+from esp.groups.shard import Shard
+from esp.groups.states import GroupState
+from esp.groups.static_rejoin import StaticRejoin
+from esp.model.errors import ApiError, ErrorCode
+from esp.schemas.group_record_codec import STRING_BYTES_MAX
+
+
+class Joining:
+    """Decides on JoinGroup.
+
+    Args:
+        shard: the coordinator's state.
+        rebalances: moves groups through their states.
+    """
+
+    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
+        self._shard = shard
+        self._rebalances = rebalances
+        self._static_rejoin = StaticRejoin(shard, rebalances)
+
+    def join(self, request: JoinGroup, ticket: object, now: Now) -> None:
+        """Answer now, or when the generation begins; a group that is not there is made if the client has no member id yet."""
+        try:
+            self._check(request)
+            group = self._shard.directory.find(request.group_id)
+            if group is None:
+                if request.member_id:
+                    raise ApiError(ErrorCode.unknown_member_id)
+                group = Group(request.group_id, now.wall_ms)
+                self._shard.directory.add(group)
+                self._shard.appends.append(
+                    [new_group_record(group)],
+                    now,
+                    settle=partial(self._on_group_settled, group),
+                    outcome=partial(self._on_group_outcome, group, ticket),
+                )
+        except ApiError as refusal:
+            self._refuse(ticket, refusal.code, request.member_id)
+            return
+        try:
+            self._admit(group, request, ticket, now)
+        except ApiError as refusal:
+            member_id = "" if refusal.code is ErrorCode.group_max_size_reached else request.member_id
+            self._refuse(ticket, refusal.code, member_id)
+
+    def _check(self, request: JoinGroup) -> None:
+        """Refuse what no group could take."""
+        settings = self._shard.settings
+        if not request.group_id or not _is_writable(request.group_id):
+            raise ApiError(ErrorCode.invalid_group_id)
+        if not (
+            settings.group_min_session_timeout_ms <= request.session_timeout_ms <= settings.group_max_session_timeout_ms
+        ):
+            raise ApiError(ErrorCode.invalid_session_timeout)
+        names = [request.client_id, request.client_host, request.protocol_type, request.group_instance_id or ""]
+        names += (protocol.name for protocol in request.protocols)
+        if not all(_is_writable(name, _MEMBER_ID_SUFFIX_SIZE) for name in names):
+            raise ApiError(ErrorCode.invalid_request)
+
+    def _admit(self, group: Group, request: JoinGroup, ticket: object, now: Now) -> None:
+        """Let the client into the group.
+
+        Raises:
+            ApiError: it is refused.
+        """
+        self._require_room(group, request.member_id, now)
+        if not group.supports(request.protocol_type, request.protocols):
+            raise ApiError(ErrorCode.inconsistent_group_protocol)
+        if request.member_id:
+            self._rejoin(group, request, ticket, now)
+            return
+        member_id = f"{_name(request)}-{self._shard.random.uuid()}"
+        static = group.find_static(request.group_instance_id)
+        if static is not None:
+            self._static_rejoin.replace(group, static, member_id, request, ticket, now)
+        elif request.requires_known_member_id and request.group_instance_id is None:
+            self._rebalances.sessions.await_join(group, member_id, request.session_timeout_ms, now)
+            self._refuse(ticket, ErrorCode.member_id_required, member_id)
+        else:
+            self._add(group, member_id, request, ticket, now)
+
+    def _require_room(self, group: Group, member_id: str, now: Now) -> None:
+        """Hold the group to ``group.max.size``.
+
+        While members join, those that have joined count, so that of a group that is too large (the setting was lowered) the last ones to
+        come are sent away.
+        """
+        size_max = self._shard.settings.group_max_size
+        member = group.find(member_id)
+        if group.state is GroupState.EMPTY:
+            return
+        if group.state is GroupState.PREPARING_REBALANCE:
+            if (member is not None and member.is_joining) or group.joining_count < size_max:
+                return
+        elif member is not None or len(group) < size_max:
+            return
+        if member is not None:
+            self._rebalances.expel(group, member)
+            self._rebalances.maybe_complete_join(group, now)
+        pending = group.pending_joins.pop(member_id, None)
+        if pending is not None:
+            pending.cancel()
+            self._rebalances.maybe_complete_join(group, now)
+        raise ApiError(ErrorCode.group_max_size_reached)
+
+    def _rejoin(self, group: Group, request: JoinGroup, ticket: object, now: Now) -> None:
+        """The client comes with an id."""
+        if request.member_id in group.pending_joins:
+            if request.group_instance_id is not None:  # ids are given out to dynamic members only
+                raise ApiError(ErrorCode.unknown_member_id)
+            self._add(group, request.member_id, request, ticket, now)
+            return
+        member = group.require_member(request.member_id, request.group_instance_id)
+        protocols = unique(request.protocols)
+        is_same = protocols == member.protocols
+        if group.state is GroupState.COMPLETING_REBALANCE and is_same:
+            # it may not have got the answer to its first JoinGroup
+            self._shard.outbox.answer(ticket, self._rebalances.generation(group, member))
+        elif group.state is GroupState.STABLE and is_same and not group.is_leader(member):
+            self._shard.outbox.answer(ticket, self._rebalances.generation(group, member))
+        else:
+            # a leader that joins a stable group wants a rebalance: what it assigns by may have changed
+            self._rebalances.answer_join(group, member, _asked_again(member))
+            group.update(member, protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
+            group.set_join_ticket(member, ticket)
+            self._rebalances.rebalance(group, now)
+
+    def _add(self, group: Group, member_id: str, request: JoinGroup, ticket: object, now: Now) -> None:
+        member = Member(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=unique(request.protocols),
+            is_new=True,
+        )
+        if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
+            group.has_new_member = True
+        group.add(member, request.protocol_type, ticket)
+        self._rebalances.sessions.begin(group, member, now)
+        self._rebalances.rebalance(group, now)
+
+    def _on_group_settled(self, group: Group, error: ErrorCode | None, now: Now) -> None:
+        if error is None:
+            self._shard.directory.commit(group)
+        elif self._shard.directory.find_committed(group.group_id) is not group:  # else offsets have made it good
+            self._rebalances.kill(group, error, now.wall_ms)
+
+    def _on_group_outcome(self, group: Group, ticket: object, error: ErrorCode | None, _now: Now) -> None:
+        """The client that brought the group about is not left waiting for it."""
+        if error is not None:
+            for member in group:
+                if member.join_ticket is ticket:
+                    self._rebalances.answer_join(group, member, JoinResult(error=error))
+
+    def _refuse(self, ticket: object, error: ErrorCode, member_id: str) -> None:
+        self._shard.outbox.answer(ticket, JoinResult(error=error, member_id=member_id))
+
+
+_MEMBER_ID_SUFFIX_SIZE = 37
+"""Bytes that a client's name is longer by when it is a member's id."""
+
+
+def _is_writable(text: str, more: int = 0) -> bool:
+    """Whether records can hold the text, made longer by so many bytes."""
+    return len(text) + more <= STRING_BYTES_MAX and len(text.encode()) + more <= STRING_BYTES_MAX
+
+
+def _name(request: JoinGroup) -> str:
+    return request.client_id if request.group_instance_id is None else request.group_instance_id
+
+
+def _asked_again(member: Member) -> JoinResult:
+    """The answer to a JoinGroup whose client sends another one; it asks once more, if it still listens."""
+    return JoinResult(error=ErrorCode.rebalance_in_progress, member_id=member.member_id)

@@ -1,0 +1,185 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete."""
+
+from collections.abc import Callable
+from typing import Final
+
+from esp.groups.changes import append_changes
+from esp.groups.now import Now
+from esp.groups.offset_store import OffsetChange
+from esp.groups.rebalances import Rebalances
+from esp.groups.requests import NO_RETENTION, CommittedOffset, OffsetCommit, OffsetDelete, OffsetFetch
+from esp.groups.responses import (
+    FetchedOffset,
+    OffsetCommitResult,
+    OffsetDeleteResult,
+    OffsetFetchResult,
+    PartitionError,
+    Result,
+)
+from esp.groups.shard import Shard
+from esp.groups.states import GroupState
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicPartition
+from esp.schemas.group_record_codec import STRING_BYTES_MAX
+from esp.schemas.group_records import NO_TIMESTAMP, OffsetCommitValue
+
+_TIMESTAMP_MAX: Final = 2**63 - 1
+_WITH_MEMBERS: Final = frozenset({GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
+
+
+class OffsetRequests:
+    """Decides on requests about offsets.
+
+    Args:
+        shard: the coordinator's state.
+        rebalances: whose sessions commits keep alive.
+    """
+
+    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
+        self._shard = shard
+        self._rebalances = rebalances
+
+    def commit(self, request: OffsetCommit, ticket: object, now: Now) -> None:
+        """Answer when the offsets are committed; those with too much text beside them are refused one by one."""
+        try:
+            self._require_right_to_commit(request, now)
+        except ApiError as refusal:
+            self._shard.outbox.answer(ticket, _same_for_all(request, refusal.code))
+            return
+        expires = request.retention_ms != NO_RETENTION
+        expire_timestamp_ms = min(now.wall_ms + request.retention_ms, _TIMESTAMP_MAX) if expires else NO_TIMESTAMP
+        outcomes: list[PartitionError] = []
+        changes: list[OffsetChange] = []
+        for committed in request.offsets:
+            if self._is_too_large(committed.metadata, expires=expires):
+                outcomes.append(PartitionError(committed.partition, ErrorCode.offset_metadata_too_large))
+                continue
+            outcomes.append(PartitionError(committed.partition, ErrorCode.none))
+            value = _value(committed, now.wall_ms, expire_timestamp_ms)
+            changes.append(OffsetChange(request.group_id, committed.partition, value))
+        result = OffsetCommitResult(partitions=tuple(outcomes))
+        self._append(tuple(changes), ticket, result, lambda error: _same_for_all(request, error), now)
+
+    def fetch(self, request: OffsetFetch) -> OffsetFetchResult:
+        """What is committed; a group that is not there has no offsets, which is no error."""
+        offsets = self._shard.offsets.committed(request.group_id)
+        if request.partitions is None:
+            return OffsetFetchResult(
+                offsets=tuple(_fetched(partition, value) for partition, value in sorted(offsets.items()))
+            )
+        return OffsetFetchResult(
+            offsets=tuple(_fetched(partition, offsets.get(partition)) for partition in request.partitions)
+        )
+
+    def delete(self, request: OffsetDelete, ticket: object, now: Now) -> None:
+        """Answer when the tombstones are committed; topics that members are subscribed to keep their offsets (KIP-496)."""
+        group = self._shard.directory.find(request.group_id)
+        error = ErrorCode.none
+        if not request.group_id:
+            error = ErrorCode.invalid_group_id
+        elif group is None:
+            error = ErrorCode.group_id_not_found
+        elif group.state in _WITH_MEMBERS and not group.uses_consumer_protocol:
+            error = ErrorCode.non_empty_group
+        if group is None or error is not ErrorCode.none:
+            self._shard.outbox.answer(ticket, OffsetDeleteResult(error=error))
+            return
+        offsets = self._shard.offsets.newest(request.group_id)
+        outcomes: list[PartitionError] = []
+        changes: list[OffsetChange] = []
+        for partition in request.partitions:
+            is_subscribed = group.is_subscribed_to(partition.topic)
+            outcomes.append(
+                PartitionError(partition, ErrorCode.group_subscribed_to_topic if is_subscribed else ErrorCode.none)
+            )
+            if not is_subscribed and partition in offsets:
+                changes.append(OffsetChange(request.group_id, partition, None))
+        result = OffsetDeleteResult(partitions=tuple(outcomes))
+        self._append(tuple(changes), ticket, result, lambda error: OffsetDeleteResult(error=error), now)
+
+    def _require_right_to_commit(self, request: OffsetCommit, now: Now) -> None:
+        """Let members of the generation commit, and clients that are no members only while the group has none.
+
+        A group that is not there comes about when the first of its offsets is committed.
+
+        Raises:
+            ApiError: the client is no member, or one of another generation, or is to join or sync first.
+        """
+        group = self._shard.directory.find(request.group_id)
+        if group is None:
+            _require_simple(request)
+            return
+        if request.generation_id < 0 and group.state is GroupState.EMPTY:
+            return
+        if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            raise ApiError(ErrorCode.unknown_member_id)
+        member = group.require_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation_id:
+            raise ApiError(ErrorCode.illegal_generation)
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            raise ApiError(ErrorCode.rebalance_in_progress)
+        self._rebalances.sessions.restart(group, member, now)
+
+    def _is_too_large(self, metadata: str, *, expires: bool) -> bool:
+        units = len(metadata)
+        if not metadata.isascii():
+            units = len(metadata.encode("utf-16-le")) // 2
+        # the record of an offset that expires has less room
+        return units > self._shard.settings.offset_metadata_max_bytes or (
+            expires and len(metadata.encode()) > STRING_BYTES_MAX
+        )
+
+    def _append(
+        self,
+        changes: tuple[OffsetChange, ...],
+        ticket: object,
+        result: Result,
+        failed: Callable[[ErrorCode], Result],
+        now: Now,
+    ) -> None:
+        """Answer with ``result`` once the changes, and what they rest on, are committed."""
+
+        def outcome(error: ErrorCode | None, _now: Now) -> None:
+            self._shard.outbox.answer(ticket, result if error is None else failed(error))
+
+        if changes:
+            append_changes(self._shard, changes, now, outcome=outcome)
+        else:
+            self._shard.appends.after_all(outcome, now)
+
+
+def _require_simple(request: OffsetCommit) -> None:
+    """Only a client that names no generation commits offsets of a group that is not there.
+
+    Raises:
+        ApiError: it names one, or the log could not hold the group's name.
+    """
+    if request.generation_id >= 0:
+        raise ApiError(
+            ErrorCode.group_id_not_found if request.knows_group_id_not_found else ErrorCode.illegal_generation
+        )
+    if len(request.group_id.encode()) > STRING_BYTES_MAX:
+        raise ApiError(ErrorCode.invalid_group_id)
+
+
+def _value(committed: CommittedOffset, wall_ms: int, expire_timestamp_ms: int) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp_ms=wall_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=committed.topic_id,
+    )
+
+
+def _fetched(partition: TopicPartition, value: OffsetCommitValue | None) -> FetchedOffset:
+    if value is None:
+        return FetchedOffset(partition)
+    return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
+
+
+def _same_for_all(request: OffsetCommit, error: ErrorCode) -> OffsetCommitResult:
+    return OffsetCommitResult(
+        partitions=tuple(PartitionError(committed.partition, error) for committed in request.offsets)
+    )

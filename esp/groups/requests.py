@@ -1,0 +1,144 @@
+"""What a coordinator is asked, free of the wire's versions: the shell sets what a version lacks to the default that stands here."""
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from esp.model.ids import TopicPartition
+
+NO_GENERATION: Final = -1
+"""The generation that a client names that is no member of a group (a "simple consumer", or an administrator)."""
+
+NO_RETENTION: Final = -1
+"""``OffsetCommit.retention_ms`` of a commit that goes by ``offsets.retention.minutes``."""
+
+NO_LEADER_EPOCH: Final = -1
+"""The leader epoch of a commit that names none."""
+
+
+class Protocol(NamedTuple):
+    """A way to assign partitions that a member knows: its name, and what the member tells the group's leader about itself."""
+
+    name: str
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup:
+    """A client wants to be a member of the group's next generation."""
+
+    group_id: str
+    member_id: str
+    """Empty at first; the answer tells it."""
+    group_instance_id: str | None = None
+    """The name of a static member (KIP-345)."""
+    client_id: str = ""
+    client_host: str = ""
+    """As Kafka shows it: ``/127.0.0.1``."""
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    """In version 0: the session timeout."""
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    """In the order in which the member prefers them."""
+    requires_known_member_id: bool = False
+    """Whether a dynamic member first only gets an id and must join again with it (KIP-394): from version 4 on."""
+    supports_skipping_assignment: bool = False
+    """Whether a static leader that came back can be told to assign nothing (KIP-814): from version 9 on."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroup:
+    """A member of the new generation wants its assignment; the leader brings those of all."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    """None where the version has none (before 5): then it is not checked."""
+    protocol_name: str | None = None
+    """See ``protocol_type``."""
+    assignments: dict[str, bytes] = field(default_factory=dict)
+    """By member id; empty if not from the leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """A member is alive."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class LeavingMember(NamedTuple):
+    """A member that goes: by its id, or by its instance's id and no or the right member id."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroup:
+    """Members leave, or an administrator sends them away. Before version 3 it is one."""
+
+    group_id: str
+    members: tuple[LeavingMember, ...]
+
+
+class CommittedOffset(NamedTuple):
+    """Where one partition is to be read on."""
+
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    """Kafka takes an absent text for an empty one."""
+    topic_id: uuid.UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit:
+    """Offsets are to be remembered. Partitions that do not exist are the shell's to refuse; they do not stand here."""
+
+    group_id: str
+    generation_id: int = NO_GENERATION
+    """``GenerationIdOrMemberEpoch``; version 0 has none."""
+    member_id: str = ""
+    group_instance_id: str | None = None
+    retention_ms: int = NO_RETENTION
+    """Versions 2 to 4: how long these offsets stay, whatever the settings say."""
+    knows_group_id_not_found: bool = False
+    """Whether a generation of an unknown group is refused with GROUP_ID_NOT_FOUND and not ILLEGAL_GENERATION: from version 9 on."""
+    offsets: tuple[CommittedOffset, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetch:
+    """Committed offsets are asked for."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...] | None
+    """None for all that the group has."""
+    require_stable: bool = False
+    """Whether offsets of open transactions count as unstable (KIP-447). There are no transactional commits yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDelete:
+    """Committed offsets are to be forgotten (KIP-496). Partitions that do not exist are the shell's to refuse."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListGroups:
+    """Which groups there are; empty filters let all pass. Names are compared without regard to case."""
+
+    states: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()

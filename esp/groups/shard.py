@@ -1,0 +1,24 @@
+"""What the parts of a coordinator share."""
+
+from dataclasses import dataclass
+
+from esp.groups.appends import Appends
+from esp.groups.deadlines import Deadlines
+from esp.groups.directory import GroupDirectory
+from esp.groups.offset_store import OffsetStore
+from esp.groups.outbox import Outbox
+from esp.groups.settings import GroupSettings
+from esp.ports.random import Random
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The state of one coordinator, and its ways out."""
+
+    settings: GroupSettings
+    random: Random
+    outbox: Outbox
+    deadlines: Deadlines
+    appends: Appends
+    directory: GroupDirectory
+    offsets: OffsetStore
