@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt sim sim-shrink mutants chaos bench clean
+.PHONY: help setup run test lint fmt sim sim-shrink mutants chaos fuzz soak bench clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,7 @@ lint: $(STAMP)  ## Check style, types and layer contracts
 	$(BIN)/lint-imports
 	$(BIN)/python tools/api_table.py --check
 	$(BIN)/python tools/state_diagrams.py --check
+	$(BIN)/python tools/settings_table.py --check
 
 fmt: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .
@@ -43,6 +44,12 @@ sim-shrink: $(STAMP)  ## Find fewer faults with which a simulated cluster fails 
 
 mutants: $(STAMP)  ## Put known bugs back, one at a time, and see each of them caught (ARGS=...)
 	$(BIN)/python -m esp.simulation mutants $(ARGS)
+
+fuzz: $(STAMP)  ## Attack a node with hostile clients, and see that it harms nobody else (MINUTES=30, ARGS="--seed N")
+	$(BIN)/python -m tests.integration.fuzz --minutes $(or $(MINUTES),30) $(ARGS)
+
+soak: $(STAMP)  ## Use a node for long, and see whether memory and open files stay flat (MINUTES=30)
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 chaos: $(STAMP)  ## Kill, pause, cut and starve the nodes of a real cluster under load, and judge it (MINUTES=30, ARGS="--seed N")
 	$(BIN)/python -m tests.integration.chaos --minutes $(or $(MINUTES),30) $(ARGS)

@@ -3,19 +3,34 @@
 ``transaction.version`` is not among them, so that clients do not count on transactions.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from kio.static.primitive import i16, i64
 
 from esp.broker.handlers.common import NO_THROTTLE
 from esp.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
-from esp.model.errors import ErrorCode
+from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.api_versions import api_version_rows
 from esp.protocol.registry import ListenerKind
 
+_FIRST_WITH_SOFTWARE: Final = 3
 _FIRST_WITH_LEVEL_0: Final = 4
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def require_software_name(message: ApiVersionsRequest, version: int) -> None:
+    """Clients say who they are in letters, digits, '-' and '.', beginning and ending with a letter or digit (KIP-511).
+
+    Raises:
+        ApiError: INVALID_REQUEST.
+    """
+    said = (message.client_software_name, message.client_software_version)
+    if version >= _FIRST_WITH_SOFTWARE and not all(map(_SOFTWARE.fullmatch, said)):
+        raise ApiError(ErrorCode.invalid_request)
 
 
 def api_versions_response(

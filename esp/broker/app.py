@@ -8,23 +8,28 @@ quorum and serve controllers; once the metadata is known, what :mod:`esp.broker.
 place in the quorum is given up; then all logs are flushed and closed, with the clean-shutdown marker of their directory last (BRK-2).
 """
 
+import importlib
 import logging
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from esp.broker.broker_role import BrokerRole
 from esp.broker.controller_role import ControllerRole
+from esp.broker.dispatcher import Dispatcher
 from esp.broker.metadata_loader import MetadataLoader
 from esp.broker.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
 from esp.broker.node_directories import NodeDirectories, open_directories_blocking
 from esp.broker.raft_config import RaftConfig
 from esp.broker.raft_driver import RaftDriver
 from esp.broker.waiting import time_limit
-from esp.model.broker_settings import BrokerSettings
+from esp.model.broker_settings import BrokerSettings, MetricsListener
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import VoterEndpoint, VoterKey
+
+if TYPE_CHECKING:
+    from esp.broker.metrics.node_metrics import NodeMetrics
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +51,10 @@ class BrokerNode:
         self._directories: NodeDirectories
         self.raft: RaftDriver
         self.metadata: MetadataLoader
-        self.controller = ControllerRole(env, settings) if settings.is_controller else None
-        self.broker = BrokerRole(env, settings) if settings.is_broker else None
+        self.metrics = _make_metrics(env) if settings.metrics_listener is not None else None
+        make_dispatcher = self.metrics.dispatcher if self.metrics is not None else Dispatcher
+        self.controller = ControllerRole(env, settings, make_dispatcher) if settings.is_controller else None
+        self.broker = BrokerRole(env, settings, make_dispatcher) if settings.is_broker else None
 
     @property
     def listening(self) -> list[Address]:
@@ -88,7 +95,13 @@ class BrokerNode:
         if self.broker is not None:
             local = self.controller.dispatcher if self.controller is not None else None
             await self.broker.start(directories, self.raft, self.metadata, local)
+        if self.metrics is not None and settings.metrics_listener is not None:
+            await self._serve_metrics(self.metrics, settings.metrics_listener)
         log.info("started in %d ms", (env.clock.monotonic_us() - started_us) // 1000)
+
+    async def _serve_metrics(self, metrics: "NodeMetrics", listener: MetricsListener) -> None:
+        address = await metrics.serve(Address(*listener), self)
+        log.info("metrics are served at http://%s/metrics", address)
 
     async def _catch_up(self) -> None:
         """Wait until the metadata is known here, however long that takes, and tell the operator what may be in the way."""
@@ -112,6 +125,8 @@ class BrokerNode:
         A directory of which that is not true, because its device failed, is not marked as left in order, and is recovered at the next start
         (REC-1).
         """
+        if self.metrics is not None:
+            await self.metrics.close()
         broker_epoch = await self.broker.stop() if self.broker is not None else NO_BROKER_EPOCH
         if self.controller is not None:
             self.controller.stop()
@@ -124,6 +139,12 @@ class BrokerNode:
             except OSError as error:
                 log.error("%s is not left in order, and is recovered at the next start: %s", directory.path, error)
         log.info("stopped in order")
+
+
+def _make_metrics(env: Env) -> "NodeMetrics":
+    """Loaded only where it is wanted: Prometheus's library costs memory, and time at the start."""
+    made: NodeMetrics = importlib.import_module("esp.broker.metrics.node_metrics").NodeMetrics(env)
+    return made
 
 
 def _raft_config(

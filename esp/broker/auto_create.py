@@ -1,10 +1,10 @@
-"""Topics that come into being because somebody asked for their metadata (``auto.create.topics.enable``)."""
+"""Topics that come into being because somebody asked for them: for metadata (``auto.create.topics.enable``), or for a coordinator."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreateTopicsResponse
 from kio.schema.types import TopicName
 from kio.static.primitive import i16, i32, i32Timedelta
@@ -12,6 +12,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 from esp.broker.forwarding import until_applied
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import OFFSETS_TOPIC
 from esp.protocol.registry import ApiKey
 
 _TIMEOUT: Final = i32Timedelta.parse(timedelta(seconds=5))
@@ -25,7 +26,9 @@ async def create_missing_topics(services: Services, names: Sequence[str]) -> dic
     """Have topics created that are not there, and wait until this node knows them; return what to tell of those that it does not."""
     request = CreateTopicsRequest(
         topics=tuple(
-            CreatableTopic(
+            _offsets_topic(services)
+            if name == OFFSETS_TOPIC
+            else CreatableTopic(
                 name=TopicName(name),
                 num_partitions=i32(_BROKERS_DEFAULT),
                 replication_factor=i16(_BROKERS_DEFAULT),
@@ -48,3 +51,20 @@ async def create_missing_topics(services: Services, names: Sequence[str]) -> dic
     there = [name for name, code in codes.items() if code in (ErrorCode.none, ErrorCode.topic_already_exists)]
     await until_applied(services, lambda image: all(name in image.topics_by_name for name in there), _TIMEOUT)
     return {name: ErrorCode.leader_not_available if name in there else code for name, code in codes.items()}
+
+
+def _offsets_topic(services: Services) -> CreatableTopic:
+    """``__consumer_offsets`` as Kafka makes it, with as many replicas as there are brokers where they are fewer than wanted."""
+    settings = services.settings
+    configs = {
+        "compression.type": "producer",
+        "cleanup.policy": "compact",
+        "segment.bytes": str(settings.offsets_topic_segment_bytes),
+    }
+    return CreatableTopic(
+        name=TopicName(OFFSETS_TOPIC),
+        num_partitions=i32(settings.offsets_topic_num_partitions),
+        replication_factor=i16(max(1, min(settings.offsets_topic_replication_factor, len(services.metadata.alive)))),
+        assignments=(),
+        configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
+    )

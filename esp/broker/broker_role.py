@@ -11,7 +11,8 @@ from typing import Final
 
 from esp.broker.broker_liveness import BrokerLiveness
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.dispatcher import Dispatcher
+from esp.broker.coordinators.group_coordinators import GroupCoordinators, shard_config
+from esp.broker.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.handlers.fetch import FetchHandler
 from esp.broker.handlers.produce import ProduceHandler
 from esp.broker.lifecycle import BrokerLifecycle
@@ -46,14 +47,15 @@ class BrokerRole:
     Args:
         env: the outside.
         settings: the node's own.
+        make_dispatcher: makes what is called for each request.
     """
 
-    def __init__(self, env: Env, settings: BrokerSettings) -> None:
+    def __init__(self, env: Env, settings: BrokerSettings, make_dispatcher: MakeDispatcher = Dispatcher) -> None:
         self._env = env
         self._settings = settings
         self._tasks = Tasks(env.host)
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
-        self._dispatcher = Dispatcher(ListenerKind.BROKER, None, self._tasks)
+        self._dispatcher = make_dispatcher(ListenerKind.BROKER, None, self._tasks)
         self.server = Server(env, self._dispatcher, connection_limits(settings))
         self._endpoints: dict[str, Address] = {}
         self.listening: list[Address] = []
@@ -63,6 +65,7 @@ class BrokerRole:
         self._channels: tuple[ControllerChannel, ...] = ()
         """One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others."""
         self._liveness: BrokerLiveness
+        self._groups: GroupCoordinators
 
     async def bind(self) -> None:
         """Bind the client listeners; what is sent there waits until the broker serves.
@@ -96,6 +99,8 @@ class BrokerRole:
         cache = MetadataCache(directories.cluster_id)
         self._liveness = BrokerLiveness(env, settings.node_id, self._addresses_in(cache))
         self.replicas = replicas = ReplicaHost(env, settings.node_id, settings, directories.data, self._tasks)
+        self._groups = GroupCoordinators(env, shard_config(settings, replicas.on_disk_error), cache, self._tasks)
+        replicas.on_leading = self._groups.on_leading
         raft.files.directories_lock = replicas.directories_lock  # one of the directories may hold the metadata log too
         heartbeats, replication, forwarded = (
             ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
@@ -129,6 +134,7 @@ class BrokerRole:
         """Give up leadership, and end what others started here; return the broker's epoch, under which its logs may be closed."""
         if self._settings.controlled_shutdown_enable:
             await self.lifecycle.controlled_shutdown()
+        self._groups.close()
         self.replicas.disconnect()
         self._liveness.close()
         for channel in self._channels:
@@ -152,6 +158,7 @@ class BrokerRole:
             controller=controller,
             producer_ids=ProducerIds(blocks.allocate),
             liveness=self._liveness,
+            groups=self._groups,
         )
         self._dispatcher.provide(
             services,
@@ -182,6 +189,9 @@ class BrokerRole:
         while True:
             image, delta = await self._changes.get()
             await self.replicas.apply(image, delta, cache.publish)
+            if delta.changed_broker_configs:
+                self.server.limits = connection_limits(self.replicas.settings.current)
+            self._groups.on_deleted(delta.deleted_topics.values())
             self._liveness.retain(cache.alive)
             leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
             self.lifecycle.on_metadata_applied(

@@ -174,7 +174,7 @@ def _is_from_another(answer: Any) -> bool:
     """Whether the answer says that its sender is not the active controller, as a whole or for its first element."""
     code = getattr(answer, "error_code", None)
     if code is None:
-        for name in ("topics", "responses"):
+        for name in ("topics", "responses", "results"):
             for element in getattr(answer, name, ()):
                 return element.error_code is ErrorCode.not_controller
     return code in _ASK_ANOTHER

@@ -21,12 +21,15 @@ from esp.controller.brokers import (
     decide_unregister_broker,
     is_duplicate,
 )
+from esp.controller.configs import ConfigChange, decide_alter_configs, names_unclean_election
 from esp.controller.decision import Decision
 from esp.controller.directories import decide_assign_directories
 from esp.controller.elections import Outcome, decide_elect_leaders
+from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, decide_update_features
 from esp.controller.heartbeats import Heartbeat, HeartbeatReply, decide_heartbeat, decide_offline_directories
 from esp.controller.image import ClusterImage
 from esp.controller.partition_change import Election
+from esp.controller.partitions import NewPartitions, decide_create_partitions
 from esp.controller.producer_ids import decide_producer_id_block
 from esp.controller.topics import CreatedTopic, DeletedTopic, NewTopic, TopicCreation, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
@@ -218,6 +221,39 @@ class ControllerDriver:
             ),
             "Topic creation",
         )
+
+    async def create_partitions(self, wanted: Sequence[NewPartitions], *, validate_only: bool) -> list[ApiError | None]:
+        """One answer for each topic, in order, None for success. See :func:`~esp.controller.partitions.decide_create_partitions`."""
+        self._require_term()
+        return await self._proposals.commit(
+            lambda image: decide_create_partitions(image, wanted, self._env.random, validate_only=validate_only),
+            "Partition creation",
+        )
+
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], kraft_version: int, *, validate_only: bool
+    ) -> None:
+        """See :func:`~esp.controller.feature_updates.decide_update_features`; ``kraft_version`` is that of the quorum now."""
+        self._require_term()
+        config = self._config
+        authority = FeatureAuthority(
+            node_id=config.node_id, kraft_version=kraft_version, min_insync_replicas=config.min_insync_replicas
+        )
+        await self._proposals.commit(
+            lambda image: decide_update_features(image, authority, updates, validate_only=validate_only),
+            "Feature update",
+        )
+
+    async def alter_configs(self, changes: Sequence[ConfigChange], *, validate_only: bool) -> list[ApiError | None]:
+        """One answer for each change, in the order of the changes. See :func:`~esp.controller.configs.decide_alter_configs`."""
+        self._require_term()
+        rules = self._config.config_rules
+        outcomes = await self._proposals.commit(
+            lambda image: decide_alter_configs(image, changes, rules, validate_only=validate_only), "Alter configs"
+        )
+        if self._term is not None and not validate_only and any(map(names_unclean_election, changes)):
+            self._term.elect_unclean_soon()
+        return outcomes
 
     async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeletedTopic | ApiError]:
         """One answer for each topic, in the order of the topics. See :func:`~esp.controller.topics.decide_delete_topics`."""

@@ -9,16 +9,18 @@ from esp.broker.controller_config import ControllerConfig
 from esp.broker.controller_driver import ControllerDriver
 from esp.broker.controller_registrar import ControllerRegistrar
 from esp.broker.controller_services import ControllerServices
-from esp.broker.dispatcher import Dispatcher
+from esp.broker.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.metadata_loader import MetadataLoader
 from esp.broker.raft_driver import RaftDriver
 from esp.broker.server import Server, connection_limits
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration
+from esp.controller.config_rules import ConfigRules
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.topics import TopicDefaults
 from esp.model.broker_settings import BrokerSettings, Listener
-from esp.model.settings import validate_topic_overrides
+from esp.model.ids import OFFSETS_TOPIC
+from esp.model.topic_overrides import validate_topic_overrides
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
@@ -31,13 +33,14 @@ class ControllerRole:
     Args:
         env: the outside.
         settings: the node's own.
+        make_dispatcher: makes what is called for each request.
     """
 
-    def __init__(self, env: Env, settings: BrokerSettings) -> None:
+    def __init__(self, env: Env, settings: BrokerSettings, make_dispatcher: MakeDispatcher = Dispatcher) -> None:
         self._env = env
         self._settings = settings
         self._tasks = Tasks(env.host)
-        self.dispatcher = Dispatcher(ListenerKind.CONTROLLER, None, self._tasks)
+        self.dispatcher = make_dispatcher(ListenerKind.CONTROLLER, None, self._tasks)
         """Answers what is sent to the controller listeners, and what this node's own broker asks."""
         self.listening: list[Address] = []
         """The addresses of the controller listeners, once they are bound."""
@@ -77,6 +80,8 @@ class ControllerRole:
             defaults=TopicDefaults(settings.num_partitions, settings.default_replication_factor),
             min_insync_replicas=settings.min_insync_replicas,
             validate_topic_configs=validate_topic_overrides,
+            config_rules=ConfigRules(settings),
+            internal_replication={OFFSETS_TOPIC: settings.offsets_topic_replication_factor},
             unclean_leader_election=settings.unclean_leader_election_enable,
             session_timeout_ms=settings.broker_session_timeout_ms,
             max_idle_interval_ms=settings.metadata_max_idle_interval_ms,

@@ -21,6 +21,7 @@ from esp.controller.elections import decide_preferred_leaders, decide_unclean_le
 from esp.controller.features import METADATA_VERSION
 from esp.controller.heartbeats import decide_fence
 from esp.controller.image import BrokerImage, ClusterImage
+from esp.controller.internal_replication import decide_internal_replication
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
 from esp.ports.env import Env
@@ -33,6 +34,9 @@ _LATE_US: Final = 1_000_000
 """How late a timer may be before the controller must have been away itself: then it has heard nobody, and holds it against nobody."""
 
 _AT_ONCE_US: Final = 1_000
+
+_GROWTH_INTERVAL_US: Final = 3_000_000
+"""How often internal topics are held against the brokers that are there; nodes that start together mostly count as one step."""
 
 Reply = TypeVar("Reply")
 
@@ -77,7 +81,10 @@ class ControllerTerm:
             jobs.append(_Job(config.max_idle_interval_ms * 1000, self._write_if_idle))
         if config.auto_leader_rebalance:
             jobs.append(_Job(config.imbalance_check_interval_s * 1_000_000, self._balance))
-        jobs.append(_Job(config.unclean_election_interval_ms * 1000, self._elect_unclean))
+        if config.internal_replication:
+            jobs.append(_Job(_GROWTH_INTERVAL_US, self._grow_internal_topics))
+        self._unclean_job = _Job(config.unclean_election_interval_ms * 1000, self._elect_unclean)
+        jobs.append(self._unclean_job)
         self._jobs = tuple(jobs)
 
     def begin(self, predecessor: LeaderContact | None, *, in_transaction: bool) -> None:
@@ -119,6 +126,13 @@ class ControllerTerm:
         if broker is not None and not broker.fenced and (node_id, broker.epoch) not in self._probed:
             self._probed.add((node_id, broker.epoch))
             self._tasks.start(self._probe(broker), name=f"probe of broker {node_id}")
+
+    def elect_unclean_soon(self) -> None:
+        """Settings have come that may allow leaders who could not be elected before."""
+        if not self._ended:
+            if self._unclean_job.timer is not None:
+                self._unclean_job.timer.cancel()
+            self._schedule(self._unclean_job, _AT_ONCE_US)
 
     async def find_dead(self, broker: BrokerImage) -> bool:
         """Whether the process of a registered broker is known to be gone; its session has ended then."""
@@ -175,6 +189,13 @@ class ControllerTerm:
     def _balance(self) -> int:
         more = self._propose(decide_preferred_leaders, "Preferred leaders")
         return _AT_ONCE_US if more else self._config.imbalance_check_interval_s * 1_000_000
+
+    def _grow_internal_topics(self) -> int:
+        wanted = self._config.internal_replication
+        changed = self._propose(lambda image: decide_internal_replication(image, wanted), "Internal replication")
+        if changed:
+            log.info("%d partitions of internal topics get more replicas", changed)
+        return _GROWTH_INTERVAL_US
 
     def _elect_unclean(self) -> int:
         unclean = self._config.unclean_leader_election

@@ -112,6 +112,10 @@ class Dispatcher:
         return handler
 
 
+MakeDispatcher = Callable[[ListenerKind, Any, Tasks], Dispatcher]
+"""Makes a dispatcher, whose arguments these are."""
+
+
 async def _awaited(request: Request, message: Any, answer: Coroutine[Any, Any, Any]) -> Any:
     try:
         return await answer

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import TopicId, TopicPartition
+from esp.model.ids import INTERNAL_TOPICS, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.replication.partition_follower import PartitionFollower
 from esp.replication.partition_leader import PartitionLeader
@@ -52,10 +52,12 @@ class HostedPartition:
         "busy",
         "follower",
         "high_watermark_is_firm",
+        "is_internal",
         "is_offline",
         "key",
         "leader",
         "log",
+        "log_start_waiters",
         "name",
         "state",
         "topic_id",
@@ -73,6 +75,8 @@ class HostedPartition:
         self.topic_id = topic_id
         self.key = (topic_id.bytes, name.partition)
         """What Fetch calls it: the 16 bytes of the topic's id, and the partition."""
+        self.is_internal = name.topic in INTERNAL_TOPICS
+        """Whether the topic is the cluster's own."""
         self.log = log
         self.state: PartitionState | None = None
         """What the metadata says that was applied last; a leader may know a newer in-sync set."""
@@ -84,6 +88,8 @@ class HostedPartition:
         """Whether the log directory failed: nobody is served, and nothing is fetched."""
         self.busy = asyncio.Lock()
         """Held by whoever flushes or cuts the log or renames its directory: these go by the names of the files."""
+        self.log_start_waiters: dict[Callable[[], None], None] = {}
+        """Called by :meth:`log_starts_changed`; whoever waits adds to it, and takes itself out again."""
         self._waiters: dict[Callable[[], None], None] = {}
         self._watchers: dict[Watcher, None] = {}
         self._told_committed = -1
@@ -158,6 +164,12 @@ class HostedPartition:
         if self._waiters:
             self._role_changed = True
             self._wake_later(self)
+        self.log_starts_changed()
+
+    def log_starts_changed(self) -> None:
+        """Say that a follower of the leader here may have another log start, or that it matters no more."""
+        for waiter in tuple(self.log_start_waiters):
+            waiter()
 
     # Who waits.
 

@@ -6,15 +6,12 @@ The image is replaced as a whole, after the replicas here follow it, so that nob
 import asyncio
 import uuid
 from collections.abc import Callable
-from typing import Final
 
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.model.errors import ErrorCode
-from esp.model.ids import NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId, TopicId
+from esp.model.ids import INTERNAL_TOPICS, NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
-
-INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 
 
 class MetadataCache:
@@ -97,6 +94,11 @@ class MetadataCache:
     def rack(self, node: NodeId) -> str | None:
         """``broker.rack`` of a registered broker."""
         return self.image.brokers[node].rack
+
+    def has_partition(self, topic: str, partition: int) -> bool:
+        """Whether there is a partition of that name."""
+        found = self.image.topics_by_name.get(topic)
+        return found is not None and 0 <= partition < len(found.partitions)
 
     def is_internal(self, topic: str) -> bool:
         """Whether a topic is the cluster's own."""

@@ -9,7 +9,7 @@ from kio.static.primitive import i32, i64, u16
 
 from esp.broker.quorum_calls import PARTITION, TOPIC
 from esp.model.errors import ErrorCode
-from esp.model.ids import METADATA_TOPIC, NO_NODE
+from esp.model.ids import METADATA_TOPIC
 from esp.raft.description import QuorumDescription, ReplicaDescription
 from esp.raft.now import Now
 
@@ -43,7 +43,7 @@ def describe_answer(description: QuorumDescription, now: Now) -> describe.Descri
     partition = describe.PartitionData(
         partition_index=PARTITION,
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         leader_id=BrokerId(description.leader_id),
         leader_epoch=i32(description.leader_epoch),
         high_watermark=i64(-1 if high_watermark is None else high_watermark),
@@ -62,7 +62,7 @@ def describe_answer(description: QuorumDescription, now: Now) -> describe.Descri
     )
     return describe.DescribeQuorumResponse(
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         topics=(describe.TopicData(topic_name=TOPIC, partitions=(partition,)),),
         nodes=nodes,
     )
@@ -72,7 +72,7 @@ def describe_refusal(topics: Sequence[Any], error: ErrorCode, message: str) -> d
     """The answer to a DescribeQuorum request that is refused, for each partition of it: by who does not lead, or for another partition."""
     return describe.DescribeQuorumResponse(
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         topics=tuple(
             describe.TopicData(
                 topic_name=topic.topic_name,
@@ -81,9 +81,9 @@ def describe_refusal(topics: Sequence[Any], error: ErrorCode, message: str) -> d
                         partition_index=partition.partition_index,
                         error_code=error,
                         error_message=message,
-                        leader_id=BrokerId(NO_NODE),
-                        leader_epoch=i32(-1),
-                        high_watermark=i64(-1),
+                        leader_id=BrokerId(0),
+                        leader_epoch=i32(0),
+                        high_watermark=i64(0),
                         current_voters=(),
                         observers=(),
                     )

@@ -25,6 +25,7 @@ class ReplicaDirectories:
 
     def __init__(self, host: Host, directories: Sequence[LogDirectory]) -> None:
         self._host = host
+        self.all = tuple(directories)
         self.online = list(directories)
         """Those that can be read and written."""
         self.failed: tuple[DirectoryId, ...] = ()

@@ -290,6 +290,7 @@ class ReplicaFetcher:
         hosted = item.hosted
         replica_log = hosted.log
         end_offset, committed = replica_log.log_end_offset, replica_log.high_watermark
+        start_offset = replica_log.log_start_offset
         following = self._guarded(item, lambda: item.follower.on_answer(item.asked, answer, now_ms))
         if replica_log.log_end_offset != end_offset:
             hosted.appended()
@@ -297,6 +298,8 @@ class ReplicaFetcher:
             hosted.committed()
         if following is Next.FETCH and not fetched.records:
             item.backoff_ms = FIRST_BACKOFF_MS  # the leader goes on from the same position, unasked
+            if replica_log.log_start_offset != start_offset:
+                self._name_soon(key)  # somebody may wait for the leader to hear of it (DeleteRecords)
         elif following is Next.BACK_OFF:
             self._hold_back(key, item, fetched.error_code)
         elif following is not None:

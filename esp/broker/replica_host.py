@@ -5,22 +5,31 @@ changes of metadata are taken one after another, each whole, and :attr:`ReplicaH
 """
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from esp.broker.controller_channel import ControllerCalls
 from esp.broker.directory_assignments import DirectoryAssignments
 from esp.broker.hosted_partition import HostedPartition
+from esp.broker.live_settings import LiveSettings
 from esp.broker.replica_directories import ReplicaDirectories
 from esp.broker.replica_roles import ReplicaRoles
+from esp.broker.rotten_replicas import RottenReplicas
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
-from esp.model.broker_settings import INT_MAX, BrokerSettings
+from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import METADATA_TOPIC, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
+from esp.model.ids import (
+    LOST_DIRECTORY,
+    METADATA_TOPIC,
+    BrokerEpoch,
+    DirectoryId,
+    NodeId,
+    TopicId,
+    TopicPartition,
+)
 from esp.model.partition import PartitionState
-from esp.model.settings import find_stored_problems, resolve_topic_settings
 from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
 from esp.storage.log import Log
@@ -50,7 +59,8 @@ class ReplicaHost:
     ) -> None:
         self._env = env
         self._node_id = node_id
-        self._settings = settings
+        self.settings = LiveSettings(node_id, settings)
+        """As they are in effect now."""
         self._tasks = tasks
         self._directories = ReplicaDirectories(env.host, directories)
         self._roles = ReplicaRoles(env, node_id, settings, tasks, self)
@@ -63,9 +73,11 @@ class ReplicaHost:
         """Metadata offset up to which the replicas here are as the metadata says."""
         self.directories_lock = asyncio.Lock()
         """Held by whoever lets a thread work on the data directories' logs or checkpoints, or cuts a log, so that only one does."""
+        self._rotten = RottenReplicas(node_id, tasks, self.directories_lock, self._tell_directory, self._renew)
         self.on_directory_failed: Callable[[], None] | None = None
         """Called when :attr:`offline_directories` has grown: the controller should know at once."""
-        self._told_problems: dict[TopicId, list[str]] = {}
+        self.on_leading: Callable[[HostedPartition], None] | None = None
+        """Called with each replica that begins to lead, in each of its epochs; that it does so no more, its waiters are told."""
         self._unmade: dict[tuple[TopicId, int], None] = {}
         """Replicas that should be here, and could not be made."""
         self._to_wake: dict[HostedPartition, None] = {}
@@ -88,6 +100,11 @@ class ReplicaHost:
     def followed(self) -> Iterator[HostedPartition]:
         """The replicas that follow."""
         return (hosted for hosted in self if hosted.follower is not None)
+
+    @property
+    def directories(self) -> ReplicaDirectories:
+        """The entries of ``log.dirs``."""
+        return self._directories
 
     @property
     def offline_directories(self) -> tuple[DirectoryId, ...]:
@@ -124,6 +141,11 @@ class ReplicaHost:
         for hosted in tuple(self.led()):
             self._roles.give_up(hosted)
 
+    def began_to_lead(self, hosted: HostedPartition) -> None:
+        """A partition is led here in an epoch that is new."""
+        if self.on_leading is not None:
+            self.on_leading(hosted)
+
     def may_join(self, hosted: HostedPartition) -> None:
         """A follower of a partition that is led here may join its in-sync set."""
         self._roles.may_join(hosted)
@@ -138,6 +160,7 @@ class ReplicaHost:
         Raises:
             OperatorError: a log cannot be opened.
         """
+        self.settings.update(image)
         for directory in self._directories.online:
             for partition, topic_id in tuple(directory.replicas.items()):
                 if partition.topic == METADATA_TOPIC:
@@ -151,7 +174,7 @@ class ReplicaHost:
                 ):
                     directory.mark_stray(partition)
                     continue
-                settings = self._topic_settings(image, topic)
+                settings = self.settings.of_topic(image, topic)
                 if topic_id is None:  # a power loss came before its first flush
                     self._add(topic, directory.create_log_blocking(partition, topic.topic_id, settings))
                 else:
@@ -185,6 +208,8 @@ class ReplicaHost:
         self._roles.image = image
         for topic in delta.deleted_topics.values():
             await self._delete(topic)
+        if delta.changed_broker_configs:
+            self.settings.update(image)
         changed = image.topics_by_id if delta.changed_broker_configs else delta.changed_topic_configs
         for topic_id in changed:
             self._change_settings(image, image.topics_by_id[topic_id])
@@ -192,12 +217,14 @@ class ReplicaHost:
             topic = image.topics_by_id[topic_id]
             for number in sorted(numbers):
                 await self._take_over(topic, topic.partitions[number])
+        await self._rotten.care()
         if delta.changed_brokers:
             self._roles.update_brokers(sorted(delta.changed_brokers))
 
     async def make_missing(self) -> None:
-        """Try again to make the replicas for which there was no room."""
+        """Try again to make the replicas for which there was no room, or that have rotted."""
         async with self.directories_lock:
+            await self._rotten.care()
             for topic_id, number in tuple(self._unmade):
                 del self._unmade[topic_id, number]
                 topic = self._roles.image.topics_by_id.get(topic_id)
@@ -226,7 +253,7 @@ class ReplicaHost:
     async def _create_log(self, topic: TopicImage, name: TopicPartition) -> Log | None:
         """A new log in the directory with the fewest; None if its disk is full or failed, which is no reason to end the others."""
         directory = self._directories.least_used()
-        settings = self._topic_settings(self._roles.image, topic)
+        settings = self.settings.of_topic(self._roles.image, topic)
         try:
             return await self._env.cpu.run(directory.create_log_blocking, name, topic.topic_id, settings)
         except OSError as error:
@@ -234,31 +261,28 @@ class ReplicaHost:
             return None
 
     def _change_settings(self, image: ClusterImage, topic: TopicImage) -> None:
-        settings = self._topic_settings(image, topic)
+        settings = self.settings.of_topic(image, topic)
         for hosted in self.by_topic.get(topic.name, {}).values():
             hosted.log.settings = settings
             self._roles.update_settings(hosted)
-
-    def _topic_settings(self, image: ClusterImage, topic: TopicImage) -> TopicSettings:
-        problems = find_stored_problems(topic.configs)
-        if problems and problems != self._told_problems.get(topic.topic_id):  # once, and not for each partition
-            self._told_problems[topic.topic_id] = problems
-            log.warning("the settings of topic %s in the metadata log: %s", topic.name, "; ".join(problems))
-        # Leaders and controller agree on min.insync.replicas because both take it from the metadata (ELR-3).
-        return dataclasses.replace(
-            resolve_topic_settings(topic.configs, self._settings),
-            min_insync_replicas=image.min_insync_replicas(topic, INT_MAX),
-        )
 
     def _add(self, topic: TopicImage, opened: Log) -> HostedPartition:
         hosted = HostedPartition(opened.partition, topic.topic_id, opened, self._wake_later, self._flush_later)
         partitions = self.by_topic.setdefault(topic.name, {})
         self.by_topic_id[topic.topic_id.bytes] = partitions
         partitions[opened.partition.partition] = hosted
+        opened.on_rot = partial(self._rotten.add, hosted)
         return hosted
 
+    async def _renew(self, hosted: HostedPartition) -> None:
+        """Put a replica's files aside and begin it anew, empty."""
+        topic = self._roles.image.topics_by_id.get(hosted.topic_id)
+        if topic is not None and self.find(*hosted.name) is hosted:
+            await self._remove(hosted)
+            await self._take_over(topic, topic.partitions[hosted.name.partition])
+
     async def _delete(self, topic: TopicImage) -> None:
-        self._told_problems.pop(topic.topic_id, None)
+        self.settings.forget(topic.topic_id)
         if topic.topic_id.bytes in self.by_topic_id:  # else there is nothing here, or a topic of the same name
             for hosted in tuple(self.by_topic[topic.name].values()):
                 await self._remove(hosted)
@@ -272,6 +296,7 @@ class ReplicaHost:
             del self.by_topic[topic]
             del self.by_topic_id[hosted.key[0]]
         self._roles.give_up(hosted)
+        self._rotten.forget(hosted)
         if self._assignments is not None:
             self._assignments.withdraw(hosted)
         async with hosted.busy:
@@ -289,7 +314,8 @@ class ReplicaHost:
         directory = self._directories.holding(hosted.log)
         if directory is None or directory.meta is None:
             return
-        here = DirectoryId(directory.meta.directory_id)
+        is_lost = self._rotten.has_lost_directory(hosted)
+        here = LOST_DIRECTORY if is_lost else DirectoryId(directory.meta.directory_id)
         state = hosted.state
         if state.directories and state.directories[state.replicas.index(self._node_id)] != here:
             self._assignments.tell(hosted, here)

@@ -34,6 +34,9 @@ class RoleHost(FollowerHost, Protocol):
     def followed(self) -> Iterable[HostedPartition]:
         """The partitions that are followed here."""
 
+    def began_to_lead(self, hosted: HostedPartition) -> None:
+        """A partition is led here in an epoch that is new."""
+
 
 class ReplicaRoles:
     """Makes leaders and followers, and ends them.
@@ -157,6 +160,7 @@ class ReplicaRoles:
                 lag_time_max_us=self._settings.replica_lag_time_max_ms * 1000,
                 is_eligible=partial(self._is_eligible, hosted),
             )
+            self._host.began_to_lead(hosted)
         self.may_join(hosted)
 
     async def _follow(self, hosted: HostedPartition, state: PartitionState) -> None:

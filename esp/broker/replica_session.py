@@ -124,6 +124,8 @@ class ReplicaSession:
             return None
         if self._request is not None:
             self._reply(self._look())
+        if self._items and asked.replica_epoch != self._asked.replica_epoch:
+            self._restate()
         self._request = request
         self._asked = asked
         self._is_full = full
@@ -150,6 +152,13 @@ class ReplicaSession:
         if look.has_news:
             self._answer_soon()
         return None
+
+    def _restate(self) -> None:
+        """The same process is registered anew: where it stood it stands in its new epoch too (ISR-5)."""
+        for key, item in self._items.items():
+            if item.open:
+                item.stated = True
+                self._due[key] = None
 
     def close(self) -> None:
         """End the session; a parked request is answered, which goes nowhere if its connection has ended."""
@@ -276,6 +285,8 @@ class ReplicaSession:
                 item.stated = False
                 if log.high_watermark != known:
                     hosted.committed()
+                if hosted.log_start_waiters:
+                    hosted.log_starts_changed()
                 if leader.can_join_isr(replica_id, now_us):
                     self._around.may_join(hosted)
             else:

@@ -57,6 +57,17 @@ class Request:
         """Called if the connection ends while the request is kept: nobody waits for its answer any more."""
         self._on_reply = on_reply
 
+    def on_answer(self, observe: Callable[[Sequence[Buffer]], None]) -> None:
+        """Call ``observe`` with the answer when it is there, before it leaves. For a request that is kept."""
+        on_reply = self._on_reply
+
+        def observed(at_once: bool) -> None:
+            assert self.answer is not None, "a reply has an answer"
+            observe(self.answer)
+            on_reply(at_once)
+
+        self._on_reply = observed
+
     def reply(self, buffers: Sequence[Buffer], *, at_once: bool = True) -> None:
         """Answer later than the handler returned.
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from esp.broker.dispatcher import Dispatcher
 from esp.broker.request import ClientContext
+from esp.broker.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.session import Session
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import OperatorError
@@ -20,12 +21,17 @@ IDLE_CHECKS_PER_LIMIT: Final = 2
 
 
 class ConnectionLimits(NamedTuple):
-    """``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms`` (-1: never), ``socket.request.max.bytes``."""
+    """Of one kind of listener.
+
+    ``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms`` (-1: never), ``socket.request.max.bytes``,
+    ``queued.max.request.bytes`` (-1: no limit).
+    """
 
     total: int
     per_ip: int
     idle_max_ms: int
     frame_max_bytes: int
+    queued_max_bytes: int = NO_LIMIT
 
 
 def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
@@ -35,6 +41,7 @@ def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
         per_ip=settings.max_connections_per_ip,
         idle_max_ms=settings.connections_max_idle_ms,
         frame_max_bytes=settings.socket_request_max_bytes,
+        queued_max_bytes=settings.queued_max_request_bytes,
     )
 
 
@@ -50,7 +57,9 @@ class Server:
     def __init__(self, env: Env, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
         self._env = env
         self._dispatcher = dispatcher
-        self._limits = limits
+        self.limits = limits
+        """What new connections are held to."""
+        self._memory = RequestMemory(limits.queued_max_bytes)
         self._listeners: list[Listener] = []
         self._sessions: dict[Session, None] = {}
         self._per_ip: Counter[str] = Counter()
@@ -77,12 +86,18 @@ class Server:
 
     def _accept(self, listener: str, connection: Connection) -> ConnectionOwner:
         ip = connection.peer.host
-        if len(self._sessions) >= self._limits.total or self._per_ip[ip] >= self._limits.per_ip:
+        if len(self._sessions) >= self.limits.total or self._per_ip[ip] >= self.limits.per_ip:
             log.warning("refused a connection of %s: too many connections", connection.peer)
             raise ConnectionAbortedError("too many connections")
         client = ClientContext(listener, connection.peer)
         session = Session(
-            connection, client, self._dispatcher, self._env.clock, self._limits.frame_max_bytes, self._on_end
+            connection,
+            client,
+            self._dispatcher,
+            self._env.clock,
+            self.limits.frame_max_bytes,
+            self._memory,
+            self._on_end,
         )
         self._sessions[session] = None
         self._per_ip[ip] += 1
@@ -90,6 +105,11 @@ class Server:
             connection.pause_reading()
             self._waiting.append(connection)
         return session
+
+    @property
+    def connection_count(self) -> int:
+        """How many clients are connected."""
+        return len(self._sessions)
 
     def open(self) -> None:
         """Serve requests from now on."""
@@ -106,7 +126,7 @@ class Server:
 
     def _schedule_idle_check(self) -> None:
         self._idle_timer = self._env.clock.call_later_us(
-            self._limits.idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle
+            self.limits.idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle
         )
 
     def _close_idle(self) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from esp.broker.broker_liveness import BrokerLiveness
 from esp.broker.controller_channel import ControllerChannel
+from esp.broker.coordinators.group_coordinators import GroupCoordinators
 from esp.broker.metadata_cache import MetadataCache
 from esp.broker.producer_ids import ProducerIds
 from esp.broker.raft_driver import RaftDriver
@@ -28,3 +29,4 @@ class Services:
     """The active controller, wherever it is."""
     producer_ids: ProducerIds
     liveness: BrokerLiveness
+    groups: GroupCoordinators

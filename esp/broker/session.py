@@ -2,7 +2,8 @@
 
 All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write, or a few. A handler that
 cannot answer yet parks its request here; later answers of the connection wait behind it. Reading stops while too many requests are
-parked or while the client does not take what it asked for, so that neither can fill the node's memory.
+parked, while the client does not take what it asked for, or while there is no memory for its next request, so that none of that can fill
+the node's memory.
 """
 
 import logging
@@ -13,6 +14,7 @@ from typing import Final
 
 from esp.broker.dispatcher import Dispatcher
 from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.broker.request_memory import FREE_BYTES, RequestMemory
 from esp.ports.clock import Clock
 from esp.ports.network import Buffer, Connection
 from esp.protocol.errors import DecodeError
@@ -39,6 +41,7 @@ class Session:
         dispatcher: handles what arrives.
         clock: the node's.
         max_frame_bytes: ``socket.request.max.bytes``.
+        memory: that of all requests that arrive.
         on_end: called once when the connection has ended.
     """
 
@@ -49,12 +52,15 @@ class Session:
         "_dispatch",
         "_flush_is_due",
         "_max_frame_bytes",
+        "_memory",
         "_on_end",
         "_out",
         "_parked",
         "_paused",
         "_reading",
         "_served",
+        "_taken_bytes",
+        "_waits_for_memory",
         "_writable",
         "client",
         "idle_checks",
@@ -67,6 +73,7 @@ class Session:
         dispatcher: Dispatcher,
         clock: Clock,
         max_frame_bytes: int,
+        memory: RequestMemory,
         on_end: Callable[["Session"], None],
     ) -> None:
         self._connection = connection
@@ -75,6 +82,9 @@ class Session:
         self._served = dispatcher.served
         self._clock = clock
         self._max_frame_bytes = max_frame_bytes
+        self._memory = memory
+        self._taken_bytes = 0
+        self._waits_for_memory = False
         self._on_end = on_end
         self._parked: deque[Request] = deque()
         self._out: list[Buffer] = []
@@ -99,8 +109,11 @@ class Session:
                 return end
             frame_end = position + 4 + length
             if frame_end > end:
-                self._connection.expect(4 + length)
+                if length <= FREE_BYTES or self._taken_bytes or self._take(length):
+                    self._connection.expect(4 + length)
                 break
+            if self._taken_bytes:  # what it was taken for is here
+                self._give_back()
             try:
                 self._handle(received[position + 4 : frame_end])
             except DecodeError as error:
@@ -115,6 +128,25 @@ class Session:
         if self._out:
             self._flush()
         return position
+
+    def _take(self, size: int) -> bool:
+        """Take memory for a large request; without room nothing is read until there is some."""
+        self._taken_bytes = size
+        self._waits_for_memory = not self._memory.take(size, self._on_room)
+        self._update_reading()
+        return not self._waits_for_memory
+
+    def _on_room(self) -> None:
+        self._waits_for_memory = False
+        self._update_reading()
+
+    def _give_back(self) -> None:
+        size, self._taken_bytes = self._taken_bytes, 0
+        if self._waits_for_memory:
+            self._waits_for_memory = False
+            self._memory.leave(self._on_room)
+        else:
+            self._memory.give_back(size)
 
     def _handle(self, frame: memoryview) -> None:
         api_key, api_version, correlation_id, client_id, body = read_request_header(frame, self._served)
@@ -164,7 +196,7 @@ class Session:
             self._connection.write(out)
 
     def _update_reading(self) -> None:
-        wanted = not self._writable or len(self._parked) >= MAX_PARKED_REQUESTS
+        wanted = not self._writable or self._waits_for_memory or len(self._parked) >= MAX_PARKED_REQUESTS
         if wanted == self._paused or self._closed:
             return
         self._paused = wanted
@@ -190,6 +222,8 @@ class Session:
     def on_closed(self) -> None:
         """Forget what is parked: answers to a dead connection go nowhere."""
         self._closed = True
+        if self._taken_bytes:
+            self._give_back()
         parked, self._parked = self._parked, deque()
         for request in parked:
             if request.on_abandoned is not None:

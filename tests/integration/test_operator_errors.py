@@ -46,7 +46,7 @@ BAD_SETTINGS = {
     "listeners": "nonsense",
     "process.roles": "broker",
     "controller.quorum.voters": "1@127.0.0.1:9093,2@127.0.0.1:9094",
-    "metrics.listener": "127.0.0.1:9308",
+    "metrics.listener": "9308",
     "log.cleanup.policy": "burn",
 }
 

@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 
 from esp.broker.request import ClientContext
+from esp.broker.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.session import Session
 from esp.model.errors import ApiError
 from esp.ports.network import Address
@@ -47,6 +48,7 @@ class PlayedServer:
         """Name of the API, message."""
         self.sessions = []
         self.accepted = 0
+        self._memory = RequestMemory(NO_LIMIT)
         self._world = world
 
     async def start(self):
@@ -59,7 +61,7 @@ class PlayedServer:
     def _accept(self, connection):
         self.accepted += 1
         client = ClientContext("CONTROLLER", connection.peer)
-        session = Session(connection, client, self, self._world.env.clock, 1 << 20, self.sessions.remove)
+        session = Session(connection, client, self, self._world.env.clock, 1 << 20, self._memory, self.sessions.remove)
         self.sessions.append(session)
         return session
 

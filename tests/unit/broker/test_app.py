@@ -78,7 +78,7 @@ async def test_settings_of_a_topic_that_would_be_refused_today_do_not_end_the_no
     assert await read(node) == [b"a", b"b"]
     settings = node.log("t").settings
     assert (settings.cleanup_policy, settings.retention_ms) == ("compact", node.settings.log_retention_ms)
-    [warning] = [record.message for record in caplog.records if record.name == "esp.broker.replica_host"]
+    [warning] = [record.message for record in caplog.records if record.name == "esp.broker.live_settings"]
     assert all(word in warning for word in ("topic t ", "cleanup.policy=compact", "retention.ms=soon", "=all"))
 
 

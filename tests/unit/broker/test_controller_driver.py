@@ -7,6 +7,7 @@ import pytest
 
 from esp.broker.request import ClientContext
 from esp.controller.alter_partition import IsrChange
+from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
 from esp.controller.partition_change import Election
 from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
@@ -15,6 +16,7 @@ from esp.ports.network import Address
 from esp.raft.member import LeaderContact
 from esp.schemas.metadata_records import (
     FENCE,
+    TOPIC_RESOURCE,
     AbortTransactionRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
@@ -474,6 +476,16 @@ async def test_leadership_goes_back_to_preferred_leaders_by_and_by(controller):
     assert controller.partition("t").leader == 1
 
 
+@controlled(brokers=1, internal_replication={"__consumer_offsets": 3})
+async def test_internal_topics_get_replicas_on_brokers_that_come(controller):
+    await controller.create("__consumer_offsets", [1])
+    await controller.create("t", [1])
+    await controller.start_broker(2)
+    await _beat_all(controller, 1, 2, seconds=5)
+    assert controller.partition("__consumer_offsets").replicas == (1, 2)
+    assert controller.partition("t").replicas == (1,)
+
+
 @controlled(brokers=2, unclean_election_interval_ms=60_000)
 async def test_an_election_that_may_lose_records_happens_only_where_it_is_asked_for(controller):
     await controller.create("careful", [1, 2])
@@ -522,3 +534,29 @@ async def test_producer_ids_are_never_given_twice_even_if_the_answer_got_lost(co
     controller.quorum.lead()
     given += [await controller.driver.allocate_producer_ids(NodeId(1), controller.epochs[1]) for _ in range(2)]
     assert len({number for block in given for number in block}) == 3000
+
+
+@controlled(brokers=2)
+async def test_a_setting_that_allows_a_leader_elects_it_at_once(controller):
+    await controller.create("t", [1, 2])
+    state = controller.partition("t")
+    change = IsrChange(
+        topic_id=state.topic_id,
+        partition=0,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr=((NodeId(1), controller.epochs[1]),),
+    )
+    await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
+    controller.listening[1].kill()
+    controller.driver.on_broker_connection_lost(NodeId(1))
+    await _pass(0.1)
+    assert controller.partition("t").leader == -1
+    setting = ConfigOperation("unclean.leader.election.enable", Operation.SET, "true")
+    allowed = ConfigChange(ConfigResource(TOPIC_RESOURCE, "t"), (setting,))
+    assert await controller.driver.alter_configs([allowed], validate_only=True) == [None]
+    await _pass(0.1)
+    assert controller.partition("t").leader == -1
+    assert await controller.driver.alter_configs([allowed], validate_only=False) == [None]
+    await _pass(0.1)
+    assert (controller.partition("t").leader, controller.partition("t").recovering) == (2, True)

@@ -34,7 +34,8 @@ def request(api_key, version, on_reply=lambda _at_once: None):
 
 
 def find_coordinator_body(version=3):
-    message = model(ApiKey.FIND_COORDINATOR, version).Request(key="g")
+    """For a transaction, which has no coordinator: the answer needs nothing of the node."""
+    message = model(ApiKey.FIND_COORDINATOR, version).Request(key="g", key_type=1)
     frame = encode_request(ApiKey.FIND_COORDINATOR, version, 7, None, message)
     return memoryview(frame)[4 + 10 + (1 if version >= 3 else 0) :]
 

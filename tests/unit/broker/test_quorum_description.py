@@ -7,7 +7,7 @@ import pytest
 
 from esp.broker.quorum_description import describe_answer, describe_refusal, only_metadata
 from esp.model.errors import ErrorCode
-from esp.model.ids import NO_NODE, DirectoryId, LeaderEpoch, NodeId
+from esp.model.ids import DirectoryId, LeaderEpoch, NodeId
 from esp.protocol.messages import decode_response, encode_response, load_class
 from esp.protocol.registry import SERVED, ApiKey
 from esp.raft.description import QuorumDescription, ReplicaDescription
@@ -45,7 +45,7 @@ def test_who_does_not_lead_describes_nothing():
     [topic] = describe_refusal(asked, ErrorCode.not_leader_or_follower, "no").topics
     [partition] = topic.partitions
     assert (topic.topic_name, partition.partition_index) == ("t", 4), "the client finds what it asked about"
-    assert (partition.error_code, partition.leader_id) == (ErrorCode.not_leader_or_follower, NO_NODE)
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.not_leader_or_follower, 0)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class PlayedFollower:
 
     def __init__(self):
         self.leader_epoch = 3
-        self.log = SimpleNamespace(log_end_offset=0, high_watermark=0)
+        self.log = SimpleNamespace(log_start_offset=0, log_end_offset=0, high_watermark=0)
         self.taken = []
         self.must_flush = False
         self.following = Next.FETCH

@@ -289,6 +289,19 @@ async def test_an_older_incarnation_is_refused_and_does_not_count(cluster, produ
 
 
 @followed()
+async def test_who_is_registered_anew_counts_in_its_new_epoch_also_where_nothing_happens(cluster, producer, follower):
+    await put(producer, 0)
+    await follower.begin((0, 1), (1, 0))
+    await follower.send(max_wait_ms=0)
+    leaders = [cluster[1].hosted(partition=number).leader for number in range(2)]
+    assert [leader.follower(2).broker_epoch for leader in leaders] == [follower.broker_epoch] * 2
+    follower.broker_epoch += 5
+    await follower.send(max_wait_ms=0)
+    assert [leader.follower(2).broker_epoch for leader in leaders] == [follower.broker_epoch] * 2
+    assert [leader.follower(2).log_end_offset for leader in leaders] == [1, 0]
+
+
+@followed()
 async def test_requests_that_come_during_a_cold_read_wait_for_it_and_keep_their_order(cluster, producer, follower):
     for _ in range(3):
         await produce(producer, "t", records(b"x" * 5000), acks=1)

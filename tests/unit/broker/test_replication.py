@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from esp.model.errors import ErrorCode
-from esp.model.ids import DirectoryId, NodeId
+from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
 from tests.unit.broker.conversation import (
     fetch,
     fetch_later,
@@ -568,3 +568,44 @@ async def test_a_replica_whose_directory_failed_is_not_taken_back_though_it_was_
     restored = replace(failed, log_dirs=(directories[2],))
     controller.publish(brokers={**controller.image.brokers, NodeId(3): restored})
     await cluster.until(lambda: set(controller.state().isr) == {1, 2, 3})
+
+
+# rot -----------------------------------------------------------------------------------------------------------------------------------
+
+
+@clustered(log_segment_bytes=1000)
+async def test_a_leader_that_has_rotted_says_so_serves_no_rot_and_is_fetched_anew_when_others_lead(cluster):
+    """REC-4: its files are put aside only when nobody counts on them."""
+    client = await filled(cluster, 5, size=300)
+    leader = cluster[1]
+    cluster.controller.change(directories=(UNASSIGNED_DIRECTORY,) * 3)
+    await cluster.until(lambda: UNASSIGNED_DIRECTORY not in cluster.controller.state().directories)
+    await cluster.until(cluster.are_equal)
+    before = leader.log()
+    await leader.replicas.flush(leader.hosted())
+    leader.disk.content(f"{before.path}/{0:020d}.log").rot(200, 1)
+    answer = await fetch(client, "t", 0)
+    assert answer.error_code is ErrorCode.corrupt_message
+    assert not answer.records
+    await cluster.until(lambda: cluster.controller.state().directories[0] == LOST_DIRECTORY)
+    await cluster.applied()
+    assert leader.log() is before
+    cluster.controller.change(isr=(NodeId(2), NodeId(3)), leader=NodeId(2), elr=(NodeId(1),))
+    await cluster.applied()
+    assert leader.log() is before
+    cluster.controller.change(elr=())
+    await cluster.until(cluster.are_equal)
+    assert leader.log() is not before
+    assert cluster.controller.state().directories[0] != LOST_DIRECTORY
+    await cluster.until(lambda: NodeId(1) in cluster.controller.state().isr)
+
+
+@clustered(log_segment_bytes=1000)
+async def test_a_follower_takes_nothing_over_from_a_leader_that_has_rotted(cluster):
+    await filled(cluster, 5, size=300, replicas=(1, 2))
+    await cluster[1].replicas.flush(cluster[1].hosted())
+    cluster[1].disk.content(f"{cluster[1].log().path}/{0:020d}.log").rot(200, 1)
+    cluster.controller.change(replicas=(NodeId(1), NodeId(2), NodeId(3)))
+    await cluster.until(lambda: cluster[1].log().rot is not None)
+    await asyncio.sleep(1)
+    assert cluster[3].log().log_end_offset == 0

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.broker.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, Session
 from esp.ports.network import Address
 from esp.protocol.errors import DecodeError
@@ -72,13 +73,16 @@ class PlayedDispatcher:
 
 
 class Played:
-    def __init__(self, max_frame_bytes=1000) -> None:
+    def __init__(self, max_frame_bytes=1000, memory=None) -> None:
         self.connection = PlayedConnection()
         self.dispatcher = PlayedDispatcher()
         self.ended: list[Session] = []
         client = ClientContext("PLAINTEXT", self.connection.peer)
         self.turns: list[Callable[[], None]] = []
-        self.session = Session(self.connection, client, self.dispatcher, self, max_frame_bytes, self.ended.append)
+        memory = memory or RequestMemory(NO_LIMIT)
+        self.session = Session(
+            self.connection, client, self.dispatcher, self, max_frame_bytes, memory, self.ended.append
+        )
         self.untaken = b""
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> None:
@@ -275,3 +279,65 @@ def test_an_api_of_another_kind_of_listener_ends_the_connection():
     played.receive(frame(2, api_key=METADATA))
     assert played.connection.ended
     assert played.dispatcher.seen == [1]
+
+
+LARGE = b"x" * 20_000
+
+
+def test_a_large_request_waits_until_there_is_memory_and_a_small_one_never_does():
+    memory = RequestMemory(30_000)
+    first, second, third = (Played(100_000, memory) for _ in range(3))
+    first.receive(frame(1, body=LARGE)[:100])
+    assert first.connection.expected == [len(frame(1, body=LARGE))]
+    second.receive(frame(2, body=LARGE)[:100])
+    assert second.connection.expected == []
+    assert not second.connection.reading
+    third.receive(frame(3))
+    assert third.answers == b"3;"
+    first.receive(frame(1, body=LARGE)[100:])
+    assert first.answers == b"1;"
+    assert second.connection.reading
+    second.receive(b"")
+    assert second.connection.expected == [len(frame(2, body=LARGE))]
+    second.receive(frame(2, body=LARGE)[100:])
+    assert second.answers == b"2;"
+    assert memory.taken_bytes == 0
+
+
+def test_whoever_leaves_gives_its_memory_to_the_next_and_its_place_in_the_queue_away():
+    memory = RequestMemory(30_000)
+    first, second, third = (Played(100_000, memory) for _ in range(3))
+    for number, played in enumerate((first, second, third)):
+        played.receive(frame(number, body=LARGE)[:100])
+    second.session.on_closed()
+    assert not third.connection.reading
+    first.session.on_closed()
+    assert third.connection.reading
+    assert memory.taken_bytes == len(LARGE) + 10
+    third.session.on_closed()
+    assert memory.taken_bytes == 0
+
+
+def test_memory_that_comes_does_not_resume_a_client_that_takes_no_answers():
+    memory = RequestMemory(30_000)
+    first, second = Played(100_000, memory), Played(100_000, memory)
+    first.receive(frame(1, body=LARGE)[:100])
+    second.receive(frame(2, body=LARGE)[:100])
+    second.session.on_writable(False)
+    first.session.on_closed()
+    assert not second.connection.reading
+    second.session.on_writable(True)
+    assert second.connection.reading
+
+
+def test_two_that_wait_for_the_same_memory_are_served_one_after_the_other():
+    memory = RequestMemory(1)
+    players = [Played(100_000, memory) for _ in range(4)]
+    for number, played in enumerate(players):
+        played.receive(frame(number, body=LARGE)[:100])
+    for number, played in enumerate(players):
+        assert [one.connection.reading for one in players[number:]] == [True] + [False] * (3 - number)
+        played.receive(b"")
+        assert memory.taken_bytes == len(LARGE) + 10
+        played.receive(frame(number, body=LARGE)[100:])
+        assert played.answers == b"%d;" % number

@@ -63,7 +63,9 @@ async def test_who_was_woken_leaves_no_timer_behind(world):
     await waiting
     async with time_limit(world.env.clock, 5_000):
         pass
-    assert all(timer.cancelled() for timer in world.loop._scheduled if timer.when() > now() + 1 and timer.when() < 100)
+    assert all(
+        timer.cancelled() for *_, timer in world.loop._scheduled if timer.when() > now() + 1 and timer.when() < 100
+    )
 
 
 @in_world

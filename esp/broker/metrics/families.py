@@ -1,0 +1,133 @@
+"""What there is to tell of a node, as Prometheus's client library wants it.
+
+Names begin with ``esp_``, units are base units. Everything is read when it is asked for: a node counts nothing for its metrics but its
+requests and the delay of its loop.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from esp.broker.broker_role import BrokerRole
+from esp.broker.controller_role import ControllerRole
+from esp.broker.metadata_loader import MetadataLoader
+from esp.broker.metrics.histogram import Histogram
+from esp.broker.metrics.request_metrics import RequestMetrics
+from esp.broker.raft_driver import RaftDriver
+from esp.broker.replica_host import ReplicaHost
+from esp.controller.image import ClusterImage
+from esp.model.ids import NO_NODE
+from esp.protocol.registry import ListenerKind
+
+_LISTENERS: Final = {ListenerKind.BROKER: "broker", ListenerKind.CONTROLLER: "controller"}
+
+
+class MeasuredNode(Protocol):
+    """What is told of: :class:`~esp.broker.app.BrokerNode` is one."""
+
+    broker: BrokerRole | None
+    controller: ControllerRole | None
+    raft: RaftDriver
+    metadata: MetadataLoader
+
+
+def collect_requests(requests: Mapping[ListenerKind, RequestMetrics]) -> Iterator[Metric]:
+    """Time and bytes of the requests, by kind of listener and by API."""
+    labels = ("listener", "request")
+    durations = HistogramMetricFamily(
+        "esp_request_duration_seconds", "From a request's arrival to its answer, waiting included", labels=labels
+    )
+    received = CounterMetricFamily("esp_request_received_bytes", "Bytes of the bodies of requests", labels=labels)
+    sent = CounterMetricFamily("esp_request_sent_bytes", "Bytes of the answers to requests", labels=labels)
+    for kind, metrics in requests.items():
+        for name, counts in sorted(metrics.by_name.items()):
+            values = (_LISTENERS[kind], name)
+            durations.add_metric(values, counts.durations.buckets(), counts.durations.sum_s)
+            received.add_metric(values, counts.received_bytes)
+            sent.add_metric(values, counts.sent_bytes)
+    return iter((durations, received, sent))
+
+
+def collect_loop(delays: Histogram) -> Iterator[Metric]:
+    """How late the loop was."""
+    family = HistogramMetricFamily("esp_event_loop_delay_seconds", "How late the event loop came to a timer")
+    family.add_metric((), delays.buckets(), delays.sum_s)
+    yield family
+
+
+def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
+    """The replicas of a node that is a broker."""
+    led = followed = under_replicated = under_min_isr = at_min_isr = 0
+    for hosted in replicas:
+        leader = hosted.leader
+        if leader is None:
+            followed += hosted.follower is not None
+            continue
+        led += 1
+        in_sync, state = len(leader.state.isr), leader.state
+        under_replicated += in_sync < len(state.replicas)
+        under_min_isr += not leader.has_enough_replicas()
+        at_min_isr += in_sync == leader.min_isr
+    offline = len(replicas.offline_directories)
+    yield from _gauges(
+        ("esp_partitions_led", "Partitions that this node leads", led),
+        ("esp_partitions_followed", "Partitions that this node follows", followed),
+        ("esp_under_replicated_partitions", "Led partitions with replicas out of sync", under_replicated),
+        ("esp_under_min_isr_partitions", "Led partitions that refuse acks=all", under_min_isr),
+        ("esp_at_min_isr_partitions", "Led partitions that would refuse acks=all with one replica less", at_min_isr),
+        ("esp_offline_log_directories", "Log directories that have failed", offline),
+    )
+
+
+def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator[Metric]:
+    """How many clients are connected to the node's listeners."""
+    family = GaugeMetricFamily("esp_connections", "Open connections of clients", labels=("listener",))
+    for kind, count in counts:
+        family.add_metric((_LISTENERS[kind],), count)
+    yield family
+
+
+def _collect_quorum(raft: RaftDriver) -> Iterator[Metric]:
+    """Where the node stands in the metadata quorum."""
+    return _gauges(
+        ("esp_active_controller", "1 on the active controller", int(raft.is_active)),
+        ("esp_quorum_epoch", "The newest epoch of the metadata quorum that this node knows of", raft.epoch),
+        ("esp_metadata_committed_offset", "What of the metadata log is committed, as known here", raft.high_watermark),
+    )
+
+
+def _collect_cluster(image: ClusterImage) -> Iterator[Metric]:
+    """The cluster, as its active controller sees it."""
+    partitions = [partition for topic in image.topics_by_name.values() for partition in topic.partitions]
+    return _gauges(
+        ("esp_cluster_topics", "Topics of the cluster", len(image.topics_by_name)),
+        ("esp_cluster_partitions", "Partitions of the cluster", len(partitions)),
+        (
+            "esp_cluster_offline_partitions",
+            "Partitions without a leader",
+            sum(partition.leader == NO_NODE for partition in partitions),
+        ),
+        (
+            "esp_cluster_partitions_not_led_by_preferred",
+            "Partitions that another replica leads than the preferred one",
+            sum(partition.leader != partition.replicas[0] for partition in partitions),
+        ),
+        ("esp_cluster_active_brokers", "Brokers that serve", sum(not one.fenced for one in image.brokers.values())),
+        ("esp_cluster_fenced_brokers", "Brokers that are fenced", sum(one.fenced for one in image.brokers.values())),
+    )
+
+
+def collect_node(node: MeasuredNode) -> Iterator[Metric]:
+    """All that is the node's own, by the roles that it has."""
+    roles = ((ListenerKind.BROKER, node.broker), (ListenerKind.CONTROLLER, node.controller))
+    yield from _collect_connections((kind, role.server.connection_count) for kind, role in roles if role is not None)
+    if node.broker is not None:
+        yield from _collect_partitions(node.broker.replicas)
+    yield from _collect_quorum(node.raft)
+    if node.raft.is_active:
+        yield from _collect_cluster(node.metadata.image)
+
+
+def _gauges(*gauges: tuple[str, str, float]) -> Iterator[Metric]:
+    return (GaugeMetricFamily(name, text, value) for name, text, value in gauges)

@@ -1,0 +1,76 @@
+"""What brokers and controllers say of access control and credentials, of which there are none."""
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.simulated_node import model, simulated
+
+
+async def client_of(node, where):
+    return await (node.client() if where == "broker" else node.client(node.node.controller.listening[0]))
+
+
+@pytest.mark.parametrize("where", ["broker", "controller"])
+@pytest.mark.parametrize("version", [1, 2, 3])
+@simulated()
+async def test_security_is_disabled(node, version, where):
+    client = await client_of(node, where)
+    types = model(ApiKey.DESCRIBE_ACLS, version)
+    request = types.Request(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    answer = await client.call(ApiKey.DESCRIBE_ACLS, version, request)
+    assert answer.error_code is ErrorCode.security_disabled
+    assert answer.error_message == "No Authorizer is configured on the broker"
+    types = model(ApiKey.CREATE_ACLS, version)
+    acl = types.AclCreation(
+        resource_type=2,
+        resource_name="t",
+        resource_pattern_type=3,
+        principal="User:a",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+    answer = await client.call(ApiKey.CREATE_ACLS, version, types.Request(creations=(acl, acl)))
+    assert [result.error_code for result in answer.results] == [ErrorCode.security_disabled] * 2
+    types = model(ApiKey.DELETE_ACLS, version)
+    acls = types.DeleteAclsFilter(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    answer = await client.call(ApiKey.DELETE_ACLS, version, types.Request(filters=(acls,)))
+    assert [(it.error_code, it.error_message) for it in answer.filter_results] == [
+        (ErrorCode.security_disabled, "No Authorizer is configured.")
+    ]
+
+
+@pytest.mark.parametrize("where", ["broker", "controller"])
+@simulated()
+async def test_nobody_has_credentials(node, where):
+    client = await client_of(node, where)
+    types = model(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0)
+    answer = await client.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, types.Request(users=None))
+    assert (answer.error_code, answer.results) == (ErrorCode.none, ())
+    users = tuple(types.UserName(name=name) for name in ("x", "y", "x"))
+    answer = await client.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, types.Request(users=users))
+    assert [(it.user, it.error_code, it.error_message) for it in answer.results] == [
+        (
+            "x",
+            ErrorCode.duplicate_resource,
+            "Cannot describe SCRAM credentials for the same user twice in a single request: x",
+        ),
+        ("y", ErrorCode.resource_not_found, "Attempt to describe a user credential that does not exist: y"),
+    ]

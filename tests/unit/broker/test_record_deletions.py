@@ -1,0 +1,102 @@
+"""Records are deleted at the leader, and the answer waits for the followers."""
+
+import asyncio
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import NodeId
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import fetch, list_offset, ms, produce
+from tests.unit.broker.replica_cluster import clustered
+from tests.unit.broker.simulated_node import model, records
+
+
+def delete_later(client, offset, *, timeout_ms=30_000, topic="t", partition=0, version=2):
+    types = model(ApiKey.DELETE_RECORDS, version)
+    wanted = types.DeleteRecordsTopic(
+        name=topic, partitions=(types.DeleteRecordsPartition(partition_index=partition, offset=offset),)
+    )
+    return client.send(ApiKey.DELETE_RECORDS, version, types.Request(topics=(wanted,), timeout=ms(timeout_ms)))
+
+
+async def delete(client, offset, **options):
+    ((topic,),) = ((await delete_later(client, offset, **options)).topics,)
+    (partition,) = topic.partitions
+    return partition.low_watermark, partition.error_code
+
+
+async def filled(cluster, count=5, **options):
+    cluster.controller.create(**options)
+    await cluster.applied()
+    client = await cluster[1].client()
+    for number in range(count):
+        assert (await produce(client, "t", records(b"%d" % number))).error_code is ErrorCode.none
+    return client
+
+
+@clustered()
+async def test_all_replicas_have_moved_their_log_start_when_it_is_answered(cluster):
+    client = await filled(cluster)
+    assert await delete(client, 3) == (3, ErrorCode.none)
+    assert [cluster[node].log().log_start_offset for node in (1, 2, 3)] == [3, 3, 3]
+    assert (await fetch(client, "t", 2)).error_code is ErrorCode.offset_out_of_range
+    assert (await fetch(client, "t", 3)).error_code is ErrorCode.none
+    assert await delete(client, -1) == (5, ErrorCode.none)
+    assert [cluster[node].log().log_start_offset for node in (1, 2, 3)] == [5, 5, 5]
+    assert (await list_offset(client, "t", -2)).offset == 5
+
+
+@clustered()
+async def test_it_takes_a_moment_only_though_nothing_is_produced(cluster):
+    client = await filled(cluster)
+    await asyncio.sleep(5)
+    begun = asyncio.get_running_loop().time()
+    assert await delete(client, 4) == (4, ErrorCode.none)
+    assert asyncio.get_running_loop().time() - begun < 0.1
+
+
+@clustered()
+async def test_a_follower_that_is_silent_is_waited_for_until_the_time_is_up(cluster):
+    client = await filled(cluster)
+    cluster[3].kill()
+    begun = asyncio.get_running_loop().time()
+    assert await delete(client, 2, timeout_ms=3000) == (0, ErrorCode.request_timed_out)
+    assert asyncio.get_running_loop().time() - begun == pytest.approx(3, abs=0.2)
+    assert cluster[1].log().log_start_offset == 2
+    assert await delete(client, 2, timeout_ms=0) == (0, ErrorCode.request_timed_out)
+
+
+@clustered()
+async def test_nobody_waits_for_a_broker_that_does_not_serve_any_more(cluster):
+    client = await filled(cluster)
+    cluster[3].kill()
+    answer = delete_later(client, 2)
+    await asyncio.sleep(1)
+    assert not answer.done()
+    cluster.controller.fence(NodeId(3))
+    await cluster.until(answer.done)
+    assert answer.result().topics[0].partitions[0].error_code is ErrorCode.none
+
+
+@clustered()
+async def test_who_waits_is_told_that_somebody_else_leads_now(cluster):
+    client = await filled(cluster)
+    cluster[3].kill()
+    answer = delete_later(client, 2)
+    await asyncio.sleep(1)
+    cluster.controller.change(leader=NodeId(2), isr=(NodeId(2), NodeId(1)))
+    await cluster.until(answer.done)
+    partition = answer.result().topics[0].partitions[0]
+    assert (partition.low_watermark, partition.error_code) == (-1, ErrorCode.not_leader_or_follower)
+    assert cluster[1].hosted().log_start_waiters == {}
+
+
+@clustered()
+async def test_only_the_leader_deletes(cluster):
+    await filled(cluster)
+    client = await cluster[2].client()
+    assert await delete(client, 2) == (-1, ErrorCode.not_leader_or_follower)
+    assert await delete(client, 2, topic="u") == (-1, ErrorCode.unknown_topic_or_partition)
+    assert await delete(client, 2, partition=7) == (-1, ErrorCode.unknown_topic_or_partition)
+    assert cluster[2].log().log_start_offset == 0
