@@ -7,10 +7,14 @@ import typer
 
 from esp.cli.broker import run as run_broker
 from esp.cli.cluster import run as run_cluster
+from esp.cli.configs import configs
 from esp.cli.consume import consume
 from esp.cli.dump_log import dump_log
 from esp.cli.format import print_random_uuid
 from esp.cli.format import run as run_format
+from esp.cli.groups import groups
+from esp.cli.log_dirs import log_dirs
+from esp.cli.options import BareStateCommand
 from esp.cli.output import print_error
 from esp.cli.produce import produce
 from esp.cli.quorum import quorum
@@ -67,6 +71,9 @@ def random_uuid(context: typer.Context) -> None:
 
 
 app.command("topics", rich_help_panel="Tools")(topics)
+app.command("configs", rich_help_panel="Tools")(configs)
+app.command("log-dirs", rich_help_panel="Tools")(log_dirs)
+app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(groups)
 app.command("produce", rich_help_panel="Tools")(produce)
 app.command("consume", rich_help_panel="Tools")(consume)
 app.command("quorum", rich_help_panel="Tools")(quorum)

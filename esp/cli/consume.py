@@ -1,13 +1,15 @@
-"""``esp consume``: records become lines; the flags of ``kafka-console-consumer``, without groups."""
+"""``esp consume``: records become lines; the flags of ``kafka-console-consumer``."""
 
 import sys
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from esp.cli.kafka_client import Consumer
+from esp.cli.kafka_answers import ConsumedRecord, PartitionId
+from esp.cli.kafka_consumer import Consumer
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import errors
 from esp.cli.properties import parse_pairs
@@ -15,6 +17,8 @@ from esp.cli.record_formats import JsonFormat, LineFormat
 from esp.model.errors import OperatorError
 
 _POLL_MS = 500
+_COMMIT_MS = 5_000
+"""How often a group's offsets are committed while records come: ``auto.commit.interval.ms`` of Kafka's consumer."""
 
 
 class IsolationLevel(StrEnum):
@@ -34,7 +38,19 @@ def consume(
             "--offset", help="Where to begin: earliest, latest, a number, or a negative one to count from the end."
         ),
     ] = "latest",
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning",
+            help="The same as --offset earliest; with --group, where a group begins that has committed nothing.",
+        ),
+    ] = False,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", help="Join this group, share the partitions with its members, and commit what is printed."
+        ),
+    ] = None,
     max_messages: Annotated[int | None, typer.Option("--max-messages", min=1, help="Stop after so many.")] = None,
     timeout_ms: Annotated[
         int | None, typer.Option("--timeout-ms", min=0, help="Stop when no record came for so long.")
@@ -63,35 +79,82 @@ def consume(
     esp consume --topic flights --partition 0 --offset 1000 --property print.key=true --property print.offset=true
 
     esp consume --topic flights --from-beginning --timeout-ms 2000 --json | jq .value
+
+    esp consume --topic flights --group readers --from-beginning
     """
     start = _start(offset, from_beginning)
     if isinstance(start, int) and partition is None:
         raise OperatorError("--offset with a number needs --partition", "Offsets count within one partition.")
+    if group is not None and (partition is not None or (offset != "latest" and not from_beginning)):
+        raise OperatorError(
+            "--group does not go with --partition or --offset",
+            "A group shares all partitions and goes on where it was; esp groups --reset-offsets moves it.",
+        )
     formatter = JsonFormat() if json else LineFormat.from_properties(parse_pairs("--property", property_ or []))
     printed = 0
     try:
-        with Consumer(bootstrap_server, isolation_level.value) as consumer:
-            consumer.start(topic, partition, start)
-            last_ms = _now_ms()
-            while max_messages is None or printed < max_messages:
-                wait_ms = _POLL_MS
-                if timeout_ms is not None:
-                    wait_ms = min(_POLL_MS, last_ms + timeout_ms - _now_ms())
-                    if wait_ms <= 0:
-                        break
-                records = consumer.poll(wait_ms)
-                if not records:
-                    continue
-                if max_messages is not None:
-                    records = records[: max_messages - printed]
-                sys.stdout.buffer.write(b"".join(map(formatter.format, records)))
-                sys.stdout.buffer.flush()
-                printed += len(records)
+        with Consumer(bootstrap_server, isolation_level.value, group, str(start)) as consumer:
+            if group is None:
+                consumer.start(topic, partition, start)
+            else:
+                consumer.subscribe(topic)
+            progress = _Progress(consumer if group is not None else None)
+            try:
                 last_ms = _now_ms()
+                while max_messages is None or printed < max_messages:
+                    wait_ms = _POLL_MS
+                    if timeout_ms is not None:
+                        wait_ms = min(_POLL_MS, last_ms + timeout_ms - _now_ms())
+                        if wait_ms <= 0:
+                            break
+                    records = consumer.poll(wait_ms)
+                    progress.maybe_commit()
+                    if not records:
+                        continue
+                    if max_messages is not None:
+                        records = records[: max_messages - printed]
+                    sys.stdout.buffer.write(b"".join(map(formatter.format, records)))
+                    sys.stdout.buffer.flush()
+                    printed += len(records)
+                    progress.on_printed(records)
+                    last_ms = _now_ms()
+            finally:
+                progress.commit()
     except KeyboardInterrupt:
         pass  # the usual end of reading on
     if errors.is_terminal:
         errors.print(f"{printed} records read from {topic}")
+
+
+class _Progress:
+    """How far a group's member is; without a group it does nothing.
+
+    Args:
+        consumer: of the group; None: there is none.
+    """
+
+    def __init__(self, consumer: Consumer | None) -> None:
+        self._consumer = consumer
+        self._next_offsets: dict[PartitionId, int] = {}
+        self._committed_ms = _now_ms()
+
+    def on_printed(self, records: Sequence[ConsumedRecord]) -> None:
+        """Remember that these were printed."""
+        if self._consumer is not None:
+            for record in records:
+                self._next_offsets[PartitionId(record.topic, record.partition)] = record.offset + 1
+
+    def maybe_commit(self) -> None:
+        """Commit if it is time again."""
+        if _now_ms() - self._committed_ms >= _COMMIT_MS:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit what was printed since the last time."""
+        self._committed_ms = _now_ms()
+        if self._consumer is not None and self._next_offsets:
+            self._consumer.commit(self._next_offsets)
+            self._next_offsets = {}
 
 
 def _start(offset: str, from_beginning: bool) -> int | str:

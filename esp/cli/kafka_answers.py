@@ -2,9 +2,9 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from esp.model.errors import ErrorCode
+from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import uuid_to_base64
 
 
@@ -26,17 +26,122 @@ class TopicInfo(NamedTuple):
     partitions: tuple[PartitionInfo, ...]
 
 
-class TopicError(Exception):
-    """A broker refused what was asked about a topic.
+class RefusedError(OperatorError):
+    """A broker refused what it was asked for.
 
-    Args:
+    Attributes:
         code: the broker's error code.
         message: its text, or the code's name.
     """
 
-    def __init__(self, code: ErrorCode, message: str | None) -> None:
-        super().__init__(message or code.name.upper())
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code
+        self.message = message or code.name.upper()
+        super().__init__(f"the broker refused: {self.message}", "See the log of the broker for more.")
+
+
+class PartitionId(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+_SOURCES: Final = (
+    "UNKNOWN",
+    "DYNAMIC_TOPIC_CONFIG",
+    "DYNAMIC_BROKER_CONFIG",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    "STATIC_BROKER_CONFIG",
+    "DEFAULT_CONFIG",
+    "DYNAMIC_BROKER_LOGGER_CONFIG",
+    "DYNAMIC_CLIENT_METRICS_CONFIG",
+    "DYNAMIC_GROUP_CONFIG",
+)
+"""Where a setting's value may come from, in Kafka's words, by the protocol's numbers (``ConfigEntry.ConfigSource``)."""
+
+
+class ConfigSynonym(NamedTuple):
+    """One place where a setting's value may come from; ``source`` in Kafka's word, such as ``DYNAMIC_TOPIC_CONFIG``."""
+
+    source: str
+    name: str
+    value: str | None
+
+
+class ConfigEntry(NamedTuple):
+    """A setting that something has. ``value`` is None if it is secret; the first of ``synonyms`` is what counts."""
+
+    name: str
+    value: str | None
+    source: str
+    sensitive: bool
+    read_only: bool
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+class Coordinator(NamedTuple):
+    """The broker that keeps a group."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class GroupListing(NamedTuple):
+    """A group, as it is listed: ``state`` and ``type_`` in Kafka's words, empty from brokers that do not tell."""
+
+    group_id: str
+    state: str
+    type_: str
+
+
+class GroupMember(NamedTuple):
+    """A member of a group; ``instance_id`` is None unless it is a static one (KIP-345)."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[PartitionId, ...]
+
+
+class GroupInfo(NamedTuple):
+    """A group as its coordinator sees it; ``assignor`` is empty while there are no members."""
+
+    group_id: str
+    coordinator: Coordinator
+    state: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+
+
+class CommittedOffset(NamedTuple):
+    """An offset that a group remembers; ``leader_epoch`` is -1 if it was not committed with it."""
+
+    offset: int
+    leader_epoch: int
+
+
+class ReplicaSize(NamedTuple):
+    """A replica in a log directory. ``offset_lag`` is how far it is behind; ``is_future``: it will replace one in another directory."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+class LogDirInfo(NamedTuple):
+    """A log directory of a broker; ``error`` is None while it is well. Bytes are -1 from brokers that do not tell."""
+
+    broker: int
+    path: str
+    error: str | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: tuple[ReplicaSize, ...]
 
 
 class ConsumedRecord(NamedTuple):
@@ -121,4 +226,41 @@ def topic_info(told: Mapping[str, Any]) -> TopicInfo:
         _base64_or_empty(told.get("topic_id")),
         bool(told["is_internal"]),
         tuple(sorted(partitions)),
+    )
+
+
+def source_name(number: int) -> str:
+    """Return Kafka's word for a setting's source."""
+    return _SOURCES[number] if 0 <= number < len(_SOURCES) else _SOURCES[0]
+
+
+def config_entry(told: Mapping[str, Any]) -> ConfigEntry:
+    """Read what DescribeConfigs tells of one setting."""
+    return ConfigEntry(
+        told["name"],
+        told["value"],
+        source_name(told["config_source"]),
+        bool(told["is_sensitive"]),
+        bool(told["read_only"]),
+        tuple(ConfigSynonym(source_name(each["source"]), each["name"], each["value"]) for each in told["synonyms"]),
+    )
+
+
+def log_dir_info(broker: int, told: Mapping[str, Any]) -> LogDirInfo:
+    """Read what DescribeLogDirs tells of one directory."""
+    replicas = (
+        ReplicaSize(
+            topic["name"], each["partition_index"], each["partition_size"], each["offset_lag"], each["is_future_key"]
+        )
+        for topic in told["topics"]
+        for each in topic["partitions"]
+    )
+    code = ErrorCode(told["error_code"])
+    return LogDirInfo(
+        broker,
+        told["log_dir"],
+        None if code is ErrorCode.none else code.name.upper(),
+        told.get("total_bytes", -1),
+        told.get("usable_bytes", -1),
+        tuple(sorted(replicas)),
     )

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from esp.cli.kafka_answers import QuorumInfo, QuorumMember
-from esp.cli.kafka_client import Admin
+from esp.cli.kafka_cluster import ClusterAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import console, print_line
 
@@ -37,7 +37,7 @@ def quorum(
 
     esp quorum describe --replication
     """
-    with Admin(bootstrap_server) as admin:
+    with ClusterAdmin(bootstrap_server) as admin:
         found = admin.quorum()
     if json:
         told = found._asdict()

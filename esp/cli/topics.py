@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-import msgspec
 import typer
-from rich.table import Table
 
-from esp.cli.kafka_answers import TopicError, TopicInfo
-from esp.cli.kafka_client import Admin
+from esp.cli.kafka_answers import RefusedError, TopicInfo
+from esp.cli.kafka_topics import TopicsAdmin
 from esp.cli.options import BootstrapServer, Json
-from esp.cli.output import console, print_line
+from esp.cli.output import print_json, print_line, working
 from esp.cli.properties import parse_pairs
+from esp.cli.topic_description import Selection, describe_topics, print_topics
 from esp.model.errors import ErrorCode, OperatorError
+
+
+def _filter(name: str, text: str) -> Any:
+    return typer.Option(name, help=text, rich_help_panel="What to describe")
+
 
 _ACTIONS = ("--create", "--list", "--describe", "--delete", "--alter")
 
@@ -43,6 +47,19 @@ def topics(
     ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="No error if it is there.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="No error if it is not there.")] = False,
+    under_replicated: Annotated[
+        bool, _filter("--under-replicated-partitions", "Describe partitions with replicas that are not in sync.")
+    ] = False,
+    unavailable: Annotated[bool, _filter("--unavailable-partitions", "Describe partitions without a leader.")] = False,
+    at_min_isr: Annotated[
+        bool, _filter("--at-min-isr-partitions", "Describe partitions with just min.insync.replicas in sync.")
+    ] = False,
+    under_min_isr: Annotated[
+        bool, _filter("--under-min-isr-partitions", "Describe partitions with fewer than min.insync.replicas in sync.")
+    ] = False,
+    with_overrides: Annotated[
+        bool, _filter("--topics-with-overrides", "Describe topics with settings of their own, without partitions.")
+    ] = False,
     exclude_internal: Annotated[bool, typer.Option("--exclude-internal", help="Leave out internal topics.")] = False,
     json: Json = False,
 ) -> None:
@@ -56,6 +73,10 @@ def topics(
 
     esp topics --describe --topic 'flights.*'
 
+    esp topics --describe --under-replicated-partitions
+
+    esp topics --alter --topic flights --partitions 8
+
     esp topics --delete --topic flights
     """
     chosen = [name for name, given in zip(_ACTIONS, (create, list_, describe, delete, alter), strict=True) if given]
@@ -65,12 +86,20 @@ def topics(
         raise OperatorError(f"{chosen[0]} needs --topic", f"Write esp topics {chosen[0]} --topic NAME")
     if config and not create:
         raise OperatorError(
-            "--config goes with --create only", "Settings of a topic that is there cannot be changed yet."
+            "--config goes with --create only",
+            "Change a topic that is there: esp configs --alter --entity-type topics --entity-name NAME --add-config NAME=VALUE",
         )
     if alter and partitions is None:
         raise OperatorError("--alter needs --partitions", "Partitions are all that it changes; give the new number.")
+    filters = (under_replicated, unavailable, at_min_isr, under_min_isr, with_overrides)
+    selected = [each for each, given in zip(Selection, filters, strict=True) if given]
+    if len(selected) > 1 or (selected and not describe):
+        raise OperatorError(
+            f"{' and '.join(f'--{each}' for each in selected)}: not together, or not with {chosen[0]}",
+            f"Write esp topics --describe --{selected[0]}",
+        )
     configs = parse_pairs("--config", config or [])
-    with Admin(bootstrap_server) as admin:
+    with TopicsAdmin(bootstrap_server) as admin:
         if create:
             assert topic is not None, "checked above"
             _create(admin, topic, partitions or -1, replication_factor or -1, configs, if_not_exists)
@@ -81,7 +110,9 @@ def topics(
         if list_:
             _list(found, json)
         elif describe:
-            _describe(admin, found, json)
+            with working("asking the brokers"):
+                described = describe_topics(admin, found, selected[0] if selected else None)
+            print_topics(described, json)
         elif delete:
             for each in found:
                 _delete(admin, each.name)
@@ -108,82 +139,44 @@ def _select(known: Sequence[TopicInfo], pattern: str | None, exclude_internal: b
 
 
 def _create(
-    admin: Admin, topic: str, partitions: int, replication_factor: int, configs: dict[str, str], if_not_exists: bool
+    admin: TopicsAdmin,
+    topic: str,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
+    if_not_exists: bool,
 ) -> None:
     try:
         admin.create_topic(topic, partitions, replication_factor, configs)
-    except TopicError as error:
+    except RefusedError as error:
         if if_not_exists and error.code is ErrorCode.topic_already_exists:
             return
         remedy = "Choose another name or setting."
         if error.code is ErrorCode.topic_already_exists:
             remedy = "Add --if-not-exists if that is as it should be."
-        raise OperatorError(f"topic {topic} was not created: {error}", remedy) from error
+        raise OperatorError(f"topic {topic} was not created: {error.message}", remedy) from error
     print_line(f"Created topic {topic}.")
 
 
-def _delete(admin: Admin, topic: str) -> None:
+def _delete(admin: TopicsAdmin, topic: str) -> None:
     try:
         admin.delete_topic(topic)
-    except TopicError as error:
-        raise OperatorError(f"topic {topic} was not deleted: {error}", "See esp topics --list.") from error
+    except RefusedError as error:
+        raise OperatorError(f"topic {topic} was not deleted: {error.message}", "See esp topics --list.") from error
 
 
-def _grow(admin: Admin, topic: str, partitions: int) -> None:
+def _grow(admin: TopicsAdmin, topic: str, partitions: int) -> None:
     try:
         admin.grow_topic(topic, partitions)
-    except TopicError as error:
+    except RefusedError as error:
         raise OperatorError(
-            f"topic {topic} keeps its partitions: {error}", "A topic can only get more partitions than it has."
+            f"topic {topic} keeps its partitions: {error.message}", "A topic can only get more partitions than it has."
         ) from error
 
 
 def _list(found: Sequence[TopicInfo], json: bool) -> None:
     if json:
-        print_line(msgspec.json.encode([each.name for each in found]).decode())
+        print_json([each.name for each in found])
         return
     for each in found:
         print_line(each.name)
-
-
-def _describe(admin: Admin, found: Sequence[TopicInfo], json: bool) -> None:
-    overrides = admin.topic_overrides([each.name for each in found])
-    if json:
-        described = [each._asdict() | {"configs": overrides[each.name]} for each in found]
-        for each in described:
-            each["partitions"] = [partition._asdict() for partition in each["partitions"]]
-        print_line(msgspec.json.encode(described).decode())
-        return
-    for topic in found:
-        configs = ",".join(f"{name}={value}" for name, value in sorted(overrides[topic.name].items()))
-        replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
-        print_line(
-            f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
-            f"\tReplicationFactor: {replicas}\tConfigs: {configs}"
-        )
-        if console.is_terminal:
-            console.print(_partition_table(topic))
-            continue
-        for partition in topic.partitions:
-            leader = str(partition.leader) if partition.leader >= 0 else "none"
-            print_line(
-                f"\tTopic: {topic.name}\tPartition: {partition.partition}\tLeader: {leader}"
-                f"\tReplicas: {_joined(partition.replicas)}\tIsr: {_joined(partition.isr)}"
-            )
-
-
-def _partition_table(topic: TopicInfo) -> Table:
-    table = Table("Partition", "Leader", "Replicas", "In sync", box=None, padding=(0, 4, 0, 0))
-    for partition in topic.partitions:
-        short = len(partition.isr) < len(partition.replicas)
-        table.add_row(
-            str(partition.partition),
-            str(partition.leader) if partition.leader >= 0 else "[red]none",
-            _joined(partition.replicas),
-            f"[yellow]{_joined(partition.isr)}" if short else _joined(partition.isr),
-        )
-    return table
-
-
-def _joined(numbers: Sequence[int]) -> str:
-    return ",".join(map(str, numbers))

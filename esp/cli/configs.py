@@ -1,0 +1,222 @@
+"""``esp configs``: settings of topics, brokers and groups, looked at and changed; the flags of ``kafka-configs``."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from esp.cli.config_changes import parse_added, parse_deleted, parse_file, require_disjoint
+from esp.cli.kafka_answers import ConfigEntry, RefusedError
+from esp.cli.kafka_configs import ConfigsAdmin, ResourceType
+from esp.cli.options import BootstrapServer, Json, action
+from esp.cli.output import console, print_columns, print_json, print_line, working
+from esp.cli.text_files import read_text
+from esp.model.errors import OperatorError
+
+_DEFAULT: Final = ""
+"""The name, in the protocol, of what holds for all brokers."""
+
+_WHICH: Final = "Whose settings"
+
+
+class EntityType(StrEnum):
+    """What has settings; Kafka's words."""
+
+    TOPICS = "topics"
+    BROKERS = "brokers"
+    GROUPS = "groups"
+
+
+class _Kind(NamedTuple):
+    resource: ResourceType
+    word: str
+    sources: Mapping[bool, str]
+    """Where settings of its own come from, by whether it is the default of all."""
+
+
+_KINDS: Final = {
+    EntityType.TOPICS: _Kind(ResourceType.TOPIC, "topic", {False: "DYNAMIC_TOPIC_CONFIG"}),
+    EntityType.BROKERS: _Kind(
+        ResourceType.BROKER, "broker", {False: "DYNAMIC_BROKER_CONFIG", True: "DYNAMIC_DEFAULT_BROKER_CONFIG"}
+    ),
+    EntityType.GROUPS: _Kind(ResourceType.GROUP, "group", {False: "DYNAMIC_GROUP_CONFIG"}),
+}
+
+
+def _of(name: str, text: str, metavar: str | None = None) -> Any:
+    return typer.Option(name, help=text, metavar=metavar, rich_help_panel=_WHICH, show_default=False)
+
+
+def configs(
+    bootstrap_server: BootstrapServer = "127.0.0.1:9092",
+    describe: Annotated[bool, action("--describe", "Show settings that were made while the cluster runs.")] = False,
+    alter: Annotated[bool, action("--alter", "Change settings while the cluster runs.")] = False,
+    entity_type: Annotated[EntityType | None, _of("--entity-type", "Of what.")] = None,
+    entity_name: Annotated[str | None, _of("--entity-name", "A topic's or group's name, a broker's id.")] = None,
+    entity_default: Annotated[bool, _of("--entity-default", "What holds for all brokers.")] = False,
+    topic: Annotated[str | None, _of("--topic", "Short for --entity-type topics --entity-name.", "NAME")] = None,
+    broker: Annotated[str | None, _of("--broker", "Short for --entity-type brokers --entity-name.", "ID")] = None,
+    broker_defaults: Annotated[
+        bool, _of("--broker-defaults", "Short for --entity-type brokers --entity-default.")
+    ] = False,
+    group: Annotated[str | None, _of("--group", "Short for --entity-type groups --entity-name.", "NAME")] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="With --describe: all settings, not only those made here.")
+    ] = False,
+    add_config: Annotated[
+        str | None,
+        typer.Option(
+            "--add-config", metavar="K=V,K=[A,B]", help="Settings to make; a value with commas stands in brackets."
+        ),
+    ] = None,
+    add_config_file: Annotated[
+        str | None, typer.Option("--add-config-file", metavar="FILE", help="Settings to make, one name=value a line.")
+    ] = None,
+    delete_config: Annotated[
+        str | None, typer.Option("--delete-config", metavar="K,K", help="Settings that go back to their defaults.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Look at the settings of topics, brokers and groups, and change them.
+
+    [bold]Examples[/bold]
+
+    esp configs --describe --entity-type topics --entity-name flights --all
+
+    esp configs --alter --entity-type topics --entity-name flights --add-config 'retention.ms=-1,cleanup.policy=[compact,delete]'
+
+    esp configs --alter --entity-type topics --entity-name flights --delete-config retention.ms
+
+    esp configs --alter --entity-type brokers --entity-default --add-config log.retention.ms=86400000
+
+    esp configs --describe --broker 1 --all --json
+    """
+    if describe == alter:
+        raise OperatorError("esp configs takes one of --describe, --alter", "See esp configs --help for examples.")
+    kind, name = _entity(
+        entity_type, _DEFAULT if entity_default else entity_name, topic, _DEFAULT if broker_defaults else broker, group
+    )
+    if entity_default and entity_name is not None:
+        raise OperatorError("--entity-default and --entity-name say different things", "Give one of them.")
+    changes = (add_config, add_config_file, delete_config)
+    if describe and any(change is not None for change in changes):
+        raise OperatorError("--describe changes nothing", "Write --alter with --add-config or --delete-config.")
+    if describe:
+        with ConfigsAdmin(bootstrap_server) as admin:
+            _describe(admin, kind, name, all_=all_, json=json)
+        return
+    added = parse_file(read_text(add_config_file)) if add_config_file is not None else {}
+    added |= parse_added(add_config) if add_config is not None else {}
+    deleted = parse_deleted(delete_config or "")
+    require_disjoint(added, deleted)
+    if name is None:
+        raise OperatorError(
+            "--alter needs --entity-name", f"Name the {kind.word}, or give --entity-default for all brokers."
+        )
+    with ConfigsAdmin(bootstrap_server) as admin:
+        _alter(admin, kind, name, added, deleted)
+
+
+def _entity(
+    entity_type: EntityType | None, entity_name: str | None, topic: str | None, broker: str | None, group: str | None
+) -> tuple[_Kind, str | None]:
+    """Return what was asked about, by the long options or by a short one; the name is None for all that are there."""
+    short = {EntityType.TOPICS: topic, EntityType.BROKERS: broker, EntityType.GROUPS: group}
+    named = [(kind, name) for kind, name in short.items() if name is not None]
+    if len(named) + (entity_type is not None) != 1:
+        raise OperatorError(
+            "esp configs takes one of --entity-type, --topic, --broker, --broker-defaults, --group",
+            "For example --entity-type topics --entity-name NAME",
+        )
+    if entity_type is not None:
+        named = [(entity_type, name) for name in (entity_name,) if name is not None]
+    kind = _KINDS[entity_type or named[0][0]]
+    name = named[0][1] if named else None
+    if name == _DEFAULT and kind.resource is not ResourceType.BROKER:
+        raise OperatorError(f"--entity-default is for brokers, not for {kind.word}s", "Give --entity-name.")
+    if name and kind.resource is ResourceType.BROKER and not name.isdecimal():
+        raise OperatorError(f"{name} is no broker's id", "Brokers are named by their node.id, a number.")
+    return kind, name
+
+
+def _describe(admin: ConfigsAdmin, kind: _Kind, name: str | None, *, all_: bool, json: bool) -> None:
+    with working("asking the brokers"):
+        there = admin.names(kind.resource)
+        if name and name not in there:
+            raise OperatorError(
+                f"The {kind.word} '{name}' doesn't exist and doesn't have dynamic config.",
+                f"Leave the name out to see every {kind.word}.",
+            )
+        wanted = [name] if name is not None else there
+        if name is None and kind.resource is ResourceType.BROKER:
+            wanted = [*there, _DEFAULT]
+        settings = admin.settings(kind.resource, wanted) if wanted else {}
+    shown = {
+        each: [entry for entry in settings[each] if all_ or entry.source == kind.sources[each == _DEFAULT]]
+        for each in wanted
+    }
+    if json:
+        print_json([_as_json(kind, each, entries) for each, entries in shown.items()])
+        return
+    for each, entries in shown.items():
+        _print_entries(_heading(kind, each, all_), entries)
+
+
+def _heading(kind: _Kind, name: str, all_: bool) -> str:
+    if name == _DEFAULT:
+        return f"Default configs for {kind.word}s in the cluster are:"
+    return f"{'All' if all_ else 'Dynamic'} configs for {kind.word} {name} are:"
+
+
+def _print_entries(heading: str, entries: Sequence[ConfigEntry]) -> None:
+    print_line(heading)
+    if console.is_terminal and entries:
+        print_columns(
+            [("Setting", 0), ("Value", 0), ("From", 0), ("Otherwise", 0)],
+            [
+                [entry.name, _value(entry), entry.source, ", ".join(map(_synonym, entry.synonyms[1:]))]
+                for entry in entries
+            ],
+        )
+        return
+    for entry in entries:
+        synonyms = ", ".join(f"{each.source}:{each.name}={_null(each.value)}" for each in entry.synonyms)
+        print_line(
+            f"  {entry.name}={_null(entry.value)} sensitive={str(entry.sensitive).lower()} synonyms={{{synonyms}}}"
+        )
+
+
+def _synonym(synonym: tuple[str, str, str | None]) -> str:
+    source, name, value = synonym
+    return f"{name}={_null(value)} ({source})"
+
+
+def _value(entry: ConfigEntry) -> str:
+    return "(secret)" if entry.sensitive else _null(entry.value)
+
+
+def _null(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def _as_json(kind: _Kind, name: str, entries: Sequence[ConfigEntry]) -> dict[str, Any]:
+    return {
+        "type": kind.word,
+        "name": name,
+        "configs": [
+            entry._asdict() | {"synonyms": [synonym._asdict() for synonym in entry.synonyms]} for entry in entries
+        ],
+    }
+
+
+def _alter(admin: ConfigsAdmin, kind: _Kind, name: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    whose = f"{kind.word} {name}" if name else f"{kind.word}s in the cluster"
+    try:
+        admin.alter(kind.resource, name, added, deleted)
+    except RefusedError as error:
+        raise OperatorError(
+            f"the settings of {whose} stay as they are: {error.message}",
+            "Names and values are those of Kafka; --describe --all shows them.",
+        ) from error
+    print_line(f"Completed updating {'' if name else 'default '}config for {whose}.")

@@ -1,0 +1,54 @@
+"""Looks at topics and changes them."""
+
+from collections.abc import Mapping, Sequence
+
+from esp.cli.kafka_answers import TopicInfo, topic_info
+from esp.cli.kafka_client import check_code
+from esp.cli.kafka_configs import ConfigsAdmin
+from esp.cli.kafka_library import NewPartitions
+
+
+class TopicsAdmin(ConfigsAdmin):
+    """The topics of a cluster, with their settings; see :class:`~esp.cli.kafka_client.AdminConnection`."""
+
+    def topics(self) -> list[TopicInfo]:
+        """Return all topics, sorted by name."""
+        told = self._ask(lambda client: client.describe_topics())
+        return sorted(topic_info(topic) for topic in told if topic["error_code"] == 0)
+
+    def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
+        """Create a topic; -1 leaves a number to the broker.
+
+        Raises:
+            RefusedError: the broker refused.
+        """
+        wanted = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(configs)}
+        told = self._change(lambda client: client.create_topics({name: wanted}, raise_errors=False))
+        _check(told["topics"])
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic.
+
+        Raises:
+            RefusedError: the broker refused.
+        """
+        told = self._change(lambda client: client.delete_topics([name], raise_errors=False))
+        _check(told["topics"])
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, ``partitions`` in all.
+
+        Raises:
+            RefusedError: the broker refused.
+        """
+        told = self._change(
+            lambda client: client.create_partitions({name: NewPartitions(partitions)}, raise_errors=False)
+        )
+        _check(told["results"] if isinstance(told, dict) else told.to_dict()["results"])
+
+
+def _check(answers: Sequence[Mapping[str, object]]) -> None:
+    for answer in answers:
+        code, message = answer["error_code"], answer.get("error_message")
+        assert isinstance(code, int), "as the protocol has it"
+        check_code(code, None if message is None else str(message))

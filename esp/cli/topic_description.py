@@ -1,0 +1,138 @@
+"""Topics described as ``kafka-topics --describe`` does: what is shown of which, and how."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from rich.table import Table
+
+from esp.cli.kafka_answers import PartitionInfo, TopicInfo
+from esp.cli.kafka_configs import ResourceType
+from esp.cli.kafka_topics import TopicsAdmin
+from esp.cli.output import console, print_json, print_line
+
+_OWN: Final = "DYNAMIC_TOPIC_CONFIG"
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+class Selection(StrEnum):
+    """What is described instead of everything; the names of Kafka's flags."""
+
+    UNDER_REPLICATED = "under-replicated-partitions"
+    UNAVAILABLE = "unavailable-partitions"
+    AT_MIN_ISR = "at-min-isr-partitions"
+    UNDER_MIN_ISR = "under-min-isr-partitions"
+    WITH_OVERRIDES = "topics-with-overrides"
+
+
+class TopicDescription(NamedTuple):
+    """What is shown of a topic. ``partitions`` are those that were selected, and ``head`` tells whether a line about the topic is."""
+
+    topic: TopicInfo
+    configs: dict[str, str | None]
+    partitions: tuple[PartitionInfo, ...]
+    head: bool
+
+
+def describe_topics(
+    admin: TopicsAdmin, topics: Sequence[TopicInfo], selection: Selection | None
+) -> list[TopicDescription]:
+    """Return what is to be shown of topics; those of which nothing was selected are left out."""
+    if not topics:
+        return []
+    settings = admin.settings(ResourceType.TOPIC, [topic.name for topic in topics])
+    live = frozenset(admin.broker_ids()) if selection is Selection.UNAVAILABLE else frozenset[int]()
+    described: list[TopicDescription] = []
+    for topic in topics:
+        entries = {entry.name: entry for entry in settings[topic.name]}
+        own = {name: entry.value for name, entry in sorted(entries.items()) if entry.source == _OWN}
+        if selection is None:
+            described.append(TopicDescription(topic, own, topic.partitions, head=True))
+        elif selection is Selection.WITH_OVERRIDES:
+            if own:
+                described.append(TopicDescription(topic, own, (), head=True))
+        else:
+            min_isr = int(entries[_MIN_ISR].value or 1)
+            partitions = tuple(each for each in topic.partitions if is_selected(each, selection, min_isr, live))
+            if partitions:
+                described.append(TopicDescription(topic, own, partitions, head=False))
+    return described
+
+
+def is_selected(partition: PartitionInfo, selection: Selection, min_isr: int, live: frozenset[int]) -> bool:
+    """Return whether a partition is one of those that were asked for.
+
+    Args:
+        partition: as the metadata tells it.
+        selection: what was asked for.
+        min_isr: the topic's ``min.insync.replicas``.
+        live: the brokers that are there; looked at for those that are unavailable only.
+    """
+    if selection is Selection.UNDER_REPLICATED:
+        return len(partition.isr) < len(partition.replicas)
+    if selection is Selection.UNAVAILABLE:
+        return partition.leader not in live
+    if selection is Selection.AT_MIN_ISR:
+        return len(partition.isr) == min_isr
+    return len(partition.isr) < min_isr
+
+
+def print_topics(described: Sequence[TopicDescription], json: bool) -> None:
+    """Print descriptions, in the words of Kafka's tool or as JSON."""
+    if json:
+        print_json(
+            [
+                each.topic._asdict()
+                | {"configs": each.configs, "partitions": [partition._asdict() for partition in each.partitions]}
+                for each in described
+            ]
+        )
+        return
+    for each in described:
+        if each.head:
+            _print_head(each)
+        if not each.partitions:
+            continue
+        if console.is_terminal:
+            console.print(_partition_table(each))
+            continue
+        for partition in each.partitions:
+            leader = str(partition.leader) if partition.leader >= 0 else "none"
+            print_line(
+                f"\tTopic: {each.topic.name}\tPartition: {partition.partition}\tLeader: {leader}"
+                f"\tReplicas: {_joined(partition.replicas)}\tIsr: {_joined(partition.isr)}"
+            )
+
+
+def _print_head(described: TopicDescription) -> None:
+    topic = described.topic
+    configs = ",".join(f"{name}={value}" for name, value in described.configs.items())
+    replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+    print_line(
+        f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
+        f"\tReplicationFactor: {replicas}\tConfigs: {configs}"
+    )
+
+
+def _partition_table(described: TopicDescription) -> Table:
+    title = None if described.head else described.topic.name
+    table = Table(
+        *("Partition", "Leader", "Replicas", "In sync"),
+        box=None,
+        padding=(0, 4, 0, 0),
+        title=title,
+        title_justify="left",
+    )
+    for partition in described.partitions:
+        short = len(partition.isr) < len(partition.replicas)
+        table.add_row(
+            str(partition.partition),
+            str(partition.leader) if partition.leader >= 0 else "[red]none",
+            _joined(partition.replicas),
+            f"[yellow]{_joined(partition.isr)}" if short else _joined(partition.isr),
+        )
+    return table
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))

@@ -1,0 +1,69 @@
+from types import SimpleNamespace
+
+import pytest
+
+from esp.cli import consume as consume_module
+from esp.cli.app import run_tools
+from esp.cli.kafka_answers import ConsumedRecord, PartitionId
+
+
+class FakeConsumer:
+    """Gives two records in each answer, for ever."""
+
+    def __init__(self, servers, isolation_level, group=None, begins_at="latest"):
+        self.calls = FakeConsumer.calls = [("new", group, begins_at)]
+        self.offset = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.calls.append(("close",))
+
+    def start(self, *arguments):
+        self.calls.append(("start", *arguments))
+
+    def subscribe(self, topic):
+        self.calls.append(("subscribe", topic))
+
+    def poll(self, timeout_ms):
+        self.offset += 2
+        return [
+            ConsumedRecord("t", 0, each, 0, 0, (), None, b"%d" % each) for each in (self.offset - 2, self.offset - 1)
+        ]
+
+    def commit(self, next_offsets):
+        self.calls.append(("commit", dict(next_offsets)))
+
+
+@pytest.fixture(autouse=True)
+def consumer(monkeypatch):
+    monkeypatch.setattr(consume_module, "Consumer", FakeConsumer)
+    return FakeConsumer
+
+
+def test_a_group_s_member_commits_what_it_has_printed_and_no_more(consumer, capsysbinary):
+    assert run_tools(["consume", "--topic", "t", "--group", "g", "--from-beginning", "--max-messages", "3"]) == 0
+    assert capsysbinary.readouterr().out == b"0\n1\n2\n"
+    assert consumer.calls == [
+        ("new", "g", "earliest"),
+        ("subscribe", "t"),
+        ("commit", {PartitionId("t", 0): 3}),
+        ("close",),
+    ]
+
+
+def test_what_could_not_be_printed_is_not_committed(consumer, monkeypatch):
+    class Full:
+        def write(self, text):
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(consume_module.sys, "stdout", SimpleNamespace(buffer=Full()))
+    with pytest.raises(OSError, match="No space"):
+        run_tools(["consume", "--topic", "t", "--group", "g", "--max-messages", "3"])
+    assert [call[0] for call in consumer.calls] == ["new", "subscribe", "close"]
+
+
+def test_without_a_group_nothing_is_committed(consumer):
+    assert run_tools(["consume", "--topic", "t", "--max-messages", "2"]) == 0
+    assert consumer.calls == [("new", None, "latest"), ("start", "t", None, "latest"), ("close",)]
