@@ -24,7 +24,12 @@ TOOL_CLASSES: Final = {
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "features": "org.apache.kafka.tools.FeatureCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka": "kafka.Kafka",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
@@ -33,6 +38,7 @@ TOOL_CLASSES: Final = {
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "storage": "kafka.tools.StorageTool",
     "topics": "org.apache.kafka.tools.TopicCommand",
+    "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 """Main class of each tool, by the name of its shell script without ``kafka-`` and ``.sh``."""

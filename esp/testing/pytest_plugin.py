@@ -1,6 +1,6 @@
 """Fixtures for tests against a running node; ``pytest_plugins = ["esp.testing.pytest_plugin"]`` in a conftest brings them.
 
-* ``node``: one node with defaults, shared by the tests of a module.
+* ``node``: one node, shared by the tests of a module; with defaults, unless the module has a ``node_settings`` of its own.
 * ``fresh_node``: makes nodes of a test's own, with settings of its choice.
 * ``make_cluster``: makes clusters of a test's own.
 * ``cluster``: three nodes, shared by the tests of a module, all of which leave it whole.
@@ -68,9 +68,17 @@ def _end(node: NodeProcess) -> None:
 
 
 @pytest.fixture(scope="module")
-def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A running node with default settings, shared by the module's tests: give topics names of their own."""
-    made = _make_node(request, tmp_path_factory.mktemp("node") / "data", None)
+def node_settings() -> Mapping[str, str]:
+    """The settings of :func:`node` that are not defaults: none, unless a module says otherwise."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def node(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, node_settings: Mapping[str, str]
+) -> Iterator[NodeProcess]:
+    """A running node, shared by the module's tests: give topics names of their own."""
+    made = _make_node(request, tmp_path_factory.mktemp("node") / "data", node_settings)
     try:
         made.start()
         yield made

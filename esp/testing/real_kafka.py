@@ -83,7 +83,7 @@ class RealKafka(NodeProcess):
     def format(self, cluster_id: str, *options: str) -> None:
         """Format the node's directories for a cluster, with further options of ``kafka-storage format``."""
         properties = self._write_properties()
-        done = self._tools.run("storage", "format", *options, "-t", cluster_id, "-c", str(properties))
+        done = self._tools.run("storage", "format", *options, f"--cluster-id={cluster_id}", "-c", str(properties))
         if done.returncode != 0:
             raise NodeError(f"Kafka could not format {self.data_dir}:\n{done.stdout}{done.stderr}")
 

@@ -221,6 +221,23 @@ async def test_many_partitions_are_read(node: NodeProcess, make_topic: MakeTopic
         assert [(r.partition, r.value) for r in await read(consumer, 1)] == [(17, b"late")]
 
 
+async def test_batch_made_by_hand_is_written_whole_and_iterated(node: NodeProcess, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    async with producer_of(node) as producer, consumer_of(node, topic) as consumer:
+        assert await producer.partitions_for(topic) == {0}
+        batch = producer.create_batch()
+        for number in range(5):
+            batch.append(key=b"k", value=b"%d" % number, timestamp=1_000 + number)
+        batch.close()
+        written = await (await producer.send_batch(batch, topic, partition=0))
+        assert written.offset == 0
+        async with asyncio.timeout(20):
+            values = [(await anext(consumer)).value for _ in range(5)]
+    assert values == [b"0", b"1", b"2", b"3", b"4"]
+    (header,) = read_batch_headers(node.log_dirs, topic)
+    assert header.record_count == 5
+
+
 async def test_admin_makes_describes_and_deletes_a_topic(node: NodeProcess, topic: str) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=node.bootstrap)
     await admin.start()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.checker import Outcome, Read, Sent
+from esp.simulation.checkers.client_history import Outcome, Read, Sent
 from tests.integration.chaos import judge
 from tests.integration.chaos_clients import RdReader, RdWriter
 

@@ -9,10 +9,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.errors import ErrorCode
 
 from esp.records.batch_header import HEADER_SIZE
+from esp.simulation.checkers.client_history import Outcome, check
 from esp.testing.node_process import NodeError, NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from esp.testing.segment_files import read_batch_headers, segment_paths
-from tests.history.checker import Outcome, check
 from tests.integration import messages
 from tests.integration.conftest import eventually
 from tests.integration.load import Load, read_everything

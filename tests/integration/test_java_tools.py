@@ -1,4 +1,4 @@
-"""Kafka's own Java tools against a running node: those that need no consumer group. What they print is checked, not their exit status."""
+"""Kafka's own Java tools against a running node: those that write and read. What they print is checked, not their exit status."""
 
 import json
 import re
@@ -11,41 +11,19 @@ from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA
 from esp.testing.segment_files import read_batch_headers
 from tests.integration.conftest import MakeTopic
+from tests.integration.java_tools import JavaTools
 from tests.integration.samples import CODECS
 
 pytestmark = pytest.mark.kafka
 
 
-class Tools:
-    """Kafka's tools, told of the node under test."""
-
-    def __init__(self, tools: KafkaTools, node: NodeProcess) -> None:
-        self._tools = tools
-        self._node = node
-
-    def __call__(self, tool: str, *arguments: str, stdin: str = "") -> str:
-        """Run a tool and return what it printed; neither an error nor a warning may be among it."""
-        server = ("--bootstrap-server", self._node.bootstrap)
-        done = self._tools.run(tool, *server, *arguments, stdin=stdin)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "WARN" not in done.stderr, done.stderr
-        assert "ERROR" not in done.stderr, done.stderr
-        return done.stdout
-
-    def refused(self, tool: str, *arguments: str) -> str:
-        """Run a tool that must fail and return what it said."""
-        done = self._tools.run(tool, "--bootstrap-server", self._node.bootstrap, *arguments)
-        assert done.returncode != 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
-def tools(kafka_tools: KafkaTools, node: NodeProcess) -> Tools:
+def tools(kafka_tools: KafkaTools, node: NodeProcess) -> JavaTools:
     """Kafka's tools for the shared node."""
-    return Tools(kafka_tools, node)
+    return JavaTools(kafka_tools, node.bootstrap)
 
 
-def test_topic_is_created_listed_described_and_deleted(tools: Tools, topic: str) -> None:
+def test_topic_is_created_listed_described_and_deleted(tools: JavaTools, topic: str) -> None:
     topic = topic.replace("_", "-")  # with underscores the tool warns of metric names
     created = tools("topics", "--create", "--topic", topic, "--partitions", "3", "--config", "retention.ms=123456")
     assert created.strip() == f"Created topic {topic}."
@@ -66,7 +44,7 @@ def test_topic_is_created_listed_described_and_deleted(tools: Tools, topic: str)
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_console_producer_writes_what_console_consumer_reads(
-    tools: Tools, node: NodeProcess, make_topic: MakeTopic, codec: str
+    tools: JavaTools, node: NodeProcess, make_topic: MakeTopic, codec: str
 ) -> None:
     topic = make_topic()
     lines = [f"h:{i}\tk{i % 7}\tvalue {i} of many" for i in range(300)]
@@ -88,7 +66,7 @@ def test_console_producer_writes_what_console_consumer_reads(
     assert headers[0].producer_id >= 0, "the console producer is idempotent"
 
 
-def test_console_consumer_starts_in_the_middle_of_a_batch(tools: Tools, make_topic: MakeTopic) -> None:
+def test_console_consumer_starts_in_the_middle_of_a_batch(tools: JavaTools, make_topic: MakeTopic) -> None:
     topic = make_topic()
     tools("console-producer", "--topic", topic, stdin="\n".join(f"{i}" for i in range(100)))
     where = ("--topic", topic, "--partition", "0", "--offset", "97", "--max-messages", "3", "--timeout-ms", "20000")
@@ -97,7 +75,7 @@ def test_console_consumer_starts_in_the_middle_of_a_batch(tools: Tools, make_top
         assert printed.split() == ["97", "98", "99"]
 
 
-def test_offsets_are_listed_for_every_kind_of_time(tools: Tools, make_topic: MakeTopic) -> None:
+def test_offsets_are_listed_for_every_kind_of_time(tools: JavaTools, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=2)
     before_ms = time.time_ns() // 1_000_000
     tools(
@@ -122,7 +100,7 @@ def test_offsets_are_listed_for_every_kind_of_time(tools: Tools, make_topic: Mak
     assert offsets(str(before_ms + 3_600_000)) == {}
 
 
-def test_perf_producer_writes_every_record(tools: Tools, node: NodeProcess, make_topic: MakeTopic) -> None:
+def test_perf_producer_writes_every_record(tools: JavaTools, node: NodeProcess, make_topic: MakeTopic) -> None:
     topic = make_topic()
     printed = tools(
         "producer-perf-test",
@@ -135,7 +113,7 @@ def test_perf_producer_writes_every_record(tools: Tools, node: NodeProcess, make
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "-1"])
-def test_verifiable_producer_sees_every_record_acknowledged(tools: Tools, make_topic: MakeTopic, acks: str) -> None:
+def test_verifiable_producer_sees_every_record_acknowledged(tools: JavaTools, make_topic: MakeTopic, acks: str) -> None:
     topic = make_topic()
     printed = tools("verifiable-producer", "--topic", topic, "--max-messages", "500", "--acks", acks)
     events = [json.loads(line) for line in printed.splitlines()]
@@ -145,7 +123,7 @@ def test_verifiable_producer_sees_every_record_acknowledged(tools: Tools, make_t
     assert tools("get-offsets", "--topic", topic).strip() == f"{topic}:0:500"
 
 
-def test_every_advertised_api_is_one_that_kafka_knows(tools: Tools, node: NodeProcess) -> None:
+def test_every_advertised_api_is_one_that_kafka_knows(tools: JavaTools, node: NodeProcess) -> None:
     printed = tools("broker-api-versions")
     assert f"{node.bootstrap} (id: 1 rack: null isFenced: false) -> (" in printed
     assert "UNKNOWN(" not in printed
@@ -154,7 +132,7 @@ def test_every_advertised_api_is_one_that_kafka_knows(tools: Tools, node: NodePr
     assert re.search(r"ApiVersions\(18\): 0 to 4 \[usable: 4\]", printed)
 
 
-def test_settings_are_described(tools: Tools, make_topic: MakeTopic) -> None:
+def test_settings_are_described(tools: JavaTools, make_topic: MakeTopic) -> None:
     topic = make_topic(retention_ms=123_456)
     of_topic = tools("configs", "--describe", "--entity-type", "topics", "--entity-name", topic)
     assert "retention.ms=123456 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=123456" in of_topic

@@ -241,6 +241,13 @@ def test_many_partitions_are_read_in_one_session(node: NodeProcess, make_topic: 
             assert [(r.partition, r.value) for r in read(consumer, 1)] == [(17, b"late")]
 
 
+def test_consumer_is_iterated_until_its_timeout(node: NodeProcess, plain: tuple[str, list[Sample]]) -> None:
+    topic, sent = plain
+    with closing(make_consumer(node, topic, 290, consumer_timeout_ms=2_000)) as consumer:
+        assert [record.value for record in consumer] == [record.value for record in sent[290:]]
+        assert consumer.metrics()
+
+
 def test_topic_is_created_described_and_deleted(admin: KafkaAdminClient, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3, retention_ms=123_456)
     assert topic in admin.list_topics()

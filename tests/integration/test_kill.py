@@ -5,9 +5,9 @@ import random
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from esp.simulation.checkers.client_history import Outcome, check
 from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from esp.testing.segment_files import segment_paths
-from tests.history.checker import Outcome, check
 from tests.integration.load import Load, read_everything
 
 KILLS = 2 if AGAINST_KAFKA else 20  # a killed Kafka node is refused by its own controller for ten seconds

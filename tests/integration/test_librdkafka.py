@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -380,9 +379,3 @@ def test_transactional_producer_is_refused(node: NodeProcess) -> None:
     with pytest.raises(KafkaException) as refused:
         producer.init_transactions(2)
     assert refused.value.args[0].code() in {KafkaError._TIMED_OUT, KafkaError.COORDINATOR_NOT_AVAILABLE}
-
-
-@pytest.mark.skipif(AGAINST_KAFKA, reason="Kafka has consumer groups")
-def test_group_is_refused_and_its_client_is_told(node: NodeProcess, rd_admin: AdminClient) -> None:
-    with pytest.raises(KafkaException):
-        rd_admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")], request_timeout=2)["g"].result(10)

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from esp.simulation.checkers.client_history import Read, check
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import NodeFactory
 from esp.testing.segment_files import read_batch_headers, segment_paths
-from tests.history.checker import Read, check
 from tests.integration.dump_log import check_files, dump, dumpable_files
 from tests.integration.load import Load, read_everything
 

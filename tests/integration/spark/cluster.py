@@ -1,13 +1,21 @@
 """The node under test as plain clients and Spark use it, and what they wrote and read."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import TopicAlreadyExistsError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from esp.testing.node_process import NodeProcess
+from tests.integration.conftest import eventually
+
+START_MS: Final = int(time.time() * 1000) - 3_600_000
+"""The timestamp of a test's first record: old enough for an hour of others to come before now."""
 
 
 class Record(NamedTuple):
@@ -22,6 +30,34 @@ class Record(NamedTuple):
 
 Positions = dict[tuple[int, int], Record]
 """Records by partition and offset."""
+
+
+def records_in_turn(count: int, partitions: int, first: int = 0) -> list[Record]:
+    """So many records in turn over the partitions, a second apart, numbered from ``first``."""
+    return [
+        Record(number % partitions, f"k{number % 5}".encode(), str(number).encode(), START_MS + number * 1000)
+        for number in range(first, first + count)
+    ]
+
+
+def recreate(admin: KafkaAdminClient, topic: str, partitions: int) -> None:
+    """Delete the topic and create it anew, empty."""
+    admin.delete_topics([topic])
+
+    def created() -> bool:
+        try:
+            admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
+        except TopicAlreadyExistsError:
+            return False  # its deletion is not through yet
+        return True
+
+    eventually(created, 30)
+
+
+def add_partitions(admin: KafkaAdminClient, topic: str, partitions: int) -> None:
+    """Let the topic grow to so many partitions, and wait until clients are told of them."""
+    admin.create_partitions({topic: partitions})
+    eventually(lambda: len(admin.describe_topics([topic])[0]["partitions"]) == partitions, 30)
 
 
 class Cluster:
@@ -115,6 +151,46 @@ class ParquetSink:
 
     def rows(self) -> DataFrame:
         return self._spark.read.parquet(str(self._directory / "rows"))
+
+
+class BatchSink:
+    """A sink by batch: it keeps what a batch read under the batch's number, so that a batch that comes again replaces itself.
+
+    Attributes:
+        batches: what each batch read.
+        before: by the number of a batch, what is to be done once the batch is planned and before its records are fetched.
+        after: likewise, once its records are read and before Spark plans the next.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.batches: dict[int, Positions] = {}
+        self.before: dict[int, Callable[[], object]] = {}
+        self.after: dict[int, Callable[[], object]] = {}
+        self._checkpoint = checkpoint
+
+    def start(self, stream: DataFrame, **trigger: object) -> StreamingQuery:
+        def take(frame: DataFrame, number: int) -> None:
+            self.before.pop(number, _nothing)()
+            self.batches[number] = positions_of(frame)
+            self.after.pop(number, _nothing)()
+
+        return (
+            stream.writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(self._checkpoint))
+            .trigger(**trigger)
+            .start()
+        )
+
+    def positions(self, first_batch: int = 0) -> Positions:
+        """What all batches from ``first_batch`` on read; no position may stand in two of them."""
+        batches = [batch for number, batch in self.batches.items() if number >= first_batch]
+        found = {position: record for batch in batches for position, record in batch.items()}
+        assert len(found) == sum(map(len, batches)), "a record came in two batches"
+        return found
+
+
+def _nothing() -> None:
+    """What is done at a batch of which nothing else was said."""
 
 
 def positions_of(frame: DataFrame) -> Positions:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from esp.testing.node_process import NodeProcess
-from tests.integration.spark.cluster import Cluster, ParquetSink
+from tests.integration.spark.cluster import BatchSink, Cluster, ParquetSink
 from tests.integration.spark.session import mark_spark, spark
 
 __all__ = ["spark"]
@@ -22,6 +22,12 @@ def cluster(spark: SparkSession, node: NodeProcess) -> Cluster:
 def parquet(spark: SparkSession, tmp_path: Path) -> ParquetSink:
     """A Parquet directory of the test's own."""
     return ParquetSink(spark, tmp_path)
+
+
+@pytest.fixture
+def batches(tmp_path: Path) -> BatchSink:
+    """A sink of the test's own that keeps each batch apart."""
+    return BatchSink(tmp_path / "batches-checkpoint")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

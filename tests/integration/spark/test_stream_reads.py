@@ -1,28 +1,30 @@
 """Spark's streaming reads: where they start, how they batch, and how they go on from a checkpoint."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient
-from kafka.errors import TopicAlreadyExistsError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.integration.conftest import MakeTopic, eventually
-from tests.integration.spark.cluster import Cluster, ParquetSink, Record, positions_of
+from tests.integration.spark.cluster import (
+    START_MS,
+    Cluster,
+    ParquetSink,
+    Record,
+    positions_of,
+    records_in_turn,
+    recreate,
+)
 
 PARTITIONS = 2
-START_MS = int(time.time() * 1000) - 3_600_000
 
 
 def records(count: int, first: int = 0) -> list[Record]:
-    """So many records in turn over the partitions, a second apart, numbered from ``first``."""
-    return [
-        Record(number % PARTITIONS, f"k{number % 5}".encode(), str(number).encode(), START_MS + number * 1000)
-        for number in range(first, first + count)
-    ]
+    """So many records in turn over the partitions, numbered from ``first``."""
+    return records_in_turn(count, PARTITIONS, first)
 
 
 @pytest.fixture
@@ -161,26 +163,12 @@ def test_a_continuous_stream_keeps_up_with_a_writer(
     assert positions_of(parquet.rows()) == written
 
 
-def recreate(admin: KafkaAdminClient, topic: str) -> None:
-    """Delete the topic and create it anew, empty."""
-    admin.delete_topics([topic])
-
-    def created() -> bool:
-        try:
-            admin.create_topics({topic: {"num_partitions": PARTITIONS}}, wait_for_metadata=True)
-        except TopicAlreadyExistsError:
-            return False  # its deletion is not through yet
-        return True
-
-    eventually(created, 30)
-
-
 def test_lost_offsets_fail_the_stream_unless_loss_is_allowed(
     cluster: Cluster, topic: str, filled, parquet: ParquetSink, admin: KafkaAdminClient
 ) -> None:
     options = {"subscribe": topic, "startingOffsets": "earliest", "kafkaConsumer__pollTimeoutMs": 2000}
     parquet.drain(cluster.read_stream(**options))
-    recreate(admin, topic)
+    recreate(admin, topic, PARTITIONS)
     cluster.produce(topic, records(10, first=1000))
     with pytest.raises(StreamingQueryException, match=r"data may have been (missed|lost)"):
         parquet.drain(cluster.read_stream(**options, failOnDataLoss=True))

@@ -1,0 +1,106 @@
+"""A member of a consumer group that is Kafka's own: its verifiable consumer, in a process of its own."""
+
+import json
+import signal
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final, Self
+
+from esp.testing.kafka_tools import KafkaTools
+
+_END_TIMEOUT_S: Final = 60
+
+
+class JavaMember:
+    """One member: it reads from its start until :meth:`leave`, and commits what it has read.
+
+    Args:
+        tools: Kafka's tools.
+        bootstrap: where the cluster is found.
+        topic: what it reads.
+        group: the group's name.
+        scratch: a directory for its settings.
+        session_ms: after so long without a sign of life it is out.
+        strategy: the assignor's class, without its package.
+        options: further options of the tool.
+    """
+
+    def __init__(
+        self,
+        tools: KafkaTools,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        scratch: Path,
+        *,
+        session_ms: int = 10_000,
+        strategy: str = "RangeAssignor",
+        options: tuple[str, ...] = (),
+    ) -> None:
+        self.events: list[dict[str, Any]] = []
+        """What it told of itself, in order."""
+        self.assigned: frozenset[int] = frozenset()
+        """Its partitions now."""
+        settings = scratch / "java-member.properties"
+        settings.write_text("heartbeat.interval.ms=300\nmetadata.max.age.ms=1000\n")
+        self._tools = tools
+        self._arguments = (
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group),
+            *("--session-timeout", str(session_ms), "--command-config", str(settings)),
+            *("--assignment-strategy", f"org.apache.kafka.clients.consumer.{strategy}", *options),
+        )
+
+    def start(self) -> Self:
+        """Begin to join and read."""
+        self._process = self._tools.start("verifiable-consumer", *self._arguments)
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        return self
+
+    def pause(self) -> None:
+        """Stop the process as if its machine stood still."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let a paused process run again."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def leave(self) -> None:
+        """Leave the group, and end."""
+        self._process.terminate()
+        self._end()
+
+    def kill(self) -> None:
+        """End the process at once, if it runs: the group is not told."""
+        self._process.kill()
+        self._end()
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        """The events of that name."""
+        return [event for event in self.events if event["name"] == name]
+
+    @property
+    def read(self) -> int:
+        """How many records it has read."""
+        return sum(event["count"] for event in self.named("records_consumed"))
+
+    def _end(self) -> None:
+        self._process.wait(_END_TIMEOUT_S)
+        self._listener.join(_END_TIMEOUT_S)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+        self.assigned = frozenset()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if not line.startswith("{"):
+                continue
+            event = json.loads(line)
+            changed = frozenset(each["partition"] for each in event.get("partitions", ()) if isinstance(each, dict))
+            if event["name"] == "partitions_assigned":
+                self.assigned |= changed
+            elif event["name"] == "partitions_revoked":
+                self.assigned -= changed
+            self.events.append(event)
