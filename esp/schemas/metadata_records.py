@@ -30,6 +30,8 @@ IN_CONTROLLED_SHUTDOWN: Final = 1
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
 """``ConfigRecord.resource_type``; a broker resource without a name is the default of the whole cluster."""
 
 

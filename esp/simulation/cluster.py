@@ -5,17 +5,35 @@ import uuid
 from random import Random
 from typing import Final
 
-from esp.broker.formatting import Standalone, format_new_directories_blocking
+from esp.broker.formatting import FirstVoters, format_new_directories_blocking
 from esp.broker.node_directories import controller_endpoints, open_all_blocking
-from esp.model.broker_settings import BrokerSettings, Listener, QuorumServer
+from esp.model.broker_settings import (
+    BROKER,
+    CONTROLLER,
+    DEFAULT_CONTROLLER_LISTENER,
+    DEFAULT_LISTENER,
+    BrokerSettings,
+    Listener,
+    QuorumServer,
+    QuorumVoter,
+)
 from esp.model.ids import DirectoryId, NodeId, uuid_to_base64
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import Voter, VoterKey, VoterSet
+from esp.simulation.group_profile import GroupsProfile
+from esp.simulation.layout import Layout
 
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 DATA: Final = "/data"
+
+SCRUB_INTERVAL_MS: Final = 5_000
+"""Far shorter than anybody's, so that rot of sealed segments is found within a run."""
+
+GROUP_MIN_SESSION_TIMEOUT_MS: Final = 500
+GROUP_INITIAL_REBALANCE_DELAY_MS: Final = 300
+"""Shorter than anybody's, so that groups rebalance often in a run."""
 
 CLIENT_HOST: Final = "10.0.1.1"
 """Where all clients live."""
@@ -26,26 +44,40 @@ def node_host(node_id: int) -> str:
     return f"10.0.0.{node_id}"
 
 
-def node_settings(node_id: int, node_count: int, *, snapshots_metadata: bool = False) -> BrokerSettings:
-    """The settings of one of ``node_count`` nodes, all of them brokers and controllers.
+def node_settings(
+    node_id: int, layout: Layout, *, snapshots_metadata: bool = False, groups: GroupsProfile | None = None
+) -> BrokerSettings:
+    """The settings of one of the nodes of a layout.
 
     With ``snapshots_metadata`` the metadata log is snapshotted, rolled and cut every few records.
     """
     host = node_host(node_id)
-    clients = Listener("PLAINTEXT", host, CLIENT_PORT)
-    controllers = Listener("CONTROLLER", host, CONTROLLER_PORT)
-    servers = tuple(QuorumServer(node_host(other), CONTROLLER_PORT) for other in range(1, node_count + 1))
+    is_broker, is_controller = node_id in layout.brokers, node_id in layout.controllers
+    clients = (Listener(DEFAULT_LISTENER, host, CLIENT_PORT),) if is_broker else ()
+    controllers = (Listener(DEFAULT_CONTROLLER_LISTENER, host, CONTROLLER_PORT),) if is_controller else ()
     settings = BrokerSettings(
         node_id=NodeId(node_id),
-        listeners=(clients, controllers),
-        advertised_listeners=(clients,),
-        advertised_controller_listeners=(controllers,),
-        controller_quorum_bootstrap_servers=servers if node_count > 1 else (),
+        process_roles=(BROKER,) * is_broker + (CONTROLLER,) * is_controller,
+        listeners=clients + controllers,
+        advertised_listeners=clients,
+        advertised_controller_listeners=controllers,
+        inter_broker_listener_name=DEFAULT_LISTENER if is_broker else None,
+        controller_quorum_voters=_static_voters(layout),
+        controller_quorum_bootstrap_servers=_bootstrap_servers(layout),
         broker_rack=f"rack-{node_id}",
         log_dirs=(DATA,),
         metadata_log_dir=DATA,
         auto_create_topics_enable=False,
+        log_scrub_interval_ms=SCRUB_INTERVAL_MS,
     )
+    if groups is not None and groups.groups:
+        settings = dataclasses.replace(
+            settings,
+            min_insync_replicas=groups.min_insync_replicas,
+            offsets_topic_num_partitions=groups.offsets_partitions,
+            group_min_session_timeout_ms=GROUP_MIN_SESSION_TIMEOUT_MS,
+            group_initial_rebalance_delay_ms=GROUP_INITIAL_REBALANCE_DELAY_MS,
+        )
     if not snapshots_metadata:
         return settings
     return dataclasses.replace(
@@ -56,15 +88,29 @@ def node_settings(node_id: int, node_count: int, *, snapshots_metadata: bool = F
     )
 
 
-def draw_voters(rng: Random, node_count: int) -> VoterSet:
-    """The first voters: all nodes, with directory ids of their own."""
+def _static_voters(layout: Layout) -> tuple[QuorumVoter, ...]:
+    if not layout.has_static_voters:
+        return ()
+    return tuple(QuorumVoter(NodeId(number), node_host(number), CONTROLLER_PORT) for number in layout.first_voters)
+
+
+def _bootstrap_servers(layout: Layout) -> tuple[QuorumServer, ...]:
+    if layout.has_static_voters or len(layout.nodes) == 1:
+        return ()
+    return tuple(QuorumServer(node_host(number), CONTROLLER_PORT) for number in layout.controllers)
+
+
+def draw_voters(rng: Random, layout: Layout) -> VoterSet | None:
+    """The first voters with directory ids of their own; None where they stand in the settings."""
+    if layout.has_static_voters:
+        return None
     return VoterSet(
         tuple(
             Voter(
-                VoterKey(NodeId(node_id), DirectoryId(_draw_uuid(rng))),
-                controller_endpoints(node_settings(node_id, node_count), node_host(node_id)),
+                VoterKey(NodeId(number), DirectoryId(_draw_uuid(rng))),
+                controller_endpoints(node_settings(number, layout), node_host(number)),
             )
-            for node_id in range(1, node_count + 1)
+            for number in layout.first_voters
         )
     )
 
@@ -74,8 +120,10 @@ def draw_cluster_id(rng: Random) -> str:
     return uuid_to_base64(_draw_uuid(rng))
 
 
-def format_blocking(env: Env, settings: BrokerSettings, voters: VoterSet | Standalone, cluster_id: str) -> None:
-    """Format a node's empty disk, as ``esp format`` does before the first start."""
+def format_blocking(env: Env, settings: BrokerSettings, voters: FirstVoters, cluster_id: str) -> None:
+    """Format a node's empty disk, as ``esp format`` does before the first start. Who is none of the voters learns of them later."""
+    if isinstance(voters, VoterSet) and voters.find_node(settings.node_id) is None:
+        voters = None
     opened = open_all_blocking(env, settings)
     format_new_directories_blocking(
         env,
@@ -87,9 +135,9 @@ def format_blocking(env: Env, settings: BrokerSettings, voters: VoterSet | Stand
     )
 
 
-def bootstrap_addresses(node_count: int) -> tuple[Address, ...]:
+def bootstrap_addresses(layout: Layout) -> tuple[Address, ...]:
     """Where clients begin."""
-    return tuple(Address(node_host(node_id), CLIENT_PORT) for node_id in range(1, node_count + 1))
+    return tuple(Address(node_host(number), CLIENT_PORT) for number in layout.brokers)
 
 
 def _draw_uuid(rng: Random) -> uuid.UUID:

@@ -8,8 +8,8 @@ import typer
 from esp.simulation.fleet import run_seeds
 from esp.simulation.mutants.wall import print_wall
 from esp.simulation.nemesis import draw_plan
+from esp.simulation.outcome import Outcome
 from esp.simulation.profile import Profile
-from esp.simulation.run import Outcome
 from esp.simulation.seeds import run_seed
 from esp.simulation.shrink import shrink as shrink_places
 

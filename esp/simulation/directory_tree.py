@@ -113,6 +113,10 @@ class DirectoryTree:
         for entry in ready:
             self._apply(entry)
 
+    def finish_all(self) -> None:
+        """Make all names durable."""
+        self.finish_sync(list(self._journal))
+
     def lose_power(self, rng: Random) -> None:
         """Keep what was synced and a random part of the rest, of names and of bytes."""
         chance = rng.choice((0.0, 0.5, 0.9, 1.0))

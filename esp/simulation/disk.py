@@ -1,13 +1,7 @@
 """A disk in memory that forgets, tears, fails and fills up as a real one may, by seed.
 
 It is at least as harsh as Linux: bytes need the sync of their file, names that of their directory, and neither brings the other along.
-Tests and the simulator drive the misfortunes:
-
-* :meth:`SimulatedDisk.crash`: kill -9. Page cache and names stay, open files and locks are gone.
-* :meth:`SimulatedDisk.power_loss`: unsynced sectors, lengths and names survive at random, the last sector torn; nothing is cached.
-* :meth:`SimulatedDisk.kill_after`: the process is killed in the midst of what it does, at a chosen operation.
-* :meth:`SimulatedDisk.fail`, :meth:`SimulatedDisk.fill_up`: errors of the device, no space left.
-* :meth:`SimulatedDisk.corrupt`: bit rot. :meth:`SimulatedDisk.make_cold`: bytes leave the page cache.
+Tests and the simulator drive the misfortunes; an operator puts another disk in its place.
 """
 
 import asyncio
@@ -21,9 +15,7 @@ from esp.simulation.directory_tree import Change, Directory, DirectoryTree, file
 from esp.simulation.disk_faults import DiskFaults, Fault, Operation, ProcessKilledError
 from esp.simulation.file_content import FileContent
 
-_VIEW_BYTES = (
-    4096  # from here on reads return a memoryview, as the real disk does for large ones: callers must cope with both
-)
+_VIEW_BYTES = 4096  # from here on reads return a memoryview, as the real disk does for large ones
 
 
 async def _yield_once(_operation: Operation, _size: int) -> None:
@@ -182,6 +174,11 @@ class SimulatedDisk:
         """Crash, and lose a random part of what was not synced."""
         self.crash()
         self._tree.lose_power(rng or self.rng)
+
+    def install(self, tree: DirectoryTree) -> None:
+        """Crash, and hold what another disk holds from now on."""
+        self.crash()
+        self._tree = tree
 
     def kill_after(self, changes: int) -> None:
         """Let ``changes`` more operations other than reads begin; the next one, and all that follow until a crash, raise
@@ -354,6 +351,11 @@ class SimulatedDisk:
             raise file_error(errno.ENOENT, path)
         return 2**40 if self._free is None else self._free
 
+    def total_bytes(self, path: str) -> int:
+        """See :class:`esp.ports.disk.Disk`."""
+        self.free_bytes(path)
+        return 2**40
+
     # --- for files ---------------------------------------------------------------------------------------------------------------
 
     def write(self, path: str, content: FileContent, data: bytes) -> None:
@@ -388,10 +390,8 @@ class SimulatedDisk:
 
     def _file(self, path: str) -> FileContent:
         node = self._tree.find(path)
-        if node is None:
-            raise file_error(errno.ENOENT, path)
-        if isinstance(node, Directory):
-            raise file_error(errno.EISDIR, path)
+        if not isinstance(node, FileContent):
+            raise file_error(errno.ENOENT if node is None else errno.EISDIR, path)
         return node
 
 

@@ -1,7 +1,8 @@
 """The bytes of one simulated file: what the page cache holds, and what the device holds.
 
 Invariants: a sector that is not dirty is either equal on both sides or was lost by a failed sync; dirty sectors are never cold. A file's
-length is a pending change of its own whenever the two sides differ in it.
+length is a pending change of its own whenever the two sides differ in it. What has rotted is remembered, so that those who look from
+outside can tell what was written.
 """
 
 from random import Random
@@ -22,7 +23,7 @@ class PendingSync(NamedTuple):
 class FileContent:
     """An inode of the simulated disk. Lengths and offsets in bytes; sectors are numbered from 0."""
 
-    __slots__ = ("cached", "cold", "dirty", "durable", "modified_ms", "sequence", "synced_sequence")
+    __slots__ = ("cached", "cold", "dirty", "durable", "modified_ms", "rotten", "sequence", "synced_sequence")
 
     def __init__(self) -> None:
         self.cached = bytearray()
@@ -35,6 +36,8 @@ class FileContent:
         self.synced_sequence = 0
         """Where the newest finished sync stood."""
         self.modified_ms = 0
+        self.rotten: dict[int, int] = {}
+        """Where bits have flipped (:meth:`rot`), and which; empty almost always."""
 
     def append(self, data: bytes) -> None:
         """Write at the end, into the page cache."""
@@ -50,6 +53,8 @@ class FileContent:
         sectors = _sector_count(length)
         self.dirty = {sector: sequence for sector, sequence in self.dirty.items() if sector < sectors}
         self.cold = {sector for sector in self.cold if sector < sectors}
+        if self.rotten:
+            self.rotten = {offset: mask for offset, mask in self.rotten.items() if offset < length}
         if length % SECTOR_BYTES:
             self._touch(length - 1, length)  # its rest is zeroed in the page cache, as Linux does
 
@@ -115,6 +120,35 @@ class FileContent:
     def load(self, start: int, end: int) -> None:
         """Bring ``[start, end)`` into the page cache."""
         self.cold.difference_update(range(start // SECTOR_BYTES, _sector_count(end)))
+
+    def may_rot(self, offset: int) -> bool:
+        """Whether the device holds the byte, and the page cache nothing newer."""
+        return offset < len(self.durable) and offset < len(self.cached) and offset // SECTOR_BYTES not in self.dirty
+
+    def rot(self, offset: int, mask: int) -> None:
+        """Flip bits of a byte on the device; the page cache lets go of its sector, so that the next reader gets them."""
+        assert self.may_rot(offset)
+        self.durable[offset] ^= mask
+        self.evict(offset, offset + 1)
+        self.rotten[offset] = self.rotten.get(offset, 0) ^ mask
+
+    def mend(self) -> None:
+        """Undo all rot, as who has a copy of the file does."""
+        for offset, mask in self.rotten.items():
+            self.flip(offset, mask)
+        self.rotten.clear()
+
+    def written(self, start: int, end: int) -> bytes:
+        """What was written at ``[start, end)``, whatever has rotted of it since."""
+        data = self.cached[start:end]
+        for offset, mask in self.rotten.items():
+            if start <= offset < start + len(data):
+                data[offset - start] ^= mask
+        return bytes(data)
+
+    def is_rotten(self, start: int, end: int) -> bool:
+        """Whether any of ``[start, end)`` is not what was written."""
+        return any(start <= offset < end for offset in self.rotten)
 
     def flip(self, offset: int, mask: int) -> None:
         """Flip bits of one byte, on the device and in the page cache."""

@@ -2,12 +2,13 @@
 
 import multiprocessing
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from esp.simulation.run import Outcome
-from esp.simulation.seeds import run_seed
+from esp.simulation.outcome import Outcome
+from esp.simulation.seeds import prepare_process, run_seed
 
 SEEDS_PER_PROCESS = 200
 """After so many a process is replaced by a fresh one: what the runs left behind is gone."""
@@ -30,6 +31,14 @@ class Summary:
     partitions: int = 0
     excused_partitions: int = 0
     poisoned_nodes: int = 0
+    rotten_files: int = 0
+    replaced_disks: int = 0
+    repairs: int = 0
+    abandoned_nodes: int = 0
+    group_commits: int = 0
+    group_generations: int = 0
+    excused_groups: int = 0
+    administered: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -44,6 +53,14 @@ class Summary:
         self.partitions += outcome.partitions
         self.excused_partitions += outcome.excused_partitions
         self.poisoned_nodes += outcome.poisoned_nodes
+        self.rotten_files += outcome.rotten_files
+        self.replaced_disks += outcome.replaced_disks
+        self.repairs += outcome.repairs
+        self.abandoned_nodes += outcome.abandoned_nodes
+        self.group_commits += outcome.group_commits
+        self.group_generations += outcome.group_generations
+        self.excused_groups += outcome.excused_groups
+        self.administered.update(outcome.administered)
         if outcome.violation is not None:
             self.failed.append(outcome)
 
@@ -56,7 +73,16 @@ class Summary:
         yield f"records read                     {self.read_records:>12,}"
         yield f"partitions                       {self.partitions:>12,}"
         yield f"  excused from durability        {self.excused_partitions:>12,}"
+        yield f"offsets committed by groups      {self.group_commits:>12,}"
+        yield f"generations of groups            {self.group_generations:>12,}"
+        yield f"groups excused from durability   {self.excused_groups:>12,}"
         yield f"nodes whose devices lied         {self.poisoned_nodes:>12,}"
+        yield f"nodes that never recovered       {self.abandoned_nodes:>12,}"
+        for what, times in sorted(self.administered.items()):
+            yield f"  {what:<31}{times:>12,}"
+        yield f"files that rotted                {self.rotten_files:>12,}"
+        yield f"  nodes ended over that, mended  {self.repairs:>12,}"
+        yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"violations                       {len(self.failed):>12,}"
         yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
         yield f"simulated seconds per CPU-second {self.simulated_s / max(self.cpu_s, 1e-9):>12,.1f}"
@@ -83,7 +109,7 @@ def run_seeds(
     """
     summary = Summary()
     context = multiprocessing.get_context("forkserver")
-    with context.Pool(processes or os.cpu_count(), maxtasksperchild=SEEDS_PER_PROCESS) as pool:
+    with context.Pool(processes or os.cpu_count(), prepare_process, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
         for outcome in pool.imap(partial(run_seed, node_count=node_count), seeds):
             summary.add(outcome)
             on_outcome(outcome)

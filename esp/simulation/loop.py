@@ -15,9 +15,10 @@ import heapq
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
 
 STEPS_MAX: Final = 5_000_000
 """Callbacks of one run: more than any scenario needs, and a few seconds for one that runs in circles."""
@@ -122,7 +123,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """The loop. Errors that nobody handled end :meth:`run` with that error, unless their process has ended."""
 
     _ready: "deque[asyncio.Handle]"
-    _scheduled: list[asyncio.TimerHandle]
+    _scheduled: list[tuple[float, asyncio.TimerHandle]]  # asyncio's own code only empties it
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,6 +159,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         """Virtual seconds since the loop was made."""
         return self._now_s
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """See :class:`asyncio.AbstractEventLoop`.
+
+        The heap holds pairs, which compare without a call of Python code: it is full of time-outs that were cancelled.
+        """
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001  # whoever cancels it is to tell the loop
+        heapq.heappush(self._scheduled, (when, timer))
+        return timer
 
     def close(self) -> None:
         """End what is left: only now do coroutines of dead processes run their ``finally``, where it no longer matters."""
@@ -200,15 +217,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled
         if not ready:
-            while scheduled and scheduled[0].cancelled():
+            while scheduled and scheduled[0][1]._cancelled:  # noqa: SLF001  # a loop looks into handles; the method costs a call
                 heapq.heappop(scheduled)
             if not scheduled:
                 raise StuckError(f"nothing is left that could happen\n{self._report()}")
-            self._now_s = max(self._now_s, scheduled[0].when())
+            self._now_s = max(self._now_s, scheduled[0][0])
             if self._now_s > self._limit_s:
                 raise StuckError(f"not done after {self._limit_s} s of virtual time\n{self._report()}")
-        while scheduled and scheduled[0].when() <= self._now_s:
-            ready.append(heapq.heappop(scheduled))
+        now_s = self._now_s
+        while scheduled and scheduled[0][0] <= now_s:
+            ready.append(heapq.heappop(scheduled)[1])
         self._run_ready(len(ready))
         if self.steps > self.steps_max:
             raise StuckError(f"not done after {self.steps} steps\n{self._report()}")
@@ -228,7 +246,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                     continue
                 touched[process] = None
             self.steps += 1
-            handle._run()  # noqa: SLF001  # as above
+            try:
+                handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]  # noqa: SLF001  # as above
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as raised:
+                self.call_exception_handler({"exception": raised})
             if self._unhandled is not None:
                 error, self._unhandled = self._unhandled, None
                 raise error

@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 from esp.simulation.cluster import CLIENT_HOST, node_host
+from esp.simulation.disk_nemesis import DiskNemesis
 from esp.simulation.faults import Fault, FaultKind
 from esp.simulation.ledger import Ledger
 from esp.simulation.links import LinkCondition, LinkRule
@@ -64,7 +65,7 @@ def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> F
         case FaultKind.CLOCK_JUMP:
             most_s = rng.choice(CLOCK_JUMPS_S)
             amount = rng.uniform(-most_s, most_s)
-        case FaultKind.TARGETED:
+        case FaultKind.TARGETED | FaultKind.BIT_ROT | FaultKind.OLD_DISK:
             amount = rng.random()
         case _:
             pass
@@ -78,6 +79,7 @@ _DEATHS: Final = (
     FaultKind.KILL_CONTROLLER,
     FaultKind.RESTART,
     FaultKind.POWER_LOSS,
+    FaultKind.NEW_DISK,
 )
 
 
@@ -107,6 +109,8 @@ class Nemesis:
         self._rules: dict[int, None] = {}
         self._armed: list[Fault] = []
         self._is_over = False
+        self._disks = DiskNemesis(world, ledger, lambda: self._is_over)
+        self.caretaker = self._disks.caretaker
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
             FaultKind.KILL: self._kill,
@@ -127,6 +131,9 @@ class Nemesis:
             FaultKind.SLOW_DISK: self._slow_disk,
             FaultKind.FULL_DISK: self._full_disk,
             FaultKind.IO_ERROR: self._io_error,
+            FaultKind.BIT_ROT: self._disks.rot,
+            FaultKind.NEW_DISK: self._disks.replace,
+            FaultKind.OLD_DISK: self._disks.restore_old,
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.TARGETED: self._arm,
         }
@@ -328,6 +335,8 @@ class Nemesis:
             (FaultKind.KILL_CONTROLLER, node),
             (FaultKind.RESET, node),
             (FaultKind.KILL_IN_DISK, node),
+            (FaultKind.BIT_ROT, other),
+            (FaultKind.NEW_DISK, other),
         )
         kind, victim = choices[int(fault.amount * len(choices))]
         chosen = Fault(fault.at_s, kind, (victim.node_id,), fault.seconds, fault.amount * 10)

@@ -23,6 +23,7 @@ from esp.ports.network import Address, Buffer, Connection, ConnectionOwner, List
 from esp.simulation.links import Links
 from esp.simulation.listener import SimulatedListener
 from esp.simulation.loop import Process, current_process
+from esp.simulation.streams import between
 from esp.simulation.trace import Trace
 
 _WRITE_HIGH_BYTES: Final = 256 * 1024
@@ -336,10 +337,10 @@ class SimulatedNetwork:
         """When ``size`` bytes that are sent now arrive, at the earliest."""
         rng = self._rng
         now_s = self.loop.time()
-        delay_us = rng.randint(*self.profile.latency_us)
+        delay_us = between(rng, *self.profile.latency_us)
         condition = self.links.condition(source, target)
         if condition.delay_us[1]:
-            delay_us += rng.randint(*condition.delay_us)
+            delay_us += between(rng, *condition.delay_us)
         arrival_s = now_s + delay_us / 1_000_000
         if condition.loss:
             resend_s = _RESEND_S
@@ -354,7 +355,7 @@ class SimulatedNetwork:
 
     def piece_bytes(self, size: int) -> int:
         """How much of ``size`` bytes arrives in one piece."""
-        return min(size, self._rng.randint(1, self.profile.piece_bytes_max))
+        return min(size, between(self._rng, 1, self.profile.piece_bytes_max))
 
     def end_later(self, connection: SimulatedConnection, not_before_s: float) -> None:
         """Tell an end that the other one has ended: once that news can reach it."""

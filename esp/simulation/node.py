@@ -10,6 +10,7 @@ from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import OperatorError
 from esp.ports.env import Env
 from esp.simulation.clock import SimulatedClock
+from esp.simulation.directory_tree import DirectoryTree
 from esp.simulation.env import Device, simulated_disk, simulated_env
 from esp.simulation.loop import Process, ProcessEndedError, SimulatedLoop
 from esp.simulation.network import SimulatedNetwork
@@ -70,6 +71,8 @@ class SimulatedNode:
         """Called whenever its process ended, before anything else happens."""
         self.on_start: Callable[[SimulatedNode], None] = lambda _node: None
         """Called before each start of a process."""
+        self.on_new_disk: Callable[[SimulatedNode], None] = lambda _node: None
+        """Called when the machine got another disk."""
         self._loop = loop
         self._rng = rng
         self._network = network
@@ -156,6 +159,22 @@ class SimulatedNode:
             self.process.end(POWER_LOST)
             self.process.end_reason = POWER_LOST
         self.disk.power_loss()
+
+    def change_disk(self, tree: DirectoryTree) -> None:
+        """Put another disk into the machine; the process is dead."""
+        assert not self.is_alive
+        self.disk.install(tree)
+        self.on_new_disk(self)
+
+    def move_away(self, path: str, aside: str) -> None:
+        """Rename a directory out of the way, as an operator does while the process is dead."""
+        assert not self.is_alive
+        self.disk.crash()
+        if not self.disk.exists(aside):
+            self.disk.make_directory(aside)
+        self.disk.rename(path, f"{aside}/{self.lives}-{path.rpartition('/')[2]}")
+        for directory in (path.rpartition("/")[0], aside):
+            self.disk.sync_directory_blocking(directory)
 
     def _on_end(self) -> None:
         assert self.process is not None

@@ -1,6 +1,7 @@
 """What must hold at every moment of a simulated partition; each check bears the name of its invariant."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from esp.model.partition import PartitionState
@@ -125,8 +126,24 @@ class PartitionChecks(LogWatcher):
         if leader.log.settings.flush_messages == 1 and offset > node.log.recovery_point:
             self.fail("INV-HW-EVIDENCE", f"{node.node_id} commits {offset}, flushed up to {node.log.recovery_point}")
 
+    def check_promptness(self, node: "PartitionNode", leader: PartitionLeader) -> None:
+        """INV-HW-PROMPT: a leader has committed what it knows that all hold it has to wait for (HW-6, KAFKA-13091)."""
+        log = node.log
+        if len(leader.state.isr) < self._min_isr or log.settings.flush_messages == 1:
+            return
+        held = log.log_end_offset
+        maximal_isr = leader.maximal_isr
+        for other in leader.state.replicas:
+            follower = leader.follower(other)
+            if follower is not None and (other in maximal_isr or follower.log_end_offset >= 0):
+                held = min(held, follower.log_end_offset)
+        if log.high_watermark < held:
+            self.fail("INV-HW-PROMPT", f"{node.node_id} has committed {log.high_watermark}, all hold {held}")
+
     def _check_epochs(self, log: MemoryLog) -> None:
         entries = log.leader_epochs.entries()
+        if any(start >= following for (_, start), (_, following) in pairwise(entries)):
+            self.fail("INV-EPOCH-CACHE", f"{entries}: start offsets do not rise (LOG-7)")
         while entries and entries[-1][1] >= log.log_end_offset:
             entries.pop()  # begun, without a batch
         batch = log.batches[-1] if log.batches else None
@@ -176,6 +193,13 @@ class PartitionChecks(LogWatcher):
         if node.log.log_end_offset < self.committed_end:
             self.fail(invariant, f"{node.node_id} ends at {node.log.log_end_offset}, committed is {self.committed_end}")
 
+    def answered(self, node: "PartitionNode", leader_epoch: int, asked_epoch: int) -> None:
+        """INV-EPOCH-LEADER: who follows in an epoch is answered by its leader, in that epoch (TRUNC-3.2)."""
+        if asked_epoch != leader_epoch:
+            self.fail(
+                "INV-EPOCH-LEADER", f"{node.node_id}, leader of {leader_epoch}, serves a follower of {asked_epoch}"
+            )
+
     # --- clients -------------------------------------------------------------------------------------------------------------------
 
     def acknowledged(self, base_offset: int, payload: bytes) -> None:
@@ -183,8 +207,11 @@ class PartitionChecks(LogWatcher):
         if self.acked.setdefault(base_offset, payload) != payload and self.durability_is_owed:
             self.fail("INV-ACK-DURABLE", f"offset {base_offset} was given to two batches")
 
-    def check_end(self) -> None:
-        """INV-ACK-DURABLE and INV-SEQ, on every log of a healed cluster; and that all logs are the same."""
+    def check_end(self, state: PartitionState) -> None:
+        """LIVE-ISR, LIVE-PRODUCE; INV-ACK-DURABLE and INV-SEQ, on every log of a healed cluster; and that all logs are the same."""
+        ends = [(node.log.high_watermark, node.log.log_end_offset) for node in self.nodes]
+        if set(state.isr) != set(state.replicas) or len(set(ends)) != 1 or ends[0][0] != ends[0][1]:
+            self.fail("LIVE-ISR", f"{state}, high watermarks and ends {ends}")
         first = self.nodes[0].log
         start = self.log_start
         for node in self.nodes:

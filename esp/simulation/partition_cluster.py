@@ -20,6 +20,8 @@ from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.memory_log import MemoryLog
 from esp.simulation.partition_checks import PartitionChecks
 from esp.simulation.partition_controller import Election, Image, PartitionController
+from esp.simulation.partition_deaf import let_one_be_deaf
+from esp.simulation.partition_decisions import DecidingController
 from esp.simulation.partition_node import Asked, PartitionNode
 from esp.simulation.partition_producers import PAYLOAD_BYTES, PartitionProducers
 from esp.simulation.partition_profile import SECOND_US, PartitionProfile
@@ -62,15 +64,18 @@ class PartitionCluster:
         self.checks.owner = {node.log: node for node in self.nodes}
         ids = tuple(node.node_id for node in self.nodes)
         created = PartitionState(TopicId(ZERO_UUID), 0, ids, ids, ids[0], LeaderEpoch(1), 0)
-        self.controller = PartitionController(
+        controller = DecidingController if profile.decides else PartitionController
+        self.controller: PartitionController | DecidingController = controller(
             created, profile.min_insync_replicas, SESSION_US, self._on_change, unclean_allowed=profile.unclean_allowed
         )
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._held: dict[PartitionNode, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
-        self._cuts: dict[tuple[NodeId, NodeId], int] = {}
+        self.cuts: dict[tuple[NodeId, NodeId], int] = {}
         self._held_up: dict[NodeId, int] = {}
         self._lossy: set[NodeId] = set()
         self.is_calm = False
+        self.is_quiet = False
+        """Whether there is no more load; before that, with ``is_calm``, there are no more faults."""
         self.producers = PartitionProducers(self)
         self.checks.elected(Election(ids[0], 1, "isr"))
         for node in self.nodes:
@@ -87,7 +92,7 @@ class PartitionCluster:
         Raises:
             InvariantError: something went wrong.
         """
-        self._run_until(chaos_us)
+        self.run_until(chaos_us)
         self.recover(calm_us)
 
     def recover(self, calm_us: int = 15 * SECOND_US) -> None:
@@ -97,10 +102,15 @@ class PartitionCluster:
             InvariantError: something went wrong.
         """
         self._calm_down()
-        self._run_until(self.now_us + calm_us)
-        self._check_live()
+        if self.profile.ends_deaf:
+            self.run_until(self.now_us + calm_us)
+            let_one_be_deaf(self)
+        self.is_quiet = True
+        self.run_until(self.now_us + calm_us)
+        self.checks.check_end(self.controller.image.partition)
 
-    def _run_until(self, end_us: int) -> None:
+    def run_until(self, end_us: int) -> None:
+        """Let time pass, up to a moment."""
         heap = self._heap
         while heap and heap[0][0] <= end_us:
             self.step()
@@ -162,7 +172,7 @@ class PartitionCluster:
         self.later(self.delay_us(), self.producers.on_produced, request_id, error, base_offset)
 
     def _transmit(self, sender: NodeId, receiver: NodeId, action: Callable[..., None], *arguments: Any) -> None:
-        if self._cuts.get((sender, receiver), 0) > self.now_us:
+        if self.cuts.get((sender, receiver), 0) > self.now_us:
             return
         if not self.is_calm and self.random.random() < self.profile.loss:
             return
@@ -189,6 +199,8 @@ class PartitionCluster:
             if self.trace is not None:
                 self.note(f"{node.node_id} {action.__name__}{arguments}")
             action(*arguments)
+            if isinstance(node.role, PartitionLeader):
+                self.checks.check_promptness(node, node.role)
 
     def retain(self, node: PartitionNode) -> None:
         """Retention: a leader lets go of a part of what is committed."""
@@ -281,9 +293,9 @@ class PartitionCluster:
             until_us = self.now_us + int(random.expovariate(1) * 2 * SECOND_US)
             others = [other.node_id for other in self.nodes if other is not node] + [CONTROLLER]
             for other in random.sample(others, random.randint(1, len(others))):
-                self._cuts[node.node_id, other] = until_us
+                self.cuts[node.node_id, other] = until_us
                 if random.random() < 0.7:
-                    self._cuts[other, node.node_id] = until_us
+                    self.cuts[other, node.node_id] = until_us
         elif not node.is_running:
             return
         elif kind == "pause":
@@ -354,7 +366,7 @@ class PartitionCluster:
             self.later(int(random.random() * SECOND_US / 2), self.inflict, "kill", node)
             return random.random() < 0.5
         if kind == "fenced":
-            self._cuts[joining[0], CONTROLLER] = self.now_us + SESSION_US + SECOND_US // 2
+            self.cuts[joining[0], CONTROLLER] = self.now_us + SESSION_US + SECOND_US // 2
             self._held_up[node.node_id] = self.now_us + SESSION_US
             late_us = SESSION_US + int(random.random() * 2 * SECOND_US)
         else:
@@ -376,21 +388,13 @@ class PartitionCluster:
     def _kill_and_heal(self, leader: PartitionNode) -> None:
         if leader.is_running:
             self.inflict("kill", leader)
-            self._cuts.clear()
+            self.cuts.clear()
             for node in self.nodes:
                 self._resume(node)
 
     def _calm_down(self) -> None:
         self.is_calm = True
-        self._cuts.clear()
+        self.cuts.clear()
         for node in self.nodes:
             self._resume(node)
             self._restart(node)
-
-    def _check_live(self) -> None:
-        """LIVE-ISR and LIVE-PRODUCE, then what is checked at the end."""
-        state = self.controller.image.partition
-        logs = [(node.log.high_watermark, node.log.log_end_offset) for node in self.nodes]
-        if set(state.isr) != set(state.replicas) or len(set(logs)) != 1 or logs[0][0] != logs[0][1]:
-            self.checks.fail("LIVE-ISR", f"{state}, high watermarks and ends {logs}")
-        self.checks.check_end()

@@ -271,6 +271,7 @@ class PartitionNode:
         except ApiError as error:
             answer = FetchAnswer(error.code)
         else:
+            self._cluster.checks.answered(self, role.leader_epoch, position.leader_epoch)
             records = b""
             if not offsets.diverges:
                 records = self._cluster.carry(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 PRODUCE_TIMEOUT_US: Final = 2 * SECOND_US
 PAYLOAD_BYTES: Final = 8
+STREAM_INTERVAL_US: Final = 300
+"""Less than a fetch takes there and back."""
 
 
 class PartitionProducers:
@@ -78,7 +80,7 @@ class PartitionProducers:
             self._wanted = None
             self._producer = producer_id, sequence + 1
             delay_us = self._cluster.profile.produce_interval_us
-            if self._cluster.is_calm:
+            if self._cluster.is_quiet:
                 return
         elif error is ErrorCode.out_of_order_sequence_number and not self._cluster.checks.durability_is_owed:
             self._producer = producer_id + 1, 0
@@ -86,7 +88,7 @@ class PartitionProducers:
 
     def _produce_unsafely(self) -> None:
         """A producer with acks=1, which leaves uncommitted records at whoever believes to lead."""
-        if self._cluster.is_calm:
+        if self._cluster.is_quiet:
             return
         self._payloads += 1
         batch = make_batch(self._payloads.to_bytes(PAYLOAD_BYTES, "big"), -1, -1)
@@ -95,6 +97,18 @@ class PartitionProducers:
         self._cluster.later(
             int(self._cluster.profile.produce_interval_us * self._cluster.random.expovariate(1)), self._produce_unsafely
         )
+
+    def stream(self, end_us: int) -> None:
+        """Let one batch after another come to the leader, with acks=1, up to a moment."""
+        cluster = self._cluster
+        leader = cluster.controller.image.partition.leader
+        if leader >= 0:
+            self._payloads += 1
+            batch = make_batch(self._payloads.to_bytes(PAYLOAD_BYTES, "big"), -1, -1)
+            node = cluster.nodes[leader]
+            cluster.arrive(node, node.incarnation, node.on_produce, (batch, -1, 1))
+        if cluster.now_us < end_us:
+            cluster.later(STREAM_INTERVAL_US, self.stream, end_us)
 
 
 def make_batch(payload: bytes, producer_id: int, sequence: int) -> bytes:

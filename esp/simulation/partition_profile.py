@@ -35,10 +35,18 @@ class PartitionProfile:
     """Whether leaders let go of old records."""
     tells_high_watermark: bool = True
     """Whether a fetch that commits something is answered at once."""
+    decides: bool = False
+    """Whether the product's own controller decides (:mod:`esp.simulation.partition_decisions`)."""
+    ends_deaf: bool = False
+    """Whether in the end, when all is well again, one follower hears nothing of its leader for a while."""
+    streams: bool = False
+    """Whether that follower comes back while records keep coming."""
 
     @classmethod
     def drawn(cls, random: Random) -> "PartitionProfile":
         """A random one: about half of the kinds of faults are off."""
+        if random.random() < 0.04:
+            return cls.with_a_stream(random)
         kinds = tuple(kind for kind in KINDS if random.random() < 0.6)
         replicas = random.choice((2, 3, 3, 3, 4))
         return cls(
@@ -57,4 +65,21 @@ class PartitionProfile:
             deletes=random.random() < 0.4,
             tells_high_watermark=random.random() < 0.5,
             slow_metadata_us=random.choice((0, 0, 0, 3 * SECOND_US)),
+            decides=random.random() < 0.4,
+            ends_deaf=random.random() < 0.1,
+        )
+
+    @classmethod
+    def with_a_stream(cls, random: Random) -> "PartitionProfile":
+        """A random one with few faults, at whose end a follower has to catch up with a leader that commits alone, and never rests."""
+        return cls(
+            replicas=2,
+            min_insync_replicas=1,
+            faults_per_s=0.1,
+            kinds=("kill", "pause"),
+            decides=random.random() < 0.4,
+            batches_per_fetch=64,
+            deletes=False,
+            ends_deaf=True,
+            streams=True,
         )

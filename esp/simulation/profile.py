@@ -10,6 +10,8 @@ from random import Random
 from typing import Final
 
 from esp.simulation.faults import FaultKind
+from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
+from esp.simulation.layout import Layout
 from esp.simulation.streams import stream
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
@@ -39,6 +41,9 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.IO_ERROR: (15, 120),
     FaultKind.CLOCK_JUMP: (5, 60),
     FaultKind.TARGETED: (1, 30),
+    FaultKind.BIT_ROT: (2, 30),
+    FaultKind.NEW_DISK: (20, 200),
+    FaultKind.OLD_DISK: (20, 200),
 }
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
 
@@ -59,7 +64,7 @@ class Profile:
     """See the fields; times in seconds."""
 
     seed: int
-    node_count: int
+    layout: Layout
     clock_rates: tuple[float, ...]
     latency_us: tuple[int, int]
     topics: tuple[TopicProfile, ...]
@@ -71,46 +76,57 @@ class Profile:
     """Mean time that a producer lets pass between two batches for a partition."""
     chaos_s: float
     """How long faults come."""
-    leaves_one_dead: bool
-    """Whether the cluster must recover without one of its nodes."""
+    heals_core_only: bool
+    """Whether the cluster must recover without the nodes that it does not need (see :mod:`esp.simulation.core`)."""
     snapshots_metadata: bool
     """Whether the metadata log is snapshotted, rolled and cut every few records."""
     fault_means_s: Mapping[FaultKind, float]
     """The kinds that are on, with the mean time between two of a kind."""
+    groups: GroupsProfile = NO_GROUPS
+    """The consumer groups."""
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self.layout.nodes)
 
     @classmethod
     def draw(cls, seed: int, *, node_count: int | None = None) -> "Profile":
-        """The profile of a seed; ``node_count`` overrules what the seed says of it."""
+        """The profile of a seed; ``node_count`` overrules what the seed says of it, with nodes that have both roles."""
         rng = stream("profile", seed)
         drawn_count = rng.choice(CLUSTER_SIZES)
-        nodes = node_count or drawn_count
+        layout = (
+            Layout.combined(node_count) if node_count is not None else Layout.draw(stream("layout", seed), drawn_count)
+        )
+        nodes, brokers = len(layout.nodes), len(layout.brokers)
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
         return cls(
             seed=seed,
-            node_count=nodes,
+            layout=layout,
             clock_rates=tuple(rng.choice((1.0, rng.uniform(0.9, 1.1))) for _ in range(nodes)),
             latency_us=latency_us,
-            topics=tuple(_draw_topic(rng, f"topic-{number}", nodes) for number in range(rng.choice((1, 1, 2)))),
+            topics=tuple(_draw_topic(rng, f"topic-{number}", brokers) for number in range(rng.choice((1, 1, 2)))),
             idempotent_producers=rng.choice((1, 2, 3)),
             plain_producers=rng.choice((0, 1)),
             consumers=rng.choice((1, 2)),
             administrators=rng.choice((0, 1)),
             pause_between_batches_s=rng.choice((0.2, 1.0, 3.0)),
             chaos_s=rng.uniform(20, 60),
-            leaves_one_dead=rng.random() < 0.4,
+            heals_core_only=rng.random() < 0.4,
             snapshots_metadata=rng.random() < 0.3,
             fault_means_s=_draw_faults(rng, nodes),
+            groups=GroupsProfile.draw(stream("groups", seed), brokers),
         )
 
 
-def _draw_topic(rng: Random, name: str, nodes: int) -> TopicProfile:
-    factor = min(3, nodes)
+def _draw_topic(rng: Random, name: str, brokers: int) -> TopicProfile:
+    factor = min(3, brokers)
     configs = {}
     if rng.random() < 0.5:
         configs["segment.ms"] = rng.choice(("1000", "5000"))
     if rng.random() < 0.3:
         configs["flush.ms"] = rng.choice(("500", "3000"))
-    flushed = rng.random() < (0.5 if nodes == 1 else 0.2)
+    flushed = rng.random() < (0.5 if brokers == 1 else 0.2)
     if flushed:
         configs["flush.messages"] = "1"
     min_isr = min(2, factor) if rng.random() < 0.8 else rng.randint(1, factor)

@@ -5,6 +5,7 @@ Faults that come at any time meet these moments rarely; the bugs of quorums live
 
 from typing import TYPE_CHECKING
 
+from esp.simulation.quorum_liveness import LOST_LEADER_US, check_replaced
 from esp.simulation.quorum_member import QuorumMember
 from esp.simulation.quorum_profile import SECOND_US
 
@@ -50,6 +51,21 @@ class QuorumAims:
         for member in self._cluster.members.values():
             if member.paused_until_us <= self._cluster.now_us:
                 member.write_snapshot()
+
+    def lose_leader(self, calm_us: int) -> None:
+        """Heal everything, then cut the leader off without a word: the others must replace it, if they are a majority (RAFT-6)."""
+        cluster = self._cluster
+        cluster.heal()
+        cluster.run_until(cluster.now_us + calm_us // 2)
+        leader = next((member for member in cluster.members.values() if member.is_leader), None)
+        if leader is None:
+            return
+        for other in cluster.members.values():
+            if other is not leader:
+                cluster.cuts |= {(leader.node_id, other.node_id), (other.node_id, leader.node_id)}
+        cluster.run_until(cluster.now_us + LOST_LEADER_US)
+        if cluster.checks.durability_is_owed:
+            check_replaced(cluster.members, leader)
 
     def roll_back(self) -> None:
         """Let a majority of the voters come back with older disks: from then on only RAFT-10 is owed of what was committed."""

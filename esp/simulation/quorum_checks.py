@@ -61,8 +61,12 @@ class QuorumChecks:
             if -1 not in {old.voted_id, new.voted_id} and old.voted_id != new.voted_id:
                 self._fail("INV-RAFT-VOTE", key, f"{old} -> {new}")
 
-    def on_vote(self, key: VoterKey, epoch: int, candidate: VoterKey) -> None:
-        """A member tells a candidate that it has its vote (RAFT-1)."""
+    def on_vote(self, key: VoterKey, epoch: int, candidate: VoterKey, written: QuorumState | None) -> None:
+        """A member tells a candidate, or as one itself the others, whom it votes for; ``written`` is its quorum-state then (RAFT-1)."""
+        if written is None or (written.leader_epoch, written.voted_id) != (epoch, candidate.node_id):
+            is_over = written is not None and written.leader_epoch > epoch
+            if not is_over:
+                self._fail("INV-RAFT-VOTE", key, f"tells of a vote for {candidate.node_id} in epoch {epoch}: {written}")
         known = self._votes.setdefault((key, epoch), candidate)
         if known != candidate:
             self._fail("INV-RAFT-VOTE", key, f"votes for {known.node_id} and {candidate.node_id} in epoch {epoch}")
@@ -116,10 +120,18 @@ class QuorumChecks:
         if self.durability_is_owed and self.committed.get(offset) != digest:
             self._fail("INV-META-SAME", key, f"another state at {offset}")
 
-    def on_voters(self, key: VoterKey, old: VoterSet, new: VoterSet) -> None:
-        """A leader appends new voters."""
+    def on_voters(self, key: VoterKey, old: VoterSet, new: VoterSet, *, has_committed: bool) -> None:
+        """A leader appends new voters, by one at most, once a record of its own epoch is committed (RAFT-41)."""
+        if not has_committed:
+            self._fail("INV-RAFT-VOTERS", key, "changes the voters before it has committed anything")
         if len(old.keys() ^ new.keys()) > 1 or not new.voters:
             self._fail("INV-RAFT-VOTERS", key, f"{old.keys()} -> {new.keys()}")
+
+    def on_cut(self, key: VoterKey, voters: VoterSet, disk: QuorumDisk) -> None:
+        """A member cut its log: it goes by the voters that are left in it (RAFT-40)."""
+        left = disk.history().voters
+        if voters != left:
+            self._fail("INV-RAFT-VOTERS", key, f"goes by {voters.keys()}, its log says {left.keys()}")
 
     def _fail(self, invariant: str, key: VoterKey, details: str) -> None:
         raise ViolationError(invariant, f"node {key.node_id}", details)

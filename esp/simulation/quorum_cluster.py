@@ -57,7 +57,7 @@ class QuorumCluster:
         self.notes: list[str] = []
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
-        self._cuts: set[tuple[NodeId, NodeId]] = set()
+        self.cuts: set[tuple[NodeId, NodeId]] = set()
         self._is_calm = False
         self._is_quiet = False
         self._proposed = 0
@@ -122,6 +122,8 @@ class QuorumCluster:
         if self.profile.rolls_back:
             self._push(self.random.randrange(chaos_us), self._aims.roll_back)
         self.run_until(chaos_us)
+        if self.profile.loses_leader:
+            self._aims.lose_leader(calm_us)
         self.settle(calm_us)
 
     def _check_leaders(self) -> None:
@@ -169,7 +171,7 @@ class QuorumCluster:
     def heal(self) -> None:
         """No more faults: links are whole, all processes run."""
         self._is_calm = True
-        self._cuts.clear()
+        self.cuts.clear()
         for member in self.members.values():
             member.paused_until_us = 0
             if member.node is None:
@@ -193,7 +195,10 @@ class QuorumCluster:
 
     def send(self, sender: QuorumMember, peer: Peer, request: Request) -> None:
         """See :class:`~esp.simulation.quorum_member.QuorumWorld`."""
+        if isinstance(request, VoteRequest) and not request.pre_vote:
+            self.checks.on_vote(sender.key, request.candidate_epoch, request.candidate, sender.disk.quorum_state)
         receiver = self.members.get(NodeId(peer.address.port - 1000))
+        self._contacts.on_sent(sender, request, self.now_us)
         wait_us = request.max_wait_ms * 1000 if isinstance(request, FetchRequest) else 0
         call = Call(sender, peer.node_id, request)
         self.after(sender, _REQUEST_TIMEOUT_US + wait_us, lambda: call.fail(refused=False))
@@ -208,7 +213,7 @@ class QuorumCluster:
             self._aims.on_moment(member, moment)
 
     def _deliver(self, call: Call, receiver: QuorumMember) -> None:
-        if (call.sender.node_id, receiver.node_id) in self._cuts:
+        if (call.sender.node_id, receiver.node_id) in self.cuts:
             return
         if receiver.node is None:
             if self._arrives(receiver.node_id, call.sender.node_id):
@@ -224,7 +229,8 @@ class QuorumCluster:
         def answer(response: Response) -> None:
             is_vote = isinstance(response, VoteResponse) and response.is_granted
             if is_vote and isinstance(request, VoteRequest) and not request.pre_vote:
-                self.checks.on_vote(receiver.key, request.candidate_epoch, request.candidate)
+                state = receiver.disk.quorum_state
+                self.checks.on_vote(receiver.key, request.candidate_epoch, request.candidate, state)
                 self.on_moment(receiver, "voted")
             if receiver.incarnation == incarnation and self._arrives(receiver.node_id, call.sender.node_id):
                 self.after(call.sender, self._delay_us(), lambda: call.end(response))
@@ -232,7 +238,7 @@ class QuorumCluster:
         receiver.do(receiver.node.on_request(receiver.now, call.request, answer))
 
     def _arrives(self, sender: NodeId, receiver: NodeId) -> bool:
-        if (sender, receiver) in self._cuts:
+        if (sender, receiver) in self.cuts:
             return False
         return self._is_calm or self.random.random() >= self.profile.loss
 
@@ -312,7 +318,7 @@ class QuorumCluster:
     def _probe(self, member: QuorumMember, leader: QuorumMember) -> None:
         """A member whose connection to its leader broke asks whether anybody listens there."""
         node = member.node
-        is_reachable = not {(member.node_id, leader.node_id), (leader.node_id, member.node_id)} & self._cuts
+        is_reachable = not {(member.node_id, leader.node_id), (leader.node_id, member.node_id)} & self.cuts
         if node is not None and leader.node is None and is_reachable and node.leader_id == leader.node_id:
             member.do(node.on_leader_gone(member.now))
 
@@ -336,8 +342,8 @@ class QuorumCluster:
             cuts |= back
         elif self.random.random() < 0.5:
             cuts = back
-        self._cuts |= cuts
-        self._push(self.random.randrange(8 * SECOND_US), lambda: self._cuts.difference_update(cuts))
+        self.cuts |= cuts
+        self._push(self.random.randrange(8 * SECOND_US), lambda: self.cuts.difference_update(cuts))
 
     def _lose_disk(self, member: QuorumMember) -> None:
         """Replace a disk, if the voters of every leader can spare it."""

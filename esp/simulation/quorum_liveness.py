@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from esp.model.ids import NodeId
-from esp.raft.messages import FetchRequest, FetchSnapshotRequest, Request
+from esp.raft.messages import BeginQuorumEpochRequest, FetchRequest, FetchSnapshotRequest, Request
 from esp.raft.voters import VoterKey
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.quorum_member import QuorumMember
 from esp.simulation.quorum_profile import SECOND_US
 
 CHECK_INTERVAL_US = SECOND_US // 2
+LOST_LEADER_US = 14 * SECOND_US
+"""How long voters may take to replace a leader that is silent: a timeout until each has found out, one more until one asks again."""
 _SLACK_US = SECOND_US // 2
+_REMIND_US = 3 * SECOND_US
+"""How long a leader may wait for the answer to a word that was lost, and for the next one to be due."""
 _PAUSE_US = 10 * SECOND_US
 """Whoever stood still within this is left alone: it has to wake up first."""
 
@@ -21,16 +25,29 @@ class QuorumContacts:
     """Who asked which leader for records last, as the network saw it (RAFT-7)."""
 
     _asked_us: dict[tuple[NodeId, NodeId], int] = field(default_factory=dict)
+    _told_us: dict[tuple[NodeId, NodeId], int] = field(default_factory=dict)
+    """When a leader last sent word of itself to a voter (RAFT-9)."""
 
     def on_request(self, receiver: QuorumMember, request: Request, now_us: int) -> None:
         """A request has reached a member."""
         if isinstance(request, FetchRequest | FetchSnapshotRequest):
             self._asked_us[receiver.node_id, request.replica.node_id] = now_us
 
+    def on_sent(self, sender: QuorumMember, request: Request, now_us: int) -> None:
+        """A member has sent a request, wherever that gets."""
+        if isinstance(request, BeginQuorumEpochRequest):
+            self._told_us[sender.node_id, request.voter.node_id] = now_us
+
     def check(self, leader: QuorumMember, now_us: int) -> None:
-        """That a leader has heard of a majority lately, or has not led for long."""
+        """That a leader has heard of a majority lately, or has not led for long; is a voter still (RAFT-43); and has reminded voters that
+        do not fetch.
+        """
         node = leader.node
         assert node is not None, "it leads"
+        if node.voters.find(leader.key) is None and leader.disk.history().end_offset <= leader.applied:
+            raise ViolationError(
+                "INV-RAFT-RESIGN", f"node {leader.node_id}", "leads on, though its removal is committed"
+            )
         if leader.paused_until_us > now_us - _PAUSE_US:
             return
         since_us = now_us - leader.settings.fetch_timeout_us * 3 // 2 - _SLACK_US
@@ -46,6 +63,14 @@ class QuorumContacts:
             raise ViolationError(
                 "INV-RAFT-RESIGN", f"node {leader.node_id}", f"leads epoch {node.epoch}, heard of {heard} voters lately"
             )
+        since_us -= _REMIND_US
+        for voter in voters:
+            link = leader.node_id, voter.key.node_id
+            last_us = max(self._asked_us.get(link, 0), self._told_us.get(link, 0), leader.leads_since_us)
+            if voter.key.node_id != leader.node_id and last_us < since_us:
+                raise ViolationError(
+                    "INV-RAFT-REMIND", f"node {leader.node_id}", f"{voter.key.node_id} does not fetch, and is not told"
+                )
 
 
 def check_live(members: Mapping[NodeId, QuorumMember]) -> None:
@@ -68,6 +93,21 @@ def check_live(members: Mapping[NodeId, QuorumMember]) -> None:
             raise ViolationError("LIVE-RAFT", f"node {member.node_id}", f"follows {member.followed} after calm")
         if (member.applied, member.digest) != (leader.applied, leader.digest):
             raise ViolationError("INV-META-SAME", f"node {member.node_id}", f"another state at {member.applied}")
+
+
+def check_replaced(members: Mapping[NodeId, QuorumMember], lost: QuorumMember) -> None:
+    """That one of the others leads by now, and has committed something, if they are a majority of the voters."""
+    voters = lost.disk.history().voters.voters
+    left = [voter for voter in voters if voter.key.node_id != lost.node_id and not _is_lost(members, voter.key)]
+    if 2 * len(left) <= len(voters):
+        return
+    for member in members.values():
+        node = member.node
+        if member is not lost and member.is_leader and node is not None:
+            assert node.epoch_start_offset is not None, "it leads"
+            if member.applied > node.epoch_start_offset:
+                return
+    raise ViolationError("LIVE-RAFT", "quorum", f"nobody leads in place of {lost.node_id}, which is cut off")
 
 
 def has_live_majority(members: Mapping[NodeId, QuorumMember]) -> bool:

@@ -142,12 +142,15 @@ class QuorumMember:
 
     def do(self, todo: list[Effect]) -> None:
         """Do what the core asks for, and arm its timer."""
+        cuts = self.disk.cuts
         for effect in todo:
             if self.node is not None:
                 self._do(effect)
         node = self.node
         if node is None:
             return
+        if self.disk.cuts != cuts:
+            self.world.checks.on_cut(self.key, node.voters, self.disk)
         if node.role is Role.LEADER and self._announced != node.epoch:
             self._announced = node.epoch
             self.leads_since_us = self.world.now_us
@@ -251,7 +254,10 @@ class QuorumMember:
         if before.voters != after.voters:
             if before.end_offset > self.applied:
                 raise ViolationError("INV-RAFT-VOTERS", f"node {self.node_id}", "another is not committed")
-            self.world.checks.on_voters(self.key, before.voters, after.voters)
+            last = self.disk.find_batch_before(self.applied)
+            epoch = self.disk.start_epoch if last is None else last.header.leader_epoch
+            has_committed = epoch == effect.header.leader_epoch
+            self.world.checks.on_voters(self.key, before.voters, after.voters, has_committed=has_committed)
         return before.voters != after.voters
 
     def _install(self, snapshot_id: SnapshotId) -> None:
@@ -296,7 +302,7 @@ class QuorumMember:
 
 
 class Call:
-    """A request on its way: it ends once, with an answer or without."""
+    """A request on its way. Answers come late as well, or twice: nothing but the core itself holds them back (LOG-5)."""
 
     def __init__(self, sender: QuorumMember, peer: NodeId, request: Request) -> None:
         self.sender = sender
@@ -307,7 +313,7 @@ class Call:
     def end(self, response: Response) -> None:
         """An answer has come."""
         node = self.sender.node
-        if not self._has_ended and node is not None:
+        if node is not None:
             self._has_ended = True
             self.sender.do(node.on_response(self.sender.now, self._peer, self.request, response))
 

@@ -32,6 +32,8 @@ class QuorumProfile:
     """Probability of a fault at the moments where one hurts most: see :mod:`esp.simulation.quorum_aims`."""
     rolls_back: bool = False
     """Whether a majority of the voters loses synced records, which is beyond the promise."""
+    loses_leader: bool = False
+    """Whether in the end, when all is well again, the leader is cut off for a while."""
 
     @classmethod
     def drawn(cls, random: Random) -> "QuorumProfile":
@@ -57,6 +59,7 @@ class QuorumProfile:
             propose_interval_us=random.choice((50_000, 200_000, 1_000_000)),
             targeted=random.choice((0, 0.1, 0.5)),
             rolls_back=random.random() < 0.15,
+            loses_leader=random.random() < 0.2,
         )
 
     @classmethod

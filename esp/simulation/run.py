@@ -5,31 +5,45 @@ import contextlib
 import re
 import traceback
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Final
 
 from esp.model.ids import TopicId
+from esp.simulation.caretaker import find_named
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
-from esp.simulation.checkers.convergence import find_silent_lanes, find_unconverged
+from esp.simulation.checkers.convergence import (
+    find_helpless,
+    find_rot_in_service,
+    find_silent_lanes,
+    find_stranded,
+    find_unconverged,
+)
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.checkers.voter_checker import find_quorum_problems
+from esp.simulation.cluster import SCRUB_INTERVAL_MS
+from esp.simulation.core import abandon_rest, choose_core
 from esp.simulation.faults import Fault
-from esp.simulation.ledger import Ledger, is_flushed, lossy_restarts_allowed
+from esp.simulation.groups import Groups
+from esp.simulation.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.loop import Process, StuckError, current_process
 from esp.simulation.nemesis import Nemesis, draw_plan
 from esp.simulation.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
-from esp.simulation.profile import Profile, TopicProfile
+from esp.simulation.outcome import Outcome
+from esp.simulation.profile import Profile
+from esp.simulation.rot import find_rotten_copies
 from esp.simulation.trace import logged_to
 from esp.simulation.workload.clients import Clients
-from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.world import RESTART_S, World
 
 BOOT_S: Final = 30.0
 CONVERGE_S: Final = 120.0
 """How long a healed cluster may take: fetch and session time-outs, the lag time, and the back-offs of its clients."""
+
+SCRUB_S: Final = 2 * SCRUB_INTERVAL_MS / 1000
+"""Within which every sealed segment is read again."""
 
 QUIET_S: Final = 10.0
 STOP_S: Final = 60.0
@@ -41,28 +55,6 @@ QUIET_DELIVERIES_PER_S: Final = 400
 _OWN_FAULT: Final = re.compile(
     r"\b(Assertion|Attribute|Type|Key|Index|Name|Unbound\w*|Value|ZeroDivision|Runtime|Recursion)Error\b"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a run; times in seconds. ``cpu_s`` is filled in by who runs it."""
-
-    seed: int
-    violation: str | None
-    invariant: str | None
-    simulated_s: float
-    steps: int
-    faults: int
-    acked_records: int
-    read_records: int
-    digest: str
-    partitions: int
-    excused_partitions: int
-    """Those that lost more than the promise covers: nothing of their durability was asked from then on."""
-    poisoned_nodes: int
-    """Nodes whose device lied after a failed sync: what it holds of what they flushed was not asked from then on."""
-    details: str = ""
-    cpu_s: float = 0.0
 
 
 class Run:
@@ -81,22 +73,31 @@ class Run:
         self.plan: list[Fault] = plan if only is None else [plan[place] for place in sorted(only)]
         self._profile = profile
         self._world = world = World(profile, keep)
-        self._ledger = Ledger(lossy_restarts_allowed(profile.topics))
+        self._ledger = Ledger(
+            lossy_restarts_allowed(profile.topics),
+            copies_allowed=copies_lost_allowed(profile.topics),
+            members_allowed=(len(profile.layout.first_voters) - 1) // 2,
+        )
         self._replicas = ReplicaChecker(self._min_isr, self._is_flushed, self._leader_epoch, self._ledger)
         self._metadata = MetadataChecker(self._replicas, self._ledger)
-        self._quorum = QuorumChecker(self._ledger)
+        self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
         self._clients = Clients(world, self._client_checker)
+        self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas.is_excused)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._by_process: dict[Process, SimulatedNode] = {}
         self._found: ViolationError | None = None
         self._is_healed = False
         self._is_closing = False
-        self._administration: asyncio.Task[None] | None = None
+        self._core: Collection[int] = frozenset(world.nodes)
+        """The nodes that are healed in the end."""
+        self._administration: list[asyncio.Task[None]] = []
         world.loop.on_turn = self._on_turn
         for node in world.nodes.values():
             node.on_end = self._on_end
             node.on_start = self._replicas.on_start
+            node.on_new_disk = self._on_new_disk
+        self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
 
     def execute(self) -> Outcome:
         """Run, and say what came of it. Violations are part of the outcome; nothing else is caught but what ends a simulation."""
@@ -129,6 +130,14 @@ class Run:
             partitions=len(self._replicas.committed),
             excused_partitions=sum(committed.is_excused for committed in self._replicas.committed.values()),
             poisoned_nodes=len(self._ledger.poisoned),
+            rotten_files=self._ledger.rotten_files,
+            replaced_disks=self._ledger.replaced_disks,
+            repairs=self._ledger.repairs,
+            administered=history.done,
+            abandoned_nodes=len(world.keeps_down),
+            group_commits=self._groups.acked_commits,
+            group_generations=self._groups.generations,
+            excused_groups=self._groups.excused,
             details=details,
         )
 
@@ -138,13 +147,14 @@ class Run:
         await self._boot()
         await self._create_topics()
         self._world.spawn(self._watch())
-        if self._profile.administrators:
-            self._administration = self._world.spawn(self._clients.administrator.run())
+        self._administration = self._clients.administer()
+        self._groups.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         await asyncio.sleep(self._profile.chaos_s)
         await nemesis
         await self._heal()
         await self._drain()
+        await self._groups.end(self._until, self._find_helpless, self._core)
         await self._rest()
         await self._read_everything()
         await self._stop()
@@ -159,7 +169,8 @@ class Run:
 
     async def _create_topics(self) -> None:
         for topic in self._profile.topics:
-            await self._create_topic(topic)
+            if not await self._clients.create_topic(topic):
+                raise ViolationError("LIVE-PRODUCE", topic.name, "the topic cannot be created")
         await self._until(
             BOOT_S,
             "LIVE-ISR",
@@ -169,68 +180,41 @@ class Run:
         )
         self._begin_topics()
 
-    async def _create_topic(self, topic: TopicProfile) -> None:
-        administrator = self._clients.administrator
-        for _ in range(20):
-            try:
-                await administrator.create(topic)
-            except (NoAnswerError, RefusedError):
-                await asyncio.sleep(0.5)
-            else:
-                return
-        raise ViolationError("LIVE-PRODUCE", topic.name, "the topic cannot be created")
-
     async def _heal(self) -> None:
-        """Lift all faults; all live, or all but one that is not needed. The others must become whole, and take records, in time."""
+        """Lift all faults, or those of a core that must do without the rest. It must become whole, and take records, in time."""
         self._phase("heal")
         self._nemesis.end()
+        self._groups.calm()
         self._is_healed = True
         world = self._world
-        victim = self._dispensable() if self._profile.leaves_one_dead else None
-        if victim is not None:
-            world.trace.say(victim.name, "stays dead")
-            world.keeps_down[victim.node_id] = None
-            victim.kill()
-        for node in world.nodes.values():
-            if node is victim:
-                continue
+        self._clients.stop_administrators()
+        if self._profile.heals_core_only and not self._ledger.copies and not self._ledger.members:
+            rng = world.random("core")
+            doubtful = self._clients.quorum_administrator.doubtful(world.loop.time())
+            self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful)
+            abandon_rest(rng, world, self._core)
+        for number in sorted(self._core):
+            node = world.nodes[number]
             if not node.is_alive:
                 world.spawn(world.start(node))
             elif node.disk_was_faulty:
                 world.spawn(self._mend(node))
         healed_s = world.loop.time()
-        await self._until(
-            CONVERGE_S,
-            "LIVE-PRODUCE",
-            lambda: find_silent_lanes(
-                [
-                    batch
-                    for batch in self._clients.history.batches
-                    if not self._replicas.is_excused((batch.topic_id, batch.partition))
-                ],
-                healed_s,
-                self._metadata.image,
-            ),
-        )
+        await self._until(CONVERGE_S, "LIVE-PRODUCE", lambda: self._silent_lanes(healed_s))
         self._clients.stop()
 
-    def _dispensable(self) -> SimulatedNode | None:
-        """A node without which every partition has a complete replica, and in-sync replicas enough."""
-        world = self._world
-        if len(world.nodes) < 3 or any(
-            topic.min_insync_replicas >= topic.replication_factor for topic in self._profile.topics
-        ):
-            return None
-        # Others come back with less than they had, or may do so.
-        serving = {node.node_id for node in world.nodes.values() if node.is_serving and not node.disk_was_faulty}
-        for node in world.nodes.values():
-            candidates = (
-                serving.intersection(state.isr or state.elr or state.last_known_elr)
-                for _, state in self._metadata.image.partitions()
-            )
-            if all(candidate - {node.node_id} for candidate in candidates):
-                return node
-        return None
+    def _find_helpless(self) -> list[tuple[TopicId, int]]:
+        return find_helpless(self._metadata.image, self._core, self._replicas)
+
+    def _silent_lanes(self, since_s: float) -> list[str]:
+        image = self._metadata.image
+        stranded = find_stranded(image, self._core)
+        asked = [
+            batch
+            for batch in self._clients.history.batches
+            if not self._replicas.is_excused(key := (batch.topic_id, batch.partition)) and key not in stranded
+        ]
+        return find_silent_lanes(asked, since_s, image)
 
     async def _mend(self, node: SimulatedNode) -> None:
         """Restart a node whose disk failed, as its operator does: a log that failed is served again after that only (LOG-13)."""
@@ -244,13 +228,17 @@ class Run:
             "LIVE-PRODUCE",
             lambda: [f"{self._clients.pending_batches} batches are pending"] if self._clients.pending_batches else [],
         )
-        administration = self._administration
         await self._until(
             CONVERGE_S,
             "LIVE-NO-STUCK",
-            lambda: ["an administrator waits"] if administration is not None and not administration.done() else [],
+            lambda: [] if all(task.done() for task in self._administration) else ["an administrator waits"],
         )
         await self._until(CONVERGE_S, "LIVE-ISR", self._unconverged)
+        if self._ledger.rotten:
+            await asyncio.sleep(SCRUB_S)
+            await self._until(
+                CONVERGE_S, "LIVE-ISR", lambda: self._unconverged() + find_rot_in_service(self._world.living)
+            )
 
     async def _rest(self) -> None:
         """An idle cluster stays as it is, and says little (LIVE-QUIET)."""
@@ -270,10 +258,15 @@ class Run:
     async def _read_everything(self) -> None:
         self._phase("read")
         for node in self._world.living:
+            if node.node_id not in self._core:
+                node.kill()  # a reader without newer metadata would be content with what it says
+        for node in self._world.living:
             self._replicas.check_deeply(node)
+        image = self._metadata.image
+        stranded = find_stranded(image, self._core)
         for (topic_id, partition), committed in self._replicas.committed.items():
-            topic = self._metadata.image.topics_by_id.get(topic_id)
-            if topic is None or committed.is_excused:
+            topic = image.topics_by_id.get(topic_id)
+            if topic is None or committed.is_excused or (topic_id, partition) in stranded:
                 continue
             reader = self._clients.final_reader
             end = await reader.read_to(topic.name, topic_id, partition, committed.end_offset, tries=10_000)
@@ -302,27 +295,34 @@ class Run:
             for node in self._world.living:
                 self._replicas.check_deeply(node)
             self._begin_topics()
+            self._forget_rot()
             if not self._world.keeps_down and not self._unconverged():
                 self._ledger.on_whole()
 
+    def _forget_rot(self) -> None:
+        """Rot counts until nothing is left of it: the files were removed, or the disk is another one."""
+        for node_id in tuple(self._ledger.rotten):
+            if not find_rotten_copies(self._world.nodes[node_id].disk):
+                del self._ledger.rotten[node_id]
+
     def _begin_topics(self) -> None:
         image = self._metadata.image
+        stranded = find_stranded(image, self._core) if self._is_healed else []
         for producer in self._clients.producers:
             for topic_id, partition in tuple(producer.lanes):
-                if topic_id not in image.topics_by_id or self._replicas.is_excused((topic_id, partition)):
+                key = (topic_id, partition)
+                if topic_id not in image.topics_by_id or self._replicas.is_excused(key) or key in stranded:
                     producer.give_up(topic_id, partition)
         if not self._is_healed:
             for topic in image.topics_by_id.values():
                 self._clients.begin_topic(topic)
 
     def _unconverged(self) -> list[str]:
-        serving = [node for node in self._world.nodes.values() if node.is_serving]
-        missing = [
-            f"{node.name} does not serve"
-            for node in self._world.nodes.values()
-            if not node.is_serving and node.node_id not in self._world.keeps_down
-        ]
-        return missing + find_unconverged(self._metadata.image, serving, self._replicas)
+        core = [node for node in self._world.nodes.values() if node.node_id in self._core]
+        serving = [node for node in core if node.is_serving]
+        missing = [f"{node.name} does not serve" for node in core if not node.is_serving]
+        image = self._metadata.image
+        return missing + find_quorum_problems(serving) + find_unconverged(image, serving, self._replicas)
 
     async def _until(self, limit_s: float, invariant: str, find_problems: Callable[[], list[str]]) -> None:
         """Wait until nothing is wrong any more; a violation of ``invariant`` if that takes too long."""
@@ -362,17 +362,25 @@ class Run:
         self._replicas.on_end(node, keeps_page_cache=keeps_page_cache, has_faulty_disk=node.disk_was_faulty)
         self._metadata.on_end(node)
         is_own = reason not in DELIBERATE
-        if is_own and (not node.disk_was_faulty or _OWN_FAULT.search(reason)):
+        is_excused = node.disk_was_faulty or (is_own and bool(find_named(node)))
+        if is_own and (not is_excused or _OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
         if is_own or reason == KILLED_IN_DISK:
             self._world.loop.call_soon(self._world.start_later, node, RESTART_S, context=self._world.context)
 
+    def _on_new_disk(self, node: SimulatedNode) -> None:
+        self._replicas.on_new_disk(node)
+        self._quorum.on_new_disk(node)
+
     # --- what the checkers ask -----------------------------------------------------------------------------------------------------
 
     def _min_isr(self, topic_id: TopicId) -> int:
-        image = self._metadata.image
-        topic = image.topics_by_id.get(topic_id)
-        return image.min_insync_replicas(topic, len(topic.partitions[0].replicas)) if topic is not None else 1
+        """The least that counts anywhere: leaders learn of another minimum one by one (ELR-3)."""
+        images = [self._metadata.image, *(probe.image(node) for node in self._world.living)]
+        topics = [(image, topic) for image in images if (topic := image.topics_by_id.get(topic_id)) is not None]
+        return min(
+            (image.min_insync_replicas(topic, len(topic.partitions[0].replicas)) for image, topic in topics), default=1
+        )
 
     def _is_flushed(self, topic_id: TopicId) -> bool:
         topic = self._metadata.image.topics_by_id.get(topic_id)

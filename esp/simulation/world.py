@@ -44,13 +44,22 @@ class World:
         """Called at the named points of the nodes' code."""
         self.keeps_down: dict[int, None] = {}
         """Nodes that nobody starts again."""
+        self.cluster_id = ""
+        """Drawn when the disks are formatted."""
+        self.on_failed_start: Callable[[SimulatedNode], None] = lambda _node: None
+        """Called when a node ended before it served, before it is started again."""
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        for number in range(1, profile.node_count + 1):
+        for number in profile.layout.nodes:
             self.nodes[number] = SimulatedNode(
                 self.loop,
                 self.random(f"node {number}"),
                 self.network,
-                cluster.node_settings(number, profile.node_count, snapshots_metadata=profile.snapshots_metadata),
+                cluster.node_settings(
+                    number,
+                    profile.layout,
+                    snapshots_metadata=profile.snapshots_metadata,
+                    groups=profile.groups,
+                ),
                 host=cluster.node_host(number),
                 clock_rate=profile.clock_rates[number - 1],
                 trace=self.trace,
@@ -89,8 +98,8 @@ class World:
     async def boot(self) -> None:
         """Format all disks and start all nodes at once; returns when they serve."""
         rng = self.random("format")
-        cluster_id = cluster.draw_cluster_id(rng)
-        voters = cluster.draw_voters(rng, self.profile.node_count)
+        cluster_id = self.cluster_id = cluster.draw_cluster_id(rng)
+        voters = cluster.draw_voters(rng, self.profile.layout)
         for node in self.nodes.values():
             node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id))
         starting = [self.spawn(node.start()) for node in self.nodes.values()]
@@ -102,6 +111,8 @@ class World:
         while not node.is_alive and node.node_id not in self.keeps_down:
             if await node.start():
                 return
+            if not node.is_alive:
+                self.on_failed_start(node)
             await asyncio.sleep(RESTART_S)
 
     def start_later(self, node: SimulatedNode, delay_s: float) -> None:

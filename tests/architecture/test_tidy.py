@@ -22,6 +22,7 @@ LONG_MODULES: Final = ("esp/protocol/fetch_codec.py", "esp/storage/log.py")
 
 SLEEPS: Final = {
     "tests/integration/chaos.py": 1,  # a fault has to last
+    "tests/integration/fuzz.py": 2,  # an attack that is patience, and the calm that it is compared with
     "tests/integration/test_bad_input.py": 1,  # each byte is to be a read of its own
     "tests/integration/test_restart.py": 1,  # the time that segment.ms names has to go by
     "tests/unit/runtime/test_system.py": 1,  # the real clock is to go on

@@ -26,11 +26,11 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from esp.simulation.checkers.client_history import Read, check
 from esp.testing.cluster import Cluster, MakeNode
 from esp.testing.node import Node
 from esp.testing.node_networks import cuttable_network
 from esp.testing.real_kafka import AGAINST_KAFKA, RealKafka
-from tests.history.checker import Read, check
 from tests.integration.chaos_clients import FAMILIES, PARTITIONS, Reader, Writer
 from tests.integration.load import read_everything
 

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError as PyKafkaError
 from kafka.errors import OffsetOutOfRangeError as PyOffsetOutOfRangeError
 
-from tests.history.checker import Outcome, Read, Sent
+from esp.simulation.checkers.client_history import Outcome, Read, Sent
 from tests.integration.load import Load
 
 PARTITIONS: Final = 3

@@ -1,14 +1,15 @@
 """Holds what clients were told against what is committed, and at the end the whole history against the whole log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from crc32c import crc32c
 
-from esp.model.ids import TopicId
+from esp.model.ids import OFFSETS_TOPIC, TopicId
 from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader
+from esp.simulation.checkers.client_history import REFUSED_BUT_WRITTEN, Outcome, Read, Sent, check
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.workload.history import Fate, History, SentBatch
+from esp.simulation.workload.history import History, SentBatch
 
 Committed = Mapping[tuple[TopicId, int], CommittedLog]
 
@@ -74,39 +75,35 @@ class ClientChecker:
         Raises:
             ViolationError: INV-CLIENT-HISTORY, INV-NOT-ENOUGH.
         """
-        places: dict[tuple[TopicId, int, int], list[int]] = {}
-        for (topic_id, partition), committed in self._committed.items():
-            for batch in committed.batches.values():
-                places.setdefault((topic_id, partition, batch.crc), []).append(batch.base_offset)
-        before: dict[tuple[str, TopicId, int], tuple[int, int]] = {}
-        for sent in history.batches:
-            committed_log = self._committed.get((sent.topic_id, sent.partition))
-            if committed_log is None or committed_log.is_excused:
-                continue
-            found = places.get((sent.topic_id, sent.partition, sent.crc), [])
-            who = f"{sent.producer}, {committed_log.name}"
-            self._check_one(sent, found, who)
-            if sent.is_idempotent and found:
-                key = (sent.producer, sent.topic_id, sent.partition)
-                number, offset = before.get(key, (-1, -1))
-                if found[0] < offset:
-                    raise ViolationError(
-                        "INV-CLIENT-HISTORY",
-                        who,
-                        f"batch {sent.number} stands at {found[0]}, batch {number} before it at {offset}",
-                    )
-                before[key] = (sent.number, found[0])
+        sent: dict[tuple[TopicId, int], list[SentBatch]] = {}
+        for batch in history.batches:
+            sent.setdefault((batch.topic_id, batch.partition), []).append(batch)
+        for key, committed in self._committed.items():
+            if not committed.is_excused and committed.name.topic != OFFSETS_TOPIC:  # which coordinators write
+                _check_partition(committed, sent.get(key, []))
 
-    def _check_one(self, sent: SentBatch, found: list[int], who: str) -> None:
-        if len(found) > 1 and sent.is_idempotent:
-            raise ViolationError("INV-CLIENT-HISTORY", who, f"batch {sent.number} stands at {found}: doubled")
-        if sent.fate is Fate.ACKED and sent.acks == -1 and sent.base_offset not in found:
-            raise ViolationError(
-                "INV-CLIENT-HISTORY",
-                who,
-                f"batch {sent.number} was acknowledged at {sent.base_offset} and stands at {found}: lost",
-            )
-        if sent.fate is Fate.REFUSED and found:
-            raise ViolationError(
-                "INV-NOT-ENOUGH", who, f"batch {sent.number} was refused for certain and stands at {found}"
-            )
+
+def _check_partition(committed: CommittedLog, sent: Sequence[SentBatch]) -> None:
+    known = {batch.crc: _identify(batch) for batch in sent}
+    read = [
+        Read(0, batch.base_offset, *known.get(batch.crc, (f"crc {batch.crc:08x}", 0)))
+        for batch in committed.batches.values()
+        if not batch.is_control
+    ]
+    for anomaly in check([Sent(*_identify(batch), _outcome(batch), 0, batch.base_offset) for batch in sent], read):
+        invariant = "INV-NOT-ENOUGH" if anomaly.startswith(REFUSED_BUT_WRITTEN) else "INV-CLIENT-HISTORY"
+        raise ViolationError(invariant, f"{committed.name}", anomaly)
+
+
+def _identify(batch: SentBatch) -> tuple[str, int]:
+    """Key and number. Who tries each batch once sends it over any connection: there is no order among its batches."""
+    if batch.is_idempotent:
+        return batch.producer, batch.number
+    return f"{batch.producer}, batch {batch.number}", 0
+
+
+def _outcome(batch: SentBatch) -> Outcome:
+    """A leader's word alone, acks=1, promises nothing."""
+    if batch.fate is Outcome.REFUSED:
+        return Outcome.REFUSED
+    return Outcome.ACKED if batch.fate is Outcome.ACKED and batch.acks == -1 else Outcome.UNKNOWN

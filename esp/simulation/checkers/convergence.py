@@ -1,12 +1,39 @@
 """Whether a cluster that is left alone comes to rest, with everything where it belongs."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from esp.controller.image import ClusterImage
+from esp.model.ids import NO_NODE, TopicId
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.ledger import PASSING
 from esp.simulation.node import SimulatedNode
+from esp.simulation.rot import find_rotten_copies
 from esp.simulation.workload.history import SentBatch
+
+
+def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[TopicId, int]]:
+    """Partitions without a leader that wait for an operator, or for a node that never recovers.
+
+    Another minimum for a topic whose replicas are all away makes it forget who led last (ClearElrRecord, as in Kafka). And where the
+    minimum is one, the last in-sync replica may have come to be alone while the core was chosen.
+    """
+    stranded = []
+    for topic, state in image.partitions():
+        candidates = {*state.isr, *state.elr, *state.last_known_elr}
+        is_forgotten = topic.name in PASSING and not candidates
+        is_left = image.min_insync_replicas(topic, len(state.replicas)) == 1 and not candidates.intersection(core)
+        if state.leader == NO_NODE and (is_forgotten or is_left):
+            stranded.append((topic.topic_id, state.partition))
+    return stranded
+
+
+def find_helpless(image: ClusterImage, core: Collection[int], replicas: ReplicaChecker) -> list[tuple[TopicId, int]]:
+    """Partitions that nobody may lead until an operator has decided something, or a node that never recovers is back."""
+    waiting = [
+        key for topic, state in image.partitions() if replicas.awaits_help(key := (topic.topic_id, state.partition))
+    ]
+    return [*find_stranded(image, core), *waiting]
 
 
 def find_unconverged(image: ClusterImage, nodes: Iterable[SimulatedNode], replicas: ReplicaChecker) -> list[str]:
@@ -18,6 +45,7 @@ def find_unconverged(image: ClusterImage, nodes: Iterable[SimulatedNode], replic
         replicas: what the replicas hold.
     """
     core = {node.node_id: node for node in nodes}
+    stranded = find_stranded(image, core)
     found = [
         f"{node.name} has metadata up to {probe.image(node).offset} of {image.offset}"
         for node in core.values()
@@ -30,14 +58,15 @@ def find_unconverged(image: ClusterImage, nodes: Iterable[SimulatedNode], replic
     ]
     for topic, state in image.partitions():
         name = f"{topic.name}-{state.partition}"
-        if replicas.awaits_help((topic.topic_id, state.partition)):
+        key = (topic.topic_id, state.partition)
+        if replicas.awaits_help(key) or key in stranded:
             continue
         expected = {replica for replica in state.replicas if replica in core}
         if set(state.isr) != expected or state.leader not in expected:
             found.append(f"{name} has the leader {state.leader} and the ISR {state.isr}, not {sorted(expected)}")
         ends = set()
         for node_id in sorted(expected):
-            view = replicas.views.get(node_id, {}).get((topic.topic_id, state.partition))
+            view = replicas.views.get(node_id, {}).get(key)
             ends.add((view.high_watermark, view.end_offset) if view is not None else None)
         if len(ends) > 1 or any(end is None or end[0] != end[1] for end in ends):
             found.append(f"{name} has replicas with (high watermark, log end) {sorted(map(str, ends))}")
@@ -54,3 +83,21 @@ def find_silent_lanes(batches: Iterable[SentBatch], since_s: float, image: Clust
     return [
         f"{producer} to {topic}-{number}" for (producer, topic, number), acked_s in last.items() if acked_s < since_s
     ]
+
+
+def find_rot_in_service(nodes: Iterable[SimulatedNode]) -> list[str]:
+    """Sealed segments that have rotted and are counted on though others could do without them (REC-4)."""
+    found = []
+    for node in nodes:
+        rotten = {target.path for target in find_rotten_copies(node.disk)}
+        for hosted in probe.hosted_partitions(node):
+            state = hosted.state
+            if state is None or hosted.is_offline or set(state.isr) <= {node.node_id}:
+                continue
+            sealed_end = f"{hosted.log.path}/{hosted.log.sealed_end_offset:020d}.log"
+            found += [
+                f"{node.name} has rot in {path}"
+                for path in sorted(rotten)
+                if path.startswith(f"{hosted.log.path}/") and path < sealed_end
+            ]
+    return found

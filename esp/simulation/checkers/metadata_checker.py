@@ -1,12 +1,12 @@
 """Holds the nodes' metadata against one another, and each committed state of a partition against the one before it."""
 
 from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
-from esp.model.ids import NO_NODE, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import Ledger
+from esp.simulation.ledger import RECKLESS, Ledger
 from esp.simulation.node import SimulatedNode
 
 IMAGES_KEPT = 200
@@ -63,22 +63,30 @@ class MetadataChecker:
             if before is topic and old.brokers is new.brokers:
                 continue
             reborn = {number for number, broker in new.brokers.items() if _epoch_of(old, number) != broker.epoch}
+            reborn |= old.brokers.keys() - new.brokers.keys()  # unregistered: it may never come back
             for number, state in enumerate(topic.partitions):
                 former_state = (
                     before.partitions[number] if before is not None and number < len(before.partitions) else None
                 )
                 if former_state is not state and former_state != state:
-                    self._check_partition(new, topic, former_state, state, now_s)
+                    self._check_partition(new, topic, former_state, state, now_s, is_reborn=state.leader in reborn)
                     # Of several changes that came as one nobody knows what was between them.
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     if former_state is not None and is_one and topic.configs == (before or topic).configs:
                         _check_eligible(new, topic, former_state, state, reborn)
 
     def _check_partition(
-        self, image: ClusterImage, topic: TopicImage, old: PartitionState | None, new: PartitionState, now_s: float
+        self,
+        image: ClusterImage,
+        topic: TopicImage,
+        old: PartitionState | None,
+        new: PartitionState,
+        now_s: float,
+        *,
+        is_reborn: bool,
     ) -> None:
         who = f"{topic.name}-{new.partition}"
-        self._check_election(topic, old, new, who)
+        self._check_election(topic, old, new, who, is_reborn=is_reborn)
         if old is not None and (new.leader_epoch < old.leader_epoch or new.partition_epoch <= old.partition_epoch):
             raise ViolationError("INV-EPOCHS-MONO", who, f"{new} after {old}")
         for node_id in new.isr:
@@ -101,17 +109,30 @@ class MetadataChecker:
                 "INV-MAXISR", who, f"the leader counts on {sorted(leader.maximal_isr)}; {new} was committed (HW-3)"
             )
 
-    def _check_election(self, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str) -> None:
-        """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5)."""
-        if old is None or new.leader in (NO_NODE, old.leader) or new.leader in old.isr or new.leader in old.elr:
-            return
+    def _check_election(
+        self, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str, *, is_reborn: bool
+    ) -> None:
+        """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5).
+
+        ``is_reborn``: it was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
+        """
         committed = self._replicas.of_partition((topic.topic_id, new.partition))
-        if committed is None:
+        if old is None or committed is None:
+            return
+        if topic.name == RECKLESS and new.partition_epoch > old.partition_epoch + 1:
+            committed.is_excused |= new.leader_epoch != old.leader_epoch  # nobody knows who was elected between
+        was_candidate = new.leader == old.leader or new.leader in old.isr or new.leader in old.elr
+        if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
             return
         joined_s = self._joined_isr_s.get((topic.topic_id, new.partition, new.leader), 0.0)
-        if self._ledger.was_lossy_since(new.leader, joined_s):
+        is_reckless = topic.name == RECKLESS and new.leader not in old.last_known_elr
+        if self._ledger.was_lossy_since(new.leader, joined_s, committed.name) or is_reckless:
             committed.is_excused = True
-        elif new.leader not in old.last_known_elr and new.partition_epoch == old.partition_epoch + 1:
+        elif (
+            not was_candidate
+            and new.leader not in old.last_known_elr
+            and new.partition_epoch == old.partition_epoch + 1
+        ):
             raise ViolationError(
                 "INV-LEADER-COMPLETE", who, f"an election outside ISR, ELR and last-known leader: {new} after {old}"
             )
@@ -139,10 +160,11 @@ def _epoch_of(image: ClusterImage, node_id: NodeId) -> int:
 def _check_eligible(
     image: ClusterImage, topic: TopicImage, old: PartitionState, new: PartitionState, reborn: set[NodeId]
 ) -> None:
-    """Below the minimum, whoever leaves the ISR stays eligible unless it came back from an unclean end (ELR-1, KIP-966)."""
+    """Below the minimum, whoever leaves the ISR stays eligible unless it came back from an unclean end (ELR-1, KIP-966), or has rotted."""
     if len(new.isr) >= image.min_insync_replicas(topic, len(new.replicas)) or (new.recovering and not old.recovering):
         return
-    due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn
+    lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
+    due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost
     if not due <= set(new.elr):
         raise ViolationError(
             "INV-ELR", f"{topic.name}-{new.partition}", f"{sorted(due)} should be eligible: {new} after {old}"

@@ -1,6 +1,6 @@
 """Where the checkers look into a node: the one module that knows how its objects hang together."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.metadata_loader import MetadataLoader
@@ -11,13 +11,13 @@ from esp.simulation.node import SimulatedNode
 from esp.storage.log import Log
 
 
-def hosted_partitions(node: SimulatedNode) -> Iterator[HostedPartition]:
+def hosted_partitions(node: SimulatedNode) -> list[HostedPartition]:
     """All replicas that the node has open, in the order in which it got them."""
     role = node.broker.broker if node.broker is not None else None
     replicas: ReplicaHost | None = getattr(role, "replicas", None)
-    if replicas is not None:
-        for partitions in replicas.by_topic.values():
-            yield from partitions.values()
+    if replicas is None:
+        return []
+    return [hosted for partitions in replicas.by_topic.values() for hosted in partitions.values()]
 
 
 def image(node: SimulatedNode) -> ClusterImage:

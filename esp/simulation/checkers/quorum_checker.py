@@ -1,11 +1,15 @@
 """Holds the members of the metadata quorum against one another: their logs as their disks have them, their epochs and their leaders."""
 
+from collections.abc import Callable
+
 from esp.model.ids import METADATA_TOPIC, ZERO_UUID, TopicId, TopicPartition
 from esp.raft.quorum import is_majority
+from esp.raft.voters import VoterSet
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.checkers.voter_checker import VoterChecker
 from esp.simulation.ledger import Ledger
 from esp.simulation.node import SimulatedNode
 
@@ -13,11 +17,14 @@ from esp.simulation.node import SimulatedNode
 class _Member:
     """One member in one life, as it was when it was last looked at."""
 
-    def __init__(self, view: ReplicaView, driver: object, epoch: int) -> None:
+    def __init__(self, view: ReplicaView, driver: object, epoch: int, voters: VoterSet) -> None:
         self.view = view
+        self.voters = voters
         self.driver = driver
         self.epoch = epoch
         self.is_leader = False
+        self.names_others = False
+        """Whether its log may name other voters than those that it was seen to count."""
 
 
 class QuorumChecker:
@@ -25,12 +32,16 @@ class QuorumChecker:
 
     Args:
         ledger: knows whose device lies: after a failed sync it lacks what the node must believe to be there (SYNC-1).
+        now_s: the simulation's time.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, now_s: Callable[[], float]) -> None:
         self._ledger = ledger
+        self._voters = VoterChecker(now_s)
         self.committed = CommittedLog(TopicPartition(METADATA_TOPIC, 0), TopicId(ZERO_UUID))
         self._members: dict[int, _Member] = {}
+        self._former: dict[int, ReplicaView] = {}
+        """What members had when they lost their disks: a leader may have heard of it, and count it later."""
         self._leaders: dict[int, tuple[int, int]] = {}
         self._led_epochs: dict[int, int] = {}
 
@@ -52,6 +63,7 @@ class QuorumChecker:
             self._check_log(node, member)
         if driver.epoch != member.epoch or driver.is_leader != member.is_leader:
             self._check_epoch(node, member)
+        member.voters = driver.voters
 
     def _begin(self, node: SimulatedNode, epoch: int) -> _Member:
         log = probe.metadata_log(node)
@@ -64,8 +76,19 @@ class QuorumChecker:
         who = f"{node.name}, metadata"
         view = ReplicaView(who, node.disk, log.path, TopicId(ZERO_UUID), log.log_start_offset)
         view.high_watermark = log.log_start_offset
-        member = self._members[node.node_id] = _Member(view, probe.raft(node), epoch)
+        driver = probe.raft(node)
+        assert driver is not None
+        self._voters.on_voters(driver.voters)
+        member = self._members[node.node_id] = _Member(view, driver, epoch, driver.voters)
         return member
+
+    def on_new_disk(self, node: SimulatedNode) -> None:
+        """A dead node's disk holds something else from now on: it is another member."""
+        if node.node_id in self._ledger.strangers:
+            self._led_epochs.pop(node.node_id, None)
+            former = self._members.pop(node.node_id, None)
+            if former is not None:
+                self._former[node.node_id] = former.view
 
     def _check_epoch(self, node: SimulatedNode, member: _Member) -> None:
         driver = probe.raft(node)
@@ -95,44 +118,64 @@ class QuorumChecker:
         assert log is not None
         if log.log_start_offset > view.end_offset:
             view.restart(log.log_start_offset)
-        if view.cut(log.log_start_offset, log.log_end_offset) and view.end_offset < view.high_watermark:
+        was_cut = view.cut(log.log_start_offset, log.log_end_offset)
+        if was_cut and view.end_offset < view.high_watermark:
             raise ViolationError(
                 "INV-NO-TRUNC-BELOW-HW",
                 view.who,
                 f"cut to {view.end_offset}, below its high watermark {view.high_watermark} (RAFT-10)",
             )
+        names_others = was_cut
         before: BatchView | None = view.batches[-1] if view.batches else None
         for batch in view.read_to(log.log_end_offset):
             self.committed.on_batch(view, before, batch)
             before = batch
+            names_others |= batch.is_control
+            if driver.is_leader and batch.leader_epoch == driver.epoch:
+                self._voters.on_append(node, view, batch, self._find_view)
         view.log_start_offset = log.log_start_offset
         if not probe.is_between_steps(node):
+            member.names_others |= names_others
             return  # what the core knows to be committed may be about to come to the disk
+        if names_others or member.names_others:
+            member.names_others = False
+            self._voters.check_newest(node, view)
         old, new = view.high_watermark, driver.high_watermark
         if new and new < old:
             raise ViolationError("INV-RAFT-HW-MONO", node.name, f"the high watermark fell from {old} to {new}")
         if new > old:
             view.high_watermark = new
             added = self.committed.on_high_watermark(view, old, min(new, view.end_offset))
+            self._voters.on_committed(added)
             if driver.is_leader:
-                self._check_evidence(node, added)
+                self._check_evidence(node, member, added)
 
-    def _check_evidence(self, node: SimulatedNode, added: list[BatchView]) -> None:
+    def _check_evidence(self, node: SimulatedNode, leader: _Member, added: list[BatchView]) -> None:
         driver = probe.raft(node)
         assert driver is not None
-        voters = [voter.key.node_id for voter in driver.voters.voters]
+        # Voters that came with this turn may have come behind what it committed.
+        sets = [[voter.key.node_id for voter in voters.voters] for voters in (leader.voters, driver.voters)]
         for batch in added:
-            holders = []
-            for node_id in voters:
-                member = self._members.get(node_id)
-                found = member.view.find(batch.base_offset) if member is not None else None
-                if found is None or not found.is_same(batch) or not found.still_stands():
-                    continue
-                if found.is_durable() or node_id in self._ledger.poisoned:
-                    holders.append(node_id)
-            if not is_majority(len(holders), len(voters)):
+            holders = {node_id for node_id in {*sets[0], *sets[1]} if self._is_held_by(node_id, batch)}
+            if not any(is_majority(len(holders.intersection(voters)), len(voters)) for voters in sets):
                 raise ViolationError(
                     "INV-RAFT-EVIDENCE",
                     node.name,
-                    f"{batch} is committed; of the voters {voters} only {holders} have it on their devices (RAFT-11, RAFT-12)",
+                    f"{batch} is committed; of the voters {sets[1]} only {sorted(holders)} have it on their devices (RAFT-11, RAFT-12)",
                 )
+
+    def _is_held_by(self, node_id: int, batch: BatchView) -> bool:
+        """Whether a member has a batch on its device, or had it when it lost that."""
+        if node_id in self._ledger.strangers:
+            former = self._former.get(node_id)
+            known = former.find(batch.base_offset) if former is not None else None
+            return known is not None and known.is_same(batch)
+        view = self._find_view(node_id)
+        found = view.find(batch.base_offset) if view is not None else None
+        if found is None or not found.is_same(batch) or not found.still_stands():
+            return False
+        return found.is_durable() or node_id in self._ledger.poisoned
+
+    def _find_view(self, node_id: int) -> ReplicaView | None:
+        member = self._members.get(node_id)
+        return member.view if member is not None else None

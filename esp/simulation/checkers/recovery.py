@@ -31,9 +31,14 @@ class LostLife(NamedTuple):
         left = cls(view, view.batches + view.read_rest(), floor_offset, synced_offset)
         return left if keeps_page_cache and not has_faulty_disk else left.after_power_loss()
 
-    def with_last_write(self) -> "LostLife":
-        """With what a process wrote in the very moment of its end."""
-        return self._replace(batches=self.batches + self.view.read_rest())
+    def as_found(self) -> "LostLife":
+        """As the next process finds it: with what this one wrote in the very moment of its end, and as far as nothing has rotted."""
+        end_offset = min(self.floor_offset, self.view.sound_end())
+        return self._replace(
+            batches=self.batches + self.view.read_rest(),
+            floor_offset=end_offset,
+            synced_offset=min(self.synced_offset, end_offset),
+        )
 
     def after_power_loss(self) -> "LostLife":
         """What is certain when the machine lost power since."""

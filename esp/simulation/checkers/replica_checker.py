@@ -78,7 +78,17 @@ class ReplicaChecker:
         """A node is about to start on its disk as it is."""
         lost = self._lost.get(node.node_id, {})
         for key, life in lost.items():
-            lost[key] = life.with_last_write()
+            lost[key] = life.as_found()
+
+    def on_new_disk(self, node: SimulatedNode) -> None:
+        """A dead node's disk holds something else from now on."""
+        self._lost.pop(node.node_id, None)
+
+    def on_moved_away(self, node: SimulatedNode, path: str) -> None:
+        """An operator took a replica's directory out of the way."""
+        lost = self._lost.get(node.node_id, {})
+        for key in [key for key, life in lost.items() if life.view.path == path]:
+            del lost[key]
 
     def check_deeply(self, node: SimulatedNode) -> None:
         """What costs more than a glance: the state that is derived from the log (INV-EPOCH-CACHE, INV-PROD-FOLD). Raises ViolationError."""
@@ -103,9 +113,9 @@ class ReplicaChecker:
         return committed is not None and committed.is_excused
 
     def awaits_help(self, key: Key) -> bool:
-        """Whether a partition lost so much that a replica of it is offline until somebody looks at it (TRUNC-8)."""
+        """Whether a partition lost so much that a replica of it waits for help: offline (TRUNC-8), or leading and rotten (REC-4)."""
         return self.is_excused(key) and any(
-            hosted.is_offline
+            hosted.is_offline or (hosted.leader is not None and hosted.log.rot is not None)
             for replicas in self._hosted.values()
             for hosted in replicas
             if (hosted.topic_id, hosted.name.partition) == key
@@ -190,6 +200,10 @@ class ReplicaChecker:
             return
         committed = self.committed[view.topic_id, _partition_of(view)]
         for batch in new:
+            if self._ledger.rotten and not batch.is_whole():
+                raise ViolationError(
+                    "INV-NO-ROT-SERVED", view.who, f"{batch} was taken over, and does not match its checksum"
+                )
             committed.on_batch(view, before, batch)
             if leader is not None:
                 committed.on_leader_append(view, leader, batch)

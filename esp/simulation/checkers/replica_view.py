@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from esp.model.ids import TopicId
-from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, read_header
+from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, BatchHeader, read_header
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.disk import SimulatedDisk
 from esp.simulation.file_content import FileContent
@@ -39,13 +39,22 @@ class BatchView(NamedTuple):
         cached = self.content.cached
         if len(cached) < self.position + self.size:
             return False
-        header = read_header(cached, self.position)
+        header = _header(self.content, self.position)
         return (header.base_offset, header.leader_epoch, header.crc) == (self.base_offset, self.leader_epoch, self.crc)
 
     def is_durable(self) -> bool:
         """Whether the device has every byte of it."""
         end = self.position + self.size
         return self.content.durable[self.position : end] == self.content.cached[self.position : end]
+
+    def is_whole(self) -> bool:
+        """Whether what was written there matches its checksum."""
+        data = self.content.written(self.position, self.position + self.size)
+        return crc32c(data[ATTRIBUTES_OFFSET:]) == self.crc
+
+    def is_rotten(self) -> bool:
+        """Whether its file holds something else than was written."""
+        return self.content.is_rotten(self.position, self.position + self.size)
 
     def __str__(self) -> str:
         return f"{self.base_offset}-{self.next_offset - 1} of epoch {self.leader_epoch}, crc {self.crc:08x}"
@@ -108,7 +117,7 @@ class ReplicaView:
                 content, position = self._disk.content(f"{self.path}/{end_offset:020d}.log"), 0
             if content is None or position + HEADER_SIZE > len(content.cached):
                 return found
-            header = read_header(content.cached, position)
+            header = _header(content, position)
             data = content.cached[position : position + header.size]
             if header.base_offset != end_offset or len(data) < header.size or header.size < HEADER_SIZE:
                 return found
@@ -140,6 +149,13 @@ class ReplicaView:
             if self._stands(batch):
                 return batch.next_offset
         return min(self.log_start_offset, self.end_offset)
+
+    def sound_end(self) -> int:
+        """Where the first batch begins of which something has rotted; the log end if none has."""
+        for batch in self.batches:
+            if batch.content.rotten and batch.is_rotten():
+                return batch.base_offset
+        return self.end_offset
 
     def _stands(self, batch: BatchView) -> bool:
         """Whether a batch is where it was: a file may have been cut, or another one may have taken its place."""
@@ -184,15 +200,22 @@ class ReplicaView:
         if content is not None:
             self._paths[content] = path
         while content is not None and position + HEADER_SIZE <= len(content.cached):
-            header = read_header(content.cached, position)
+            header = _header(content, position)
             if header.next_offset > offset or header.size < HEADER_SIZE:
                 break
             position += header.size
         return content, position
 
 
+def _header(content: FileContent, position: int) -> BatchHeader:
+    """The header of a batch as it was written."""
+    if content.rotten:
+        return read_header(content.written(position, position + HEADER_SIZE))
+    return read_header(content.cached, position)
+
+
 def _view(content: FileContent, position: int) -> BatchView:
-    header = read_header(content.cached, position)
+    header = _header(content, position)
     return BatchView(
         header.base_offset,
         header.next_offset,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.mutant import PARTITION, Mutant
 
 CONTROLLER_MUTANTS: Final = (
     Mutant(
@@ -20,7 +20,7 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.partition_change",
         ".difference(isr) - {unclean_shutdown}\n",
         ".difference(isr)\n",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "restarted-broker-stays-in-sync",
@@ -31,7 +31,7 @@ CONTROLLER_MUTANTS: Final = (
         is_clean =""",
         """    if existing is not None and existing.fenced:
         is_clean =""",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "every-shutdown-is-clean",
@@ -40,7 +40,7 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.brokers",
         "        is_clean = registration.previous_broker_epoch == existing.epoch\n",
         "        is_clean = registration.previous_broker_epoch <= existing.epoch\n",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "fenced-broker-joins",
@@ -49,7 +49,7 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.alter_partition",
         "    elif broker.fenced:\n",
         "    elif broker.fenced and not broker:\n",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "broker-epoch-is-not-compared",
@@ -58,7 +58,7 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.alter_partition",
         "    elif epoch not in (UNCHECKED_EPOCH, broker.epoch):\n",
         "    elif epoch < UNCHECKED_EPOCH:\n",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "last-known-leader-may-be-fenced",
@@ -67,7 +67,7 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.partition_change",
         "    if not clean and len(state.last_known_elr) == 1 and is_acceptable(state.last_known_elr[0]):\n",
         "    if not clean and len(state.last_known_elr) == 1:\n",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "partition-epoch-is-not-compared",
@@ -76,7 +76,7 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.alter_partition",
         "    if change.partition_epoch < state.partition_epoch:\n",
         "    if change.partition_epoch < 0:\n",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "leader-epoch-stays",
@@ -85,6 +85,7 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.partition_change",
         "        leader_epoch=LeaderEpoch(state.leader_epoch + leads),\n",
         "        leader_epoch=LeaderEpoch(state.leader_epoch + (leads and change.leader == -1)),\n",
+        tiers=(PARTITION,),
     ),
     Mutant(
         "election-outside-the-sync-set",
@@ -93,5 +94,6 @@ CONTROLLER_MUTANTS: Final = (
         "esp.controller.partition_change",
         "        if node in clean and is_acceptable(node):\n",
         "        if is_acceptable(node):\n",
+        tiers=(PARTITION,),
     ),
 )

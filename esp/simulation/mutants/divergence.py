@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import PARTITION, Mutant
+from esp.simulation.mutants.mutant import LOG, PARTITION, Mutant
 
 DIVERGENCE_MUTANTS: Final = (
     Mutant(
@@ -124,7 +124,6 @@ DIVERGENCE_MUTANTS: Final = (
         "esp.storage.leader_epochs",
         "        keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start))\n",
         "        keep = len(self._epochs)\n",
-        tiers=(PARTITION,),
-        is_gap=True,
+        tiers=(LOG,),
     ),
 )

@@ -11,7 +11,10 @@ PARTITION: Final = "partition"
 QUORUM: Final = "quorum"
 """The tier of the metadata quorum's cores on a heap."""
 
-TIERS: Final = (NODES, PARTITION, QUORUM)
+LOG: Final = "log"
+"""The tier of one log on a simulated disk."""
+
+TIERS: Final = (NODES, PARTITION, QUORUM, LOG)
 
 UNMUTATED: Final = "unmutated"
 """What stands for a mutant's name where the product is to run as it is."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.mutant import PARTITION, Mutant
 
 PRODUCE_MUTANTS: Final = (
     Mutant(
@@ -20,5 +20,6 @@ PRODUCE_MUTANTS: Final = (
         "esp.replication.partition_leader",
         "                return Appended(duplicate_of, duplicate_of + header.record_count, -1)\n",
         "                return Appended(duplicate_of, min(log.high_watermark, duplicate_of + header.record_count), -1)\n",
+        tiers=(PARTITION,),
     ),
 )

@@ -31,7 +31,6 @@ QUORUM_MUTANTS: Final = (
         "        voted = self.voted or VoterKey(NO_NODE, DirectoryId(ZERO_UUID))",
         "        voted = VoterKey(NO_NODE, DirectoryId(ZERO_UUID))",
         tiers=(QUORUM,),
-        is_gap=True,
     ),
     Mutant(
         "vote-for-a-shorter-log",
@@ -145,7 +144,6 @@ QUORUM_MUTANTS: Final = (
         "            member.history.truncate_to(end_offset)\n",
         "",
         tiers=(QUORUM,),
-        is_gap=True,
     ),
     Mutant(
         "two-changes-of-the-voters",
@@ -173,7 +171,6 @@ QUORUM_MUTANTS: Final = (
         "state.change is None and state.has_committed and member",
         "state.change is None and member",
         tiers=(QUORUM,),
-        is_gap=True,
     ),
     Mutant(
         "late-metadata-answer-is-taken",
@@ -183,7 +180,6 @@ QUORUM_MUTANTS: Final = (
         "if request is state.in_flight and isinstance(response, FetchResponse | FetchSnapshotResponse):",
         "if isinstance(response, FetchResponse | FetchSnapshotResponse):",
         tiers=(QUORUM,),
-        is_gap=True,
     ),
     Mutant(
         "voters-are-not-reminded",
@@ -193,7 +189,6 @@ QUORUM_MUTANTS: Final = (
         "        return max(self.begin_at_us, self.last_contact_us + interval_us)",
         "        return self.begin_at_us + 10**12",
         tiers=(QUORUM,),
-        is_gap=True,
     ),
     Mutant(
         "pre-vote-without-a-fetch",
@@ -203,6 +198,14 @@ QUORUM_MUTANTS: Final = (
         "isinstance(state, Follower) and state.has_fetched and not state.is_leader_gone",
         "isinstance(state, Follower)",
         tiers=(QUORUM,),
-        is_gap=True,
+    ),
+    Mutant(
+        "removed-leader-leads-on",
+        "KAFKA-17604, KAFKA-17608",
+        "RAFT-43",
+        "esp.raft.voter_changes",
+        "            self._leading.resign(state)  # RAFT-43\n",
+        "            return\n",
+        tiers=(QUORUM,),
     ),
 )

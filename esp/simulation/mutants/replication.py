@@ -82,6 +82,7 @@ REPLICATION_MUTANTS: Final = (
         "            and follower.log_end_offset >= self.epoch_start_offset\n",
         "",
         tiers=(PARTITION,),
+        is_gap=True,
     ),
     Mutant(
         "join-below-the-high-watermark",
@@ -198,7 +199,6 @@ REPLICATION_MUTANTS: Final = (
         "    if asked > current:\n",
         "    if asked < 0:\n",
         tiers=(PARTITION,),
-        is_gap=True,
     ),
     Mutant(
         "nobody-leaves-the-sync-set",
@@ -208,7 +208,6 @@ REPLICATION_MUTANTS: Final = (
         "            if len(in_sync) < len(isr):\n",
         "            if not isr:\n",
         tiers=(PARTITION,),
-        is_gap=True,
     ),
     Mutant(
         "joining-replica-is-not-waited-for",
@@ -218,6 +217,19 @@ REPLICATION_MUTANTS: Final = (
         "                or (\n",
         "                or now_us < 0 and (\n",
         tiers=(PARTITION,),
-        is_gap=True,
+    ),
+    Mutant(
+        "high-watermark-waits-for-a-fetch",
+        "KAFKA-13091",
+        "HW-6",
+        "esp.replication.partition_leader",
+        """        self._isr_changes.on_answer(change, answer)
+        return self._recount(now_us)
+""",
+        """        self._isr_changes.on_answer(change, answer)
+        self._may_commit = len(self.state.isr) >= self._min_isr
+        return False
+""",
+        tiers=(PARTITION,),
     ),
 )

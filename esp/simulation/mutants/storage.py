@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.mutant import LOG, PARTITION, Mutant
 
 STORAGE_MUTANTS: Final = (
     Mutant(
@@ -15,7 +15,7 @@ STORAGE_MUTANTS: Final = (
 """,
         """            file.size()
 """,
-        node_count=1,
+        tiers=(LOG,),
     ),
     Mutant(
         "producer-state-before-write",
@@ -30,8 +30,7 @@ STORAGE_MUTANTS: Final = (
                 self.producers.update(header)
             segment.append(batch, last_offset, max_timestamp)
 """,
-        node_count=1,
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "duplicate-is-appended",
@@ -40,7 +39,7 @@ STORAGE_MUTANTS: Final = (
         "esp.storage.producer_state",
         "                            return batch.base_offset\n",
         "                            return None\n",
-        node_count=1,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "duplicate-gets-the-next-offset",
@@ -49,7 +48,7 @@ STORAGE_MUTANTS: Final = (
         "esp.storage.producer_state",
         "                            return batch.base_offset\n",
         "                            return batch.base_offset + 1\n",
-        node_count=1,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "sequence-gap-is-taken",
@@ -68,7 +67,7 @@ STORAGE_MUTANTS: Final = (
         "esp.storage.segment_recovery",
         "        if base_offset >= verify_from:\n",
         "        if base_offset < 0:\n",
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "recovery-leaves-torn-tail",
@@ -80,17 +79,16 @@ STORAGE_MUTANTS: Final = (
 """,
         """        segment.file.sync_blocking()
 """,
+        tiers=(LOG,),
     ),
     Mutant(
         "marker-outlives-the-start",
         "KAFKA-10471",
         "REC-1",
         "esp.storage.log_directory",
-        """        self._disk.remove(marker)
-        self._disk.sync_directory_blocking(self.path)
-""",
-        """        self._disk.sync_directory_blocking(self.path)
-""",
+        "            self._disk.remove(marker)\n",
+        "            pass\n",
+        tiers=(LOG,),
     ),
     Mutant(
         "epochs-not-rebuilt",
@@ -99,6 +97,7 @@ STORAGE_MUTANTS: Final = (
         "esp.storage.segment_recovery",
         "                    epochs.assign(epoch, header[0])\n",
         "                    pass\n",
+        tiers=(LOG,),
     ),
     Mutant(
         "high-watermark-beyond-the-end",
@@ -107,7 +106,7 @@ STORAGE_MUTANTS: Final = (
         "esp.storage.recovery",
         "max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))",
         "max(log.log_start_offset, known.high_watermark)",
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "recovery-point-before-the-sync",
@@ -119,6 +118,7 @@ STORAGE_MUTANTS: Final = (
         """        active_too = end_offset > self.recovery_point
         self.recovery_point = max(self.recovery_point, end_offset)
         if (""",
+        tiers=(LOG,),
     ),
     Mutant(
         "failed-sync-is-tried-again",
@@ -134,7 +134,7 @@ STORAGE_MUTANTS: Final = (
             except OSError:
                 self._segments.active.close()
 """,
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "roll-leaves-names-unsynced",
@@ -146,6 +146,7 @@ STORAGE_MUTANTS: Final = (
         if cuts""",
         """            self._names_synced = changed
         if cuts""",
+        tiers=(LOG,),
     ),
     Mutant(
         "sealed-segment-unsynced",
@@ -155,7 +156,7 @@ STORAGE_MUTANTS: Final = (
         """            yield segment.file
             for suffix""",
         """            for suffix""",
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "producers-not-loaded",
@@ -168,5 +169,86 @@ STORAGE_MUTANTS: Final = (
         """        if header.producer_id >= 0 and header.base_offset > start:
             states.update(header)
 """,
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "high-watermark-of-what-is-gone",
+        "KAFKA-9491",
+        "TRUNC-6",
+        "esp.storage.log",
+        "            self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset\n",
+        "            self.log_start_offset = self.log_end_offset = self.recovery_point = offset\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "retention-above-the-high-watermark",
+        "KAFKA-5634",
+        "LOG-12",
+        "esp.storage.log",
+        "            high_watermark=self.high_watermark,\n        )\n",
+        "            high_watermark=self.log_end_offset,\n        )\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "producers-of-what-was-cut",
+        "KAFKA-12153",
+        "TRUNC-6",
+        "esp.storage.log",
+        "        self.producers = load_producers_blocking(self._disk, self.path, self._segments, offset, None, 0)\n",
+        "        self.producers = self.producers or load_producers_blocking(self._disk, self.path, self._segments, 0, None, 0)\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "snapshot-of-what-was-cut",
+        "KAFKA-13098 class",
+        "PROD-9",
+        "esp.storage.log",
+        "        remove_snapshots(self._disk, self.path, above=offset, up_to=-1)\n",
+        "",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "removed-snapshot-comes-back",
+        "PROD-9 broken",
+        "PROD-9",
+        "esp.storage.recovery",
+        """        disk.sync_directory_blocking(path)
+    remove_stray""",
+        """        pass
+    remove_stray""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "removed-marker-comes-back",
+        "KAFKA-10471 class",
+        "REC-1",
+        "esp.storage.log_directory",
+        """            self._disk.remove(marker)
+        self._disk.sync_directory_blocking(self.path)
+""",
+        """            self._disk.remove(marker)
+            self._disk.sync_directory_blocking(self.path)
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "epochs-beyond-the-recovery-point",
+        "KAFKA-16541 class",
+        "LOG-10",
+        "esp.storage.recovery",
+        "        self.epochs.truncate_from_end(recovery_point)\n",
+        "",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "segment-sealed-twice",
+        "section 12 broken",
+        "REC-3",
+        "esp.storage.unsynced",
+        "        self._segments = [entry for entry in self._segments if entry not in sealed]\n",
+        """        done = [segment for _number, segment in sealed]
+        self._segments = [entry for entry in self._segments if entry[1] not in done]
+""",
+        tiers=(LOG,),
     ),
 )

@@ -6,10 +6,13 @@ from typing import Final
 
 from esp.simulation.mutants.controller import CONTROLLER_MUTANTS
 from esp.simulation.mutants.divergence import DIVERGENCE_MUTANTS
+from esp.simulation.mutants.groups import GROUP_MUTANTS
+from esp.simulation.mutants.membership import MEMBERSHIP_MUTANTS
 from esp.simulation.mutants.mutant import Mutant
 from esp.simulation.mutants.produce import PRODUCE_MUTANTS
 from esp.simulation.mutants.quorum import QUORUM_MUTANTS
 from esp.simulation.mutants.replication import REPLICATION_MUTANTS
+from esp.simulation.mutants.rot import ROT_MUTANTS
 from esp.simulation.mutants.storage import STORAGE_MUTANTS
 
 ALL: Final = (
@@ -19,6 +22,9 @@ ALL: Final = (
     *PRODUCE_MUTANTS,
     *CONTROLLER_MUTANTS,
     *STORAGE_MUTANTS,
+    *MEMBERSHIP_MUTANTS,
+    *GROUP_MUTANTS,
+    *ROT_MUTANTS,
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from esp.simulation.mutants.mutant import NODES, PARTITION, QUORUM
+from esp.simulation.mutants.mutant import LOG, NODES, PARTITION, QUORUM
 
 PATCH_ERRORS: Final = (NameError, TypeError, AttributeError, ImportError, SyntaxError)
 """What a bad patch raises. A mutant that dies of these would be dead for the wrong reason, so they end its process."""
@@ -40,6 +40,12 @@ def _run_quorum(seed: int, _node_count: int | None) -> Found:
     return _run_cores(lambda: QuorumCluster(seed).run())
 
 
+def _run_log(seed: int, _node_count: int | None) -> Found:
+    from esp.simulation.log_run import LogRun  # noqa: PLC0415 - see above
+
+    return _run_cores(lambda: LogRun(seed).run())
+
+
 def _run_cores(run: Callable[[], None]) -> Found:
     before_s = time.process_time()
     invariant = violation = None
@@ -62,4 +68,5 @@ RUNS: Final[Mapping[str, Callable[[int, int | None], Found]]] = {
     NODES: _run_nodes,
     PARTITION: _run_partition,
     QUORUM: _run_quorum,
+    LOG: _run_log,
 }

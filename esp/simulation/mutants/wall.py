@@ -13,10 +13,10 @@ from typing import Final, NamedTuple, TypedDict
 
 import typer
 
-from esp.simulation.mutants.mutant import NODES, PARTITION, QUORUM, UNMUTATED, Mutant
+from esp.simulation.mutants.mutant import LOG, NODES, PARTITION, QUORUM, UNMUTATED, Mutant
 from esp.simulation.mutants.table import MUTANTS
 
-SEEDS: Final[Mapping[str, int]] = {NODES: 100, PARTITION: 3000, QUORUM: 1000}
+SEEDS: Final[Mapping[str, int]] = {NODES: 100, PARTITION: 3000, QUORUM: 1000, LOG: 1000}
 """The most seeds that a mutant is run for in each tier."""
 
 ROW: Final = "{:<34} {:<26} {:<9} {:>6} {:>8}  {}"

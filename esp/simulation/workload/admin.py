@@ -1,18 +1,23 @@
-"""Administrators: topics are created and deleted, and created again under the same name."""
+"""Administrators: topics come, change and go and come again under the same name, leaders are elected, dead brokers unregistered."""
 
 import asyncio
-import dataclasses
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
+from esp.simulation.ledger import PASSING, RECKLESS
 from esp.simulation.profile import TopicProfile
-from esp.simulation.workload import requests
+from esp.simulation.workload import admin_requests, requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
+from esp.simulation.workload.history import History
 
 TIMEOUT_S: Final = 10.0
+BACKOFF_S: Final = 0.5
+MIN_ISR: Final = "min.insync.replicas"
+UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
 
 
 class Administrator:
@@ -21,14 +26,26 @@ class Administrator:
     Args:
         client: its connections.
         rng: its own stream of randomness.
-        pattern: what the topics that it creates and deletes are like, but for their names and numbers of partitions.
+        history: counts what was done.
+        replicas_max: how many copies a partition may have.
+        find_dead: a broker that is dead at the moment, if there is one.
     """
 
-    def __init__(self, client: ClusterClient, rng: Random, pattern: TopicProfile) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        rng: Random,
+        history: History,
+        *,
+        replicas_max: int,
+        find_dead: Callable[[], int | None],
+    ) -> None:
         self.is_stopping = False
         self.client = client
         self._rng = rng
-        self._pattern = pattern
+        self._history = history
+        self._replicas_max = replicas_max
+        self._find_dead = find_dead
 
     async def create(self, topic: TopicProfile) -> None:
         """Create a topic; one that is there already is well.
@@ -36,10 +53,8 @@ class Administrator:
         Raises:
             NoAnswerError, RefusedError: it may not be there.
         """
-        connection = await self.client.any_broker()
-        answer = await connection.call(
-            ApiKey.CREATE_TOPICS, requests.CREATE_TOPICS_VERSION, requests.create_topic(topic, TIMEOUT_S), TIMEOUT_S
-        )
+        request = requests.create_topic(topic, TIMEOUT_S)
+        answer = await self._call(ApiKey.CREATE_TOPICS, requests.CREATE_TOPICS_VERSION, request)
         _require_success(answer.topics[0].error_code, ErrorCode.topic_already_exists)
 
     async def delete(self, name: str) -> None:
@@ -48,22 +63,102 @@ class Administrator:
         Raises:
             NoAnswerError, RefusedError: it may be there still.
         """
-        connection = await self.client.any_broker()
-        answer = await connection.call(
-            ApiKey.DELETE_TOPICS, requests.DELETE_TOPICS_VERSION, requests.delete_topic(name, TIMEOUT_S), TIMEOUT_S
-        )
+        request = requests.delete_topic(name, TIMEOUT_S)
+        answer = await self._call(ApiKey.DELETE_TOPICS, requests.DELETE_TOPICS_VERSION, request)
         _require_success(answer.responses[0].error_code, ErrorCode.unknown_topic_or_partition)
 
+    async def elect(self, election: int, wanted: list[tuple[str, int]] | None) -> None:
+        """Have leaders elected, of some partitions or of all.
+
+        Raises:
+            NoAnswerError, RefusedError: nobody may have been elected.
+        """
+        request = admin_requests.elect_leaders(election, wanted, TIMEOUT_S)
+        answer = await self._call(ApiKey.ELECT_LEADERS, admin_requests.ELECT_LEADERS_VERSION, request)
+        _require_success(answer.error_code)
+        what = "unclean election" if election == admin_requests.UNCLEAN else "preferred election"
+        for topic in answer.replica_election_results:
+            for part in topic.partition_result:
+                if part.error_code is ErrorCode.none:
+                    self._history.on_done(self.client.name, what, f"{topic.topic}-{part.partition_id}")
+
+    async def unregister(self, node_id: int) -> None:
+        """Have a broker forgotten; it registers anew when it comes back.
+
+        Raises:
+            NoAnswerError, RefusedError: it may be registered still.
+        """
+        request = admin_requests.unregister_broker(node_id)
+        answer = await self._call(ApiKey.UNREGISTER_BROKER, admin_requests.UNREGISTER_BROKER_VERSION, request)
+        _require_success(answer.error_code)
+        self._history.on_done(self.client.name, "broker unregistered", f"{node_id}")
+
+    async def configure(self, topic: str, name: str, value: str) -> None:
+        """Give a topic's setting another value.
+
+        Raises:
+            NoAnswerError, RefusedError: it may have the old one still.
+        """
+        request = admin_requests.set_topic_config(topic, name, value)
+        version = admin_requests.INCREMENTAL_ALTER_CONFIGS_VERSION
+        answer = await self._call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, request)
+        _require_success(answer.responses[0].error_code)
+        self._history.on_done(self.client.name, "setting changed", f"{topic}: {name}={value}")
+
     async def run(self) -> None:
-        """Create and delete a topic of its own until told to stop."""
+        """Do what comes to mind until told to stop."""
         while not self.is_stopping:
-            name = f"passing-{self._rng.randrange(2)}"
-            topic = dataclasses.replace(self._pattern, name=name, partitions=self._rng.randint(1, 2))
             try:
-                await (self.create(topic) if self._rng.random() < 0.5 else self.delete(name))
-            except (NoAnswerError, RefusedError):
-                await asyncio.sleep(0.5)
-            await asyncio.sleep(self._rng.uniform(0.5, 6))
+                await self._act()
+            except NoAnswerError as error:
+                self._history.on_no_answer(self.client.name, str(error))
+                await asyncio.sleep(BACKOFF_S)
+            except RefusedError as error:
+                self._history.on_refusal(self.client.name, error.code.name)
+                await asyncio.sleep(BACKOFF_S)
+            await asyncio.sleep(self._rng.uniform(0.3, 4))
+
+    async def _act(self) -> None:
+        chance = self._rng.random()
+        name = self._rng.choice(PASSING)
+        dead = self._find_dead()
+        if chance < 0.3:
+            topic = self._draw_topic(name)
+            await self.create(topic)
+            self._history.on_done(self.client.name, "topic created", f"{topic}")
+        elif chance < 0.45:
+            await self.delete(name)
+            self._history.on_done(self.client.name, "topic deleted", name)
+        elif chance < 0.65:
+            if name == RECKLESS and self._rng.random() < 0.5:
+                await self.configure(name, UNCLEAN_ELECTIONS, self._rng.choice(("true", "false")))
+            else:
+                await self.configure(name, MIN_ISR, self._rng.choice(("1", "2", "3")))
+        elif chance < 0.75:
+            await self.elect(admin_requests.PREFERRED, None)
+        elif dead is not None and chance < 0.88:
+            await self.unregister(dead)
+        else:
+            await self.elect(admin_requests.UNCLEAN, [(RECKLESS, 0)])
+
+    def _draw_topic(self, name: str) -> TopicProfile:
+        """A topic of any settings; only one of them may elect uncleanly by itself: of two copies, one is often alone."""
+        rng = self._rng
+        most = self._replicas_max if name != RECKLESS else min(2, self._replicas_max)
+        factor = most if rng.random() < 0.9 else 1
+        min_isr = min(factor, rng.choice((1, 1, 2, 2, 3)))
+        configs = {MIN_ISR: str(min_isr)}
+        if rng.random() < 0.3:
+            configs["flush.messages"] = "1"
+        if rng.random() < 0.5:
+            configs["segment.ms"] = "1000"
+        if name == RECKLESS and rng.random() < 0.5:
+            configs[UNCLEAN_ELECTIONS] = "true"
+        return TopicProfile(name, rng.randint(1, 2), factor, min_isr, configs)
+
+    async def _call(self, api_key: ApiKey, version: int, request: Any) -> Any:
+        connection = await self.client.any_broker()
+        return await connection.call(api_key, version, request, TIMEOUT_S)
 
 
 def _require_success(code: Any, *also: ErrorCode) -> None:

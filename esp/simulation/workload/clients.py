@@ -1,15 +1,25 @@
 """All clients of a run: made from the profile, set to work on topics, told to stop."""
 
+import asyncio
+from typing import Final
+
 from esp.controller.image import TopicImage
-from esp.model.ids import TopicId
+from esp.model.ids import OFFSETS_TOPIC, TopicId
+from esp.ports.network import Address
 from esp.simulation.checkers.client_checker import ClientChecker
-from esp.simulation.cluster import bootstrap_addresses
+from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host
+from esp.simulation.profile import TopicProfile
 from esp.simulation.workload.admin import Administrator
 from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.consumer import Consumer
 from esp.simulation.workload.history import History
 from esp.simulation.workload.producer import Producer
+from esp.simulation.workload.quorum_admin import QuorumAdministrator
 from esp.simulation.world import World
+
+CREATION_TRIES: Final = 20
+CREATION_BACKOFF_S: Final = 0.5
 
 
 class Clients:
@@ -38,14 +48,45 @@ class Clients:
         ]
         self.consumers = [self._consumer(number, checker) for number in range(profile.consumers)]
         self.administrator = Administrator(
-            self._client("administrator"), world.random("administrator"), profile.topics[0]
+            self._client("administrator"),
+            world.random("administrator"),
+            self.history,
+            replicas_max=min(3, len(profile.layout.brokers)),
+            find_dead=self._find_dead,
         )
         self.final_reader = self._consumer(profile.consumers, checker)
+        self.quorum_administrator = QuorumAdministrator(
+            self._client("quorum administrator"),
+            world.random("quorum administrator"),
+            self.history,
+            [(number, Address(node_host(number), CONTROLLER_PORT)) for number in profile.layout.controllers],
+        )
         self._topics: dict[TopicId, None] = {}
+
+    def administer(self) -> "list[asyncio.Task[None]]":
+        """Set those administrators to work that the profile has."""
+        profile = self._world.profile
+        working = []
+        if profile.administrators:
+            working.append(self._world.spawn(self.administrator.run()))
+        if profile.layout.changes_voters:
+            working.append(self._world.spawn(self.quorum_administrator.run()))
+        return working
+
+    async def create_topic(self, topic: TopicProfile) -> bool:
+        """Create a topic, if need be with many tries; returns whether it is there."""
+        for _ in range(CREATION_TRIES):
+            try:
+                await self.administrator.create(topic)
+            except (NoAnswerError, RefusedError):
+                await asyncio.sleep(CREATION_BACKOFF_S)
+            else:
+                return True
+        return False
 
     def begin_topic(self, topic: TopicImage) -> None:
         """Produce to and read from all partitions of a topic."""
-        if topic.topic_id in self._topics:
+        if topic.topic_id in self._topics or topic.name == OFFSETS_TOPIC:
             return
         self._topics[topic.topic_id] = None
         for partition in range(len(topic.partitions)):
@@ -60,18 +101,27 @@ class Clients:
             producer.is_stopping = True
         for consumer in self.consumers:
             consumer.is_stopping = True
+        self.stop_administrators()
+
+    def stop_administrators(self) -> None:
+        """Ask for nothing more but records."""
         self.administrator.is_stopping = True
+        self.quorum_administrator.is_stopping = True
 
     @property
     def pending_batches(self) -> int:
         """How many batches have an unknown fate and a producer that still tries."""
         return sum(producer.pending_batches for producer in self.producers)
 
+    def _find_dead(self) -> int | None:
+        nodes = self._world.nodes
+        return next((number for number in self._world.profile.layout.brokers if not nodes[number].is_alive), None)
+
     def _client(self, name: str) -> ClusterClient:
         self._count += 1
         return ClusterClient(
             self._world.client_network(),
-            bootstrap_addresses(self._world.profile.node_count),
+            bootstrap_addresses(self._world.profile.layout),
             name,
             self._world.random(f"client {self._count}"),
         )

@@ -2,17 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 
 from esp.model.ids import TopicId
-
-
-class Fate(Enum):
-    """What a producer knows of a batch in the end."""
-
-    ACKED = "acknowledged"
-    REFUSED = "refused for certain"
-    UNKNOWN = "neither"
+from esp.simulation.checkers.client_history import Outcome
 
 
 @dataclass(slots=True)
@@ -30,7 +22,7 @@ class SentBatch:
     crc: int
     is_idempotent: bool
     acks: int
-    fate: Fate = Fate.UNKNOWN
+    fate: Outcome = Outcome.UNKNOWN
     base_offset: int | None = None
     acked_s: float = -1.0
 
@@ -51,6 +43,13 @@ class History:
     """Answers with an error."""
     no_answers: int = 0
     """Requests that ended without an answer."""
+    done: dict[str, int] = field(default_factory=dict)
+    """How often administrators did what, by name."""
+
+    def on_done(self, who: str, what: str, details: str) -> None:
+        """An administrator was told that something is done."""
+        self.done[what] = self.done.get(what, 0) + 1
+        self.say(who, f"{what}: {details}")
 
     def on_refusal(self, who: str, why: str) -> None:
         """A client got an error for an answer."""

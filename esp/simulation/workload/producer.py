@@ -12,11 +12,12 @@ from esp.protocol.registry import ApiKey
 from esp.records.batch_header import read_header
 from esp.records.builder import build_batch
 from esp.records.record import NewRecord
+from esp.simulation.checkers.client_history import Outcome
 from esp.simulation.clock import WALL_START_MS
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
-from esp.simulation.workload.history import Fate, History, SentBatch
+from esp.simulation.workload.history import History, SentBatch
 
 IN_FLIGHT_MAX: Final = 5
 """``max.in.flight.requests.per.connection`` of idempotent producers, at most."""
@@ -223,7 +224,7 @@ class Producer:
         if self._is_idempotent:
             lane.pending.popleft()
         lane.is_known = True
-        batch.fate = Fate.ACKED
+        batch.fate = Outcome.ACKED
         batch.base_offset = base_offset
         batch.acked_s = asyncio.get_running_loop().time()
         self._history.acked_records += batch.record_count
@@ -232,4 +233,4 @@ class Producer:
     def _on_refusal(self, lane: Lane, batch: SentBatch, part: Any) -> None:
         self._client.forget_leader(lane.topic, lane.partition)
         if not self._is_idempotent and part.error_code in DEFINITE:
-            batch.fate = Fate.REFUSED
+            batch.fate = Outcome.REFUSED

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from esp.simulation.checkers.client_history import check
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory, skip_or_fail
-from tests.history.checker import check
 from tests.integration.cluster.conftest import Observe
 from tests.integration.conftest import eventually
 from tests.integration.dump_log import check_files

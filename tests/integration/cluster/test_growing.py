@@ -10,11 +10,11 @@ from kio.schema.add_raft_voter.v1 import request as add_raft_voter
 from kio.schema.errors import ErrorCode
 
 from esp.model.ids import uuid_from_base64
+from esp.simulation.checkers.client_history import check
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import ClusterFactory
-from tests.history.checker import check
 from tests.integration.cluster.conftest import Observe
 from tests.integration.cluster.quorum import observers, voters, wait_for_another_controller
 from tests.integration.conftest import eventually

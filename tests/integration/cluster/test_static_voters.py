@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from esp.simulation.checkers.client_history import check
 from esp.testing.pytest_plugin import ClusterFactory
-from tests.history.checker import check
 from tests.integration.cluster.conftest import Observe
 from tests.integration.cluster.quorum import active_controller, voters, wait_for_another_controller
 from tests.integration.load import Load, read_everything

@@ -1,5 +1,5 @@
 from esp.simulation.fleet import Summary
-from esp.simulation.run import Outcome
+from esp.simulation.outcome import Outcome
 
 
 def outcome(seed, **fields):

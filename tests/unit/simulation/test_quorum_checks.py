@@ -7,11 +7,12 @@ import pytest
 
 from esp.model.ids import DirectoryId, NodeId
 from esp.raft.messages import FetchRequest
+from esp.raft.quorum_state import QuorumState
 from esp.raft.voters import VoterKey
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.quorum_checks import QuorumChecks
 from esp.simulation.quorum_cluster import QuorumCluster
-from esp.simulation.quorum_liveness import QuorumContacts
+from esp.simulation.quorum_liveness import QuorumContacts, check_replaced
 from esp.simulation.quorum_log import QuorumDisk
 from esp.simulation.quorum_profile import SECOND_US, QuorumProfile
 
@@ -20,6 +21,10 @@ _CALM = QuorumProfile(spares=0, observers=0, faults_per_s=0.0001, loss=0, double
 
 def key(node):
     return VoterKey(NodeId(node), DirectoryId(UUID(int=node)))
+
+
+def written(epoch, voted):
+    return QuorumState(epoch, -1, voted)
 
 
 @pytest.fixture
@@ -34,11 +39,48 @@ def led():
 
 def test_a_second_vote_in_an_epoch_is_seen_and_the_same_again_is_none():
     checks = QuorumChecks()
-    checks.on_vote(key(1), 5, key(2))
-    checks.on_vote(key(1), 5, key(2))
-    checks.on_vote(key(1), 6, key(3))
+    checks.on_vote(key(1), 5, key(2), written(5, 2))
+    checks.on_vote(key(1), 5, key(2), written(5, 2))
+    checks.on_vote(key(1), 6, key(3), written(6, 3))
     with pytest.raises(ViolationError, match="INV-RAFT-VOTE"):
-        checks.on_vote(key(1), 5, key(3))
+        checks.on_vote(key(1), 5, key(3), written(5, 3))
+
+
+@pytest.mark.parametrize("state", [None, QuorumState(4, -1, 2), QuorumState(5, -1, -1), QuorumState(5, -1, 3)])
+def test_a_vote_that_is_not_written_before_it_is_told_is_seen(state):
+    with pytest.raises(ViolationError, match="INV-RAFT-VOTE"):
+        QuorumChecks().on_vote(key(1), 5, key(2), state)
+
+
+def test_an_early_change_of_the_voters_is_seen_and_so_are_voters_that_were_cut_away(led):
+    voters = led.node.voters
+    fewer = voters.without(voters.voters[0].key)
+    checks = QuorumChecks()
+    checks.on_voters(led.key, voters, fewer, has_committed=True)
+    checks.on_cut(led.key, voters, led.disk)
+    with pytest.raises(ViolationError, match="INV-RAFT-VOTERS"):
+        checks.on_voters(led.key, voters, fewer, has_committed=False)
+    with pytest.raises(ViolationError, match="INV-RAFT-VOTERS"):
+        checks.on_cut(led.key, fewer, led.disk)
+
+
+def test_a_voter_that_does_not_fetch_and_is_not_told_is_seen(led):
+    contacts = QuorumContacts()
+    now_us = led.leads_since_us + 20 * SECOND_US
+    others = [voter.key.node_id for voter in led.node.voters.voters if voter.key.node_id != led.node_id]
+    contacts._asked_us = {(led.node_id, node): now_us for node in others}
+    contacts.check(led, now_us)
+    contacts._asked_us[led.node_id, others[0]] = now_us - 10 * SECOND_US
+    with pytest.raises(ViolationError, match="INV-RAFT-REMIND"):
+        contacts.check(led, now_us)
+    contacts._told_us[led.node_id, others[0]] = now_us
+    contacts.check(led, now_us)
+
+
+def test_nobody_in_place_of_a_leader_that_is_cut_off_is_seen(led):
+    members = led.world.members
+    with pytest.raises(ViolationError, match="LIVE-RAFT"):
+        check_replaced(members, led)
 
 
 @pytest.mark.parametrize(("node", "life"), [(2, 0), (1, 1)])
@@ -73,6 +115,7 @@ def test_a_leader_of_which_nobody_asks_for_long_is_seen(led):
         max_bytes=1000,
     )
     contacts.on_request(led, request, now_us - SECOND_US)
+    contacts._told_us = {(led.node_id, other.node_id): now_us for other in others}
     contacts.check(led, now_us)
     contacts.check(led, led.leads_since_us + SECOND_US)
     with pytest.raises(ViolationError, match="INV-RAFT-RESIGN"):

@@ -39,6 +39,16 @@ def test_a_part_of_the_plan_can_be_run_alone():
     assert run_seed(3, node_count=1, only=[]).faults == 0
 
 
+def test_administrators_change_members_and_topics_while_records_flow():
+    profile = Profile.draw(14)
+    assert profile.layout.changes_voters
+    outcome = Run(dataclasses.replace(profile, fault_means_s={}, chaos_s=40.0)).execute()
+    assert outcome.violation is None
+    assert {"voter added", "voter removed", "topic created", "topic deleted", "setting changed"} <= {
+        *outcome.administered
+    }
+
+
 def test_a_node_that_loses_what_it_acknowledged_is_found_out():
     profile = dataclasses.replace(Profile.draw(5, node_count=1), fault_means_s={}, chaos_s=5.0)
     run = Run(profile)

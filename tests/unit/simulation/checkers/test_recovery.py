@@ -59,10 +59,27 @@ def test_after_a_power_loss_what_was_flushed_is_certain_and_no_more(disk, log):
     before.recovery_point = 4
     lost = LostLife.of(before, keeps_page_cache=False, has_faulty_disk=False)
     assert lost.floor_offset == 4
-    assert lost.with_last_write().after_power_loss().floor_offset == 4
+    assert lost.as_found().after_power_loss().floor_offset == 4
 
 
 def test_of_a_disk_that_failed_nothing_is_certain(disk, log):
     before = view_of(disk, 4)
     before.recovery_point = 4
     assert LostLife.of(before, keeps_page_cache=True, has_faulty_disk=True).floor_offset == 0
+
+
+def test_what_stands_before_the_first_rotten_batch_must_come_back_and_no_more(disk, log):
+    run(log.flush())
+    before = view_of(disk, 4)
+    before.recovery_point = 4
+    lost = LostLife.of(before, keeps_page_cache=True, has_faulty_disk=False)
+    third = before.batches[2]
+    third.content.rot(third.position + third.size - 1, 1)
+    assert third.is_rotten()
+    assert third.is_whole(), "what was written was"
+    assert not before.batches[1].is_rotten()
+    found = lost.as_found()
+    assert (found.floor_offset, found.synced_offset) == (2, 2)
+    found.check(view_of(disk, 2))
+    with pytest.raises(ViolationError, match="and 2 was there for certain"):
+        found.check(view_of(disk, 1))

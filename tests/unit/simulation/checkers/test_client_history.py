@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.history.checker import Outcome, Read, Sent, check
+from esp.simulation.checkers.client_history import Outcome, Read, Sent, check
 
 SENT = [Sent("a", n, Outcome.ACKED, 0, 2 * n) for n in range(3)] + [
     Sent("b", n, Outcome.ACKED, 0, 2 * n + 1) for n in range(3)
@@ -52,7 +52,14 @@ def test_reordered_records_of_a_key_are_caught() -> None:
 
 def test_key_in_two_partitions_is_caught() -> None:
     moved = [*READ[:-1], Read(1, 5, "b", 2)]
-    assert check(SENT, moved) == ["reordered: b stands in partitions [0, 1]"]
+    assert kinds(check(SENT, moved)) == {"misplaced", "reordered"}
+    unplaced = [s._replace(offset=None) for s in SENT]
+    assert check(unplaced, moved) == ["reordered: b stands in partitions [0, 1]"]
+
+
+def test_record_elsewhere_than_acknowledged_is_caught() -> None:
+    moved = [*READ[:-1], Read(0, 9, "b", 2)]
+    assert check(SENT, moved) == ["misplaced: nothing at 0@5, where b#2 was acknowledged"]
 
 
 def test_record_that_nobody_sent_is_caught() -> None:

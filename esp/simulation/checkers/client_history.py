@@ -1,4 +1,4 @@
-"""Judges a history of sends and reads: what a correct log can never show.
+"""Judges a history of sends and reads, of simulated clients and of real ones: what a correct log can never show.
 
 Every record carries a key and a number; a writer numbers the records of a key 0, 1, 2 ... in the order in which it sends them. The
 reader reads every partition from its start to its end. Each anomaly (after Jepsen's checker for Kafka) is one function below.
@@ -8,11 +8,14 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+REFUSED_BUT_WRITTEN: Final = "refused but written"
+"""How the anomaly begins that breaks a promise of refusals, not of acknowledgements (PROMISE-7)."""
 
 
 class Outcome(Enum):
-    """What the writer knows of a record in the end."""
+    """What the writer knows of a record, or of a batch, in the end."""
 
     ACKED = "acknowledged"
     REFUSED = "refused for certain"
@@ -60,14 +63,16 @@ def find_lost(sent: Iterable[Sent], read: Iterable[Read]) -> Iterator[str]:
 
 
 def find_misplaced(sent: Iterable[Sent], read: Iterable[Read]) -> Iterator[str]:
-    """Another record than the acknowledged one stands at its offset."""
+    """An acknowledged record stands in the log, but not where it was acknowledged."""
+    there = {(r.key, r.number) for r in read}
     by_place = {(r.partition, r.offset): r for r in read}
     for s in sent:
-        if s.outcome is not Outcome.ACKED or s.partition is None or s.offset is None:
+        if s.outcome is not Outcome.ACKED or s.partition is None or s.offset is None or (s.key, s.number) not in there:
             continue
         found = by_place.get((s.partition, s.offset))
-        if found is not None and (found.key, found.number) != (s.key, s.number):
-            yield f"misplaced: {found.key}#{found.number} at {s.partition}@{s.offset}, where {s.key}#{s.number} was acknowledged"
+        if found is None or (found.key, found.number) != (s.key, s.number):
+            other = f"{found.key}#{found.number}" if found is not None else "nothing"
+            yield f"misplaced: {other} at {s.partition}@{s.offset}, where {s.key}#{s.number} was acknowledged"
 
 
 def find_refused_but_written(sent: Iterable[Sent], read: Iterable[Read]) -> Iterator[str]:
@@ -75,7 +80,7 @@ def find_refused_but_written(sent: Iterable[Sent], read: Iterable[Read]) -> Iter
     refused = {(s.key, s.number) for s in sent if s.outcome is Outcome.REFUSED}
     for r in read:
         if (r.key, r.number) in refused:
-            yield f"refused but written: {r.key}#{r.number} at {r.partition}@{r.offset}"
+            yield f"{REFUSED_BUT_WRITTEN}: {r.key}#{r.number} at {r.partition}@{r.offset}"
 
 
 def find_invented(sent: Iterable[Sent], read: Iterable[Read]) -> Iterator[str]:

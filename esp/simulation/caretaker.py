@@ -1,0 +1,95 @@
+"""What an operator does about the disks of simulated nodes: replaces them, and follows the advice of a node that ended itself over rot."""
+
+from collections.abc import Callable
+from typing import Final
+
+from esp.model.ids import METADATA_TOPIC
+from esp.simulation import cluster
+from esp.simulation.directory_tree import DirectoryTree
+from esp.simulation.disk_image import DiskImage, make_tree, take_image
+from esp.simulation.ledger import Ledger
+from esp.simulation.node import SimulatedNode
+from esp.simulation.rot import RotKind, Target, find_rotten
+from esp.simulation.world import World
+from esp.storage.layout import META_PROPERTIES_FILE
+
+ASIDE: Final = "/aside"
+"""Where directories of partitions go that cannot be opened."""
+
+_METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
+_KEPT: Final = (_METADATA, f"{cluster.DATA}/{META_PROPERTIES_FILE}", f"{cluster.DATA}/.lock")
+
+
+class Caretaker:
+    """See the module.
+
+    Args:
+        world: whose nodes they are.
+        ledger: knows what may be lost.
+    """
+
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        self.on_moved_away: Callable[[SimulatedNode, str], None] = lambda _node, _path: None
+        """Called with each replica's directory that was taken out of the way."""
+        self._world = world
+        self._ledger = ledger
+
+    def may_replace(self, node: SimulatedNode) -> bool:
+        """Whether the promise covers that the node comes back with an empty disk."""
+        layout = self._world.profile.layout
+        number = node.node_id
+        if number in layout.brokers and not self._ledger.may_lose_copy(number):
+            return False
+        if number not in layout.controllers:
+            return True
+        # A voter without a directory id cannot be told from one that lost its disk; who votes later is not known here.
+        lasts = not layout.has_static_voters and not layout.changes_voters
+        return lasts and self._ledger.may_lose_member(number)
+
+    def replace_disk(self, node: SimulatedNode) -> None:
+        """Give a dead node an empty disk that is formatted for this cluster."""
+        layout, number = self._world.profile.layout, node.node_id
+        self._ledger.replaced_disks += 1
+        if number in layout.brokers:
+            self._ledger.on_copy_lost(number, self._world.loop.time())
+        if number in layout.controllers:
+            self._ledger.members[number] = self._ledger.strangers[number] = None
+        node.change_disk(DirectoryTree())
+        node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, None, self._world.cluster_id))
+
+    def copy_records(self, node: SimulatedNode) -> DiskImage:
+        """A copy of the node's records as they are now; who it is and what its member of the quorum knows is left out."""
+        return take_image(node.disk, cluster.DATA, lambda path: not path.startswith(_KEPT))
+
+    def restore_records(self, node: SimulatedNode, image: DiskImage) -> None:
+        """Put an old copy of a dead node's records in their place."""
+        self._ledger.replaced_disks += 1
+        self._ledger.on_copy_lost(node.node_id, self._world.loop.time())
+        kept = take_image(node.disk, cluster.DATA, lambda path: path.startswith(_KEPT))
+        node.change_disk(make_tree({**image, **kept}))
+
+    def look_after(self, node: SimulatedNode) -> None:
+        """A node has ended. If that is over a file that has rotted, do what it says."""
+        named = find_named(node)
+        if not named:
+            return
+        target = named[0]
+        self._ledger.repairs += 1
+        self._world.trace.say(node.name, f"is helped: {target.kind.value} in {target.path}")
+        if target.kind is RotKind.IDENTITY:
+            target.content.mend()
+        elif target.kind is RotKind.METADATA:
+            self.replace_disk(node)
+        else:
+            node.move_away(target.directory, ASIDE)
+            self.on_moved_away(node, target.directory)
+
+
+def find_named(node: SimulatedNode) -> list[Target]:
+    """The rotten files, not merely derived ones, that a dead node's last words name: by themselves, or by their directory."""
+    words = node.end_reason
+    return [
+        target
+        for target in find_rotten(node.disk)
+        if target.kind is not RotKind.DERIVED and (target.path in words or f"{target.directory} " in words)
+    ]

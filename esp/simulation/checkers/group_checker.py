@@ -1,0 +1,212 @@
+"""Holds what members of consumer groups were told against what a group promises, from outside.
+
+Three promises: a committed offset is there for good, until a later one was committed; nobody commits for a generation that others have
+followed; a generation has one leader, and each partition one owner in it. Committed offsets are told apart by the text beside them, which
+is another one in each commit, so that an offset that came back is seen even if it is the same number.
+
+A coordinator that is cut off may tell what was true once, as in Kafka, but can get nothing into its log; so what asks for the newest is
+held against answers alone that come from whom the newest metadata names, in the epoch of which that node knew when it was asked.
+What a client knows when it asks was true before.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from esp.model.ids import TopicPartition
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.workload.group_requests import Assignment, Identity
+
+NO_OFFSET: Final = -1
+
+OUTSIDE: Final = -1
+"""The generation of a commit by somebody who is no member."""
+
+NEVER_S: Final = float("inf")
+
+
+@dataclass(slots=True, eq=False)
+class Commit:
+    """An offset of one partition, as a client sent it; times in seconds."""
+
+    offset: int
+    metadata: str
+    identity: Identity
+    sent_s: float
+    committed_s: float = NEVER_S
+    """When it was known to be committed: it was acknowledged, or told to somebody."""
+    is_acked: bool = False
+    is_refused: bool = False
+
+    def is_before(self, other: "Commit") -> bool:
+        """Whether it stands before the other in the log, if both do."""
+        mine, others = self.identity.generation_id, other.identity.generation_id
+        return self.committed_s <= other.sent_s or OUTSIDE < mine < others
+
+
+@dataclass(slots=True)
+class Held:
+    """An assignment that a member was told of."""
+
+    identity: Identity
+    joined_s: float
+    """When its client asked to join without an id."""
+    known_s: float
+    """When it was told of its id."""
+    synced_s: float
+
+
+@dataclass(slots=True)
+class Generation:
+    """A generation whose assignment somebody was told of."""
+
+    told_s: float
+    plan: str
+    owners: dict[TopicPartition, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class GroupHistory:
+    """All that is known of one group."""
+
+    commits: dict[TopicPartition, list[Commit]] = field(default_factory=dict)
+    generations: dict[int, Generation] = field(default_factory=dict)
+    instances: dict[str, list[Held]] = field(default_factory=dict)
+    acked: int = 0
+
+    def newest_at(self, at_s: float) -> int:
+        """The highest generation of which somebody had the assignment at a moment."""
+        return max((number for number, made in self.generations.items() if made.told_s <= at_s), default=OUTSIDE)
+
+
+class GroupChecker:
+    """See the module.
+
+    Args:
+        clock: virtual seconds.
+        is_excused: whether more of a group's partition of ``__consumer_offsets`` was lost than is promised (ELECT-5).
+    """
+
+    def __init__(self, clock: Callable[[], float], is_excused: Callable[[str], bool]) -> None:
+        self.groups: dict[str, GroupHistory] = {}
+        self._clock = clock
+        self._is_excused = is_excused
+
+    def group(self, group_id: str) -> GroupHistory:
+        """What is known of a group."""
+        return self.groups.setdefault(group_id, GroupHistory())
+
+    # Offsets.
+
+    def on_commit_sent(
+        self, identity: Identity, offsets: Mapping[TopicPartition, int], metadata: str
+    ) -> dict[TopicPartition, Commit]:
+        """A client commits offsets."""
+        commits = {
+            partition: Commit(offset, metadata, identity, self._clock()) for partition, offset in offsets.items()
+        }
+        known = self.group(identity.group_id).commits
+        for partition, commit in commits.items():
+            known.setdefault(partition, []).append(commit)
+        return commits
+
+    def on_committed(self, partition: TopicPartition, commit: Commit) -> None:
+        """It was acknowledged.
+
+        Raises:
+            ViolationError: INV-GROUP-FENCED.
+        """
+        identity = commit.identity
+        group = self.group(identity.group_id)
+        group.acked += 1
+        commit.is_acked = True
+        commit.committed_s = min(commit.committed_s, self._clock())
+        if identity.generation_id == OUTSIDE or self._is_excused(identity.group_id):
+            return
+        newest = group.newest_at(commit.sent_s)
+        if newest > identity.generation_id:
+            self._fail("INV-GROUP-FENCED", identity, f"committed {partition} when {newest} had its assignment")
+        held = group.instances.get(identity.instance_id or "", ())
+        known_s = next((one.known_s for one in held if one.identity.member_id == identity.member_id), NEVER_S)
+        for other in held:  # the same process, or one of the same name
+            if known_s <= other.joined_s and other.synced_s <= commit.sent_s:
+                self._fail("INV-GROUP-FENCED", identity, f"committed {partition} as {other.identity} did its work")
+
+    def on_refused(self, commit: Commit) -> None:
+        """It was refused by somebody who decides that before anything is written."""
+        commit.is_refused = True
+
+    def on_fetched(
+        self, group_id: str, partition: TopicPartition, offset: int, metadata: str, *, asked_s: float, is_newest: bool
+    ) -> None:
+        """A client was told what is committed.
+
+        Raises:
+            ViolationError: INV-GROUP-OFFSETS.
+        """
+        if self._is_excused(group_id):
+            return
+        who = f"{group_id}, {partition}"
+        sent = self.group(group_id).commits.get(partition, [])
+        told = next((commit for commit in sent if commit.metadata == metadata), None) if metadata else None
+        if told is None and offset != NO_OFFSET:
+            raise ViolationError("INV-GROUP-OFFSETS", who, f"told {offset} ({metadata!r}), which nobody committed")
+        if told is not None and (told.offset != offset or told.is_refused):
+            raise ViolationError("INV-GROUP-OFFSETS", who, f"told {offset}, which is not what became of {told}")
+        if is_newest:
+            for commit in sent:
+                if commit.committed_s <= asked_s and (told is None or told.is_before(commit)):
+                    raise ViolationError("INV-GROUP-OFFSETS", who, f"told {told}, lost is {commit}")
+        if told is not None:
+            told.committed_s = min(told.committed_s, self._clock())
+
+    # Generations.
+
+    def on_joined(self, identity: Identity, *, asked_s: float, is_newest: bool) -> None:
+        """A client was told its generation.
+
+        Raises:
+            ViolationError: INV-GROUP-GENERATION.
+        """
+        if is_newest and not self._is_excused(identity.group_id):
+            newest = self.group(identity.group_id).newest_at(asked_s)
+            if identity.generation_id < newest:
+                self._fail("INV-GROUP-GENERATION", identity, f"joined, though {newest} had its assignment")
+
+    def on_synced(self, held: Held, assignment: Assignment, *, asked_s: float, is_newest: bool) -> None:
+        """A member was told its assignment.
+
+        Raises:
+            ViolationError: INV-GROUP-GENERATION, INV-GROUP-LEADER, INV-GROUP-OWNER.
+        """
+        identity = held.identity
+        group = self.group(identity.group_id)
+        if self._is_excused(identity.group_id):
+            return
+        self.on_joined(identity, asked_s=asked_s, is_newest=is_newest)
+        generation = group.generations.get(identity.generation_id)
+        if generation is None:
+            generation = group.generations[identity.generation_id] = Generation(held.synced_s, assignment.plan)
+        if generation.plan != assignment.plan:
+            self._fail("INV-GROUP-LEADER", identity, f"has its part of {assignment.plan}, others of {generation.plan}")
+        name = identity.instance_id or identity.member_id
+        if not _is_for(assignment, identity):
+            self._fail("INV-GROUP-OWNER", identity, f"got the part of {assignment.member_id or 'nobody'}")
+        for partition in assignment.partitions:
+            owner = generation.owners.setdefault(partition, name)
+            if owner != name:
+                self._fail("INV-GROUP-OWNER", identity, f"owns {partition}, as does {owner}")
+        if identity.instance_id is not None:
+            group.instances.setdefault(identity.instance_id, []).append(held)
+
+    @staticmethod
+    def _fail(invariant: str, identity: Identity, details: str) -> None:
+        who = f"{identity.group_id}, generation {identity.generation_id}"
+        raise ViolationError(invariant, who, f"{identity.instance_id or identity.member_id} {details}")
+
+
+def _is_for(assignment: Assignment, identity: Identity) -> bool:
+    """Whether a leader made it for this member; a static one may have come back under another id, which begins with its name."""
+    if identity.instance_id is None:
+        return assignment.member_id == identity.member_id
+    return assignment.member_id.startswith(f"{identity.instance_id}-")

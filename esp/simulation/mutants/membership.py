@@ -1,0 +1,51 @@
+"""Bugs of changing members: voters that come and go, brokers that are unregistered or never come back, leaders elected on demand."""
+
+from typing import Final
+
+from esp.simulation.mutants.mutant import Mutant
+
+MEMBERSHIP_MUTANTS: Final = (
+    Mutant(
+        "voter-is-not-caught-up",
+        "RAFT-42 broken",
+        "RAFT-42",
+        "esp.raft.voter_changes",
+        "                if self._is_caught_up(state, change.request):\n",
+        "                if state.replicas is not None:\n",
+        is_gap=True,
+    ),
+    Mutant(
+        "removed-leader-stays",
+        "RAFT-43 broken",
+        "RAFT-43",
+        "esp.raft.voter_changes",
+        "            self._leading.resign(state)  # RAFT-43\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "preferred-leader-need-not-be-in-sync",
+        "ELECT-3 broken",
+        "ELECT-3",
+        "esp.controller.partition_change",
+        "        first = (state.replicas[0], *first)\n",
+        "        return _Elected(state.replicas[0], clean=True)\n",
+    ),
+    Mutant(
+        "unregistered-broker-stays-in-sync",
+        "ISR-7 broken",
+        "ISR-7",
+        "esp.controller.brokers",
+        "    return Decision((*changes, UnregisterBrokerRecord(",
+        "    return Decision((*(), UnregisterBrokerRecord(",
+        is_gap=True,
+    ),
+    Mutant(
+        "silent-broker-is-never-fenced",
+        "BRK-6 broken",
+        "BRK-6",
+        "esp.controller.broker_sessions",
+        "for node_id, session in self._sessions.items() if session.deadline_us <= now_us\n",
+        "for node_id, session in self._sessions.items() if session.deadline_us < 0\n",
+        is_gap=True,
+    ),
+)

@@ -1,0 +1,40 @@
+"""What came of one seed's run, in figures: what fleets sum up, and what shrinking and mutants ask."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run; times in seconds. ``cpu_s`` is filled in by who runs it."""
+
+    seed: int
+    violation: str | None
+    invariant: str | None
+    simulated_s: float
+    steps: int
+    faults: int
+    acked_records: int
+    read_records: int
+    digest: str
+    partitions: int
+    excused_partitions: int
+    """Those that lost more than the promise covers: nothing of their durability was asked from then on."""
+    poisoned_nodes: int
+    """Nodes whose device lied after a failed sync: what it holds of what they flushed was not asked from then on."""
+    rotten_files: int = 0
+    replaced_disks: int = 0
+    repairs: int = 0
+    """How often an operator had to look after a node that ended itself over rot."""
+    administered: Mapping[str, int] = field(default_factory=dict)
+    """How often administrators did what."""
+    abandoned_nodes: int = 0
+    """Those that never recovered."""
+    group_commits: int = 0
+    """Offsets that were acknowledged to members of groups."""
+    group_generations: int = 0
+    """Generations of groups in which somebody had an assignment."""
+    excused_groups: int = 0
+    """Those whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
+    details: str = ""
+    cpu_s: float = 0.0

@@ -1,0 +1,163 @@
+"""All processes of one consumer group: who comes, goes, dies and is replaced, and somebody who looks on from outside."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from random import Random
+from typing import Final
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
+from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.group_profile import GroupProfile
+from esp.simulation.workload.connection import NoAnswerError, RefusedError
+from esp.simulation.workload.group_client import GroupClient
+from esp.simulation.workload.group_member import GroupMember
+from esp.simulation.workload.group_requests import Identity
+from esp.simulation.workload.history import History
+from esp.simulation.workload.offsets_client import OffsetsClient, is_passing
+
+POLL_S: Final = 0.5
+OFFSET_MAX: Final = 1_000
+
+
+class GroupCrew:
+    """See the module. Each member has a place; in it one process follows another.
+
+    Args:
+        profile: the group's.
+        partitions: what it reads.
+        rng: its own stream of randomness.
+        history: counts what its members met with.
+        checker: sees what they are told.
+        new_client: makes a client of a name.
+    """
+
+    def __init__(
+        self,
+        profile: GroupProfile,
+        partitions: Collection[TopicPartition],
+        rng: Random,
+        history: History,
+        checker: GroupChecker,
+        new_client: Callable[[str, str], GroupClient],
+    ) -> None:
+        self.profile = profile
+        self.partitions = tuple(partitions)
+        self.members: dict[int, GroupMember] = {}
+        """The newest process of each place."""
+        self._rng = rng
+        self._history = history
+        self._checker = checker
+        self._new_client = new_client
+        self._is_calm = self._is_stopping = False
+        self._lives = 0
+        self._former: list[GroupMember] = []
+        """Processes of which another one has the name."""
+        self._running: set[asyncio.Task[None]] = set()
+        self._outside = new_client(profile.name, f"{profile.name} outside")
+        self._outside_offsets = OffsetsClient(self._outside, checker)
+
+    async def keep(self, place: int) -> None:
+        """See to it that there is a member in a place, and that things befall it, until told to stop."""
+        while True:
+            member = self.members.get(place)
+            if member is None or member.has_ended:
+                if self._is_stopping:
+                    return
+                await asyncio.sleep(self._rng.uniform(0, 2 * self.profile.session_s))
+                self._begin(place)
+            elif self._is_stopping:
+                member.is_stopping = True
+                await asyncio.sleep(POLL_S)
+            elif self._is_calm:
+                await asyncio.sleep(POLL_S)
+            else:
+                await asyncio.sleep(min(self._rng.expovariate(1 / self.profile.calm_s), 2 * self.profile.calm_s))
+                if not self._is_calm:
+                    self._befall(place, member)
+
+    async def look_on(self) -> None:
+        """Ask for all offsets now and then, and commit some if the profile says so, which may be less than before."""
+        while not self._is_stopping:
+            try:
+                if self.profile.has_outsider and self._rng.random() < 0.5:
+                    count = self._rng.randint(1, len(self.partitions))
+                    chosen = self._rng.sample(self.partitions, count)
+                    offsets = {partition: self._rng.randrange(OFFSET_MAX) for partition in chosen}
+                    await self._outside_offsets.commit(Identity(self.profile.name), offsets)
+                else:
+                    await self._outside_offsets.fetch(self.partitions)
+            except NoAnswerError as error:
+                self._history.on_no_answer(self._outside.client.name, str(error))
+            except RefusedError as error:
+                if is_passing(error.code):
+                    self._outside.forget_coordinator()
+                elif error.code is not ErrorCode.unknown_member_id:
+                    self._history.on_refusal(self._outside.client.name, error.code.name)
+            await asyncio.sleep(self._rng.uniform(0.1, 2))
+
+    async def read_back(self) -> None:
+        """Ask for all offsets, until there is an answer."""
+        while True:
+            try:
+                await self._outside_offsets.fetch(self.partitions)
+            except NoAnswerError:
+                await asyncio.sleep(POLL_S)
+            else:
+                return
+
+    def calm(self) -> None:
+        """Nothing befalls anybody any more, and in each place there is one process."""
+        self._is_calm = True
+        for former in self._former:
+            former.die()
+
+    def stop(self) -> None:
+        """Let all members leave."""
+        self.calm()
+        self._is_stopping = True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no member's process runs any more."""
+        return not self._running
+
+    def _begin(self, place: int) -> GroupMember:
+        self._lives += 1
+        profile = self.profile
+        name = f"{profile.name} member {place} life {self._lives}"
+        instance_id = f"{profile.name}-static-{place}" if place < profile.static_members else None
+        member = self.members[place] = GroupMember(
+            self._new_client(profile.name, name),
+            Random(self._rng.random()),  # noqa: S311 - a replay by seed is what this is for
+            self._history,
+            self._checker,
+            profile,
+            self.partitions,
+            instance_id,
+        )
+        running = asyncio.get_running_loop().create_task(member.run())
+        self._running.add(running)
+        running.add_done_callback(self._on_end)
+        return member
+
+    def _on_end(self, running: "asyncio.Task[None]") -> None:
+        self._running.discard(running)
+        running.result()
+
+    def _befall(self, place: int, member: GroupMember) -> None:
+        chance = self._rng.random()
+        say = self._history.say
+        if chance < 0.25:
+            say(member.name, "is to leave")
+            member.is_stopping = True
+        elif chance < 0.5:
+            say(member.name, "dies")
+            member.die()
+        elif chance < 0.75 or member.identity.instance_id is None:
+            seconds = self._rng.uniform(0.3, 3) * self.profile.session_s
+            say(member.name, f"stands still for {seconds:.2f} s")
+            member.stand_still(seconds)
+        else:
+            self._former.append(member)
+            say(self._begin(place).name, f"takes the place of {member.name}")

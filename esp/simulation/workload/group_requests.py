@@ -1,0 +1,188 @@
+"""The requests of simulated group members, each in one line for its sender, and what members tell one another in them."""
+
+import datetime as dt
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.join_group.v7.request import JoinGroupRequest, JoinGroupRequestProtocol
+from kio.schema.leave_group.v4.request import LeaveGroupRequest, MemberIdentity
+from kio.schema.offset_commit.v9.request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i8, i32, i32Timedelta, i64
+
+from esp.groups.consumer_protocol import PROTOCOL_TYPE
+from esp.model.ids import TopicPartition
+
+FIND_COORDINATOR_VERSION: Final = 4
+JOIN_GROUP_VERSION: Final = 7
+SYNC_GROUP_VERSION: Final = 5
+HEARTBEAT_VERSION: Final = 4
+LEAVE_GROUP_VERSION: Final = 4
+OFFSET_COMMIT_VERSION: Final = 9
+OFFSET_FETCH_VERSION: Final = 8
+
+PROTOCOL: Final = "range"
+
+_VERSION: Final = 0
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+
+
+class Identity(NamedTuple):
+    """Who asks: a member of a group, or with the defaults nobody yet."""
+
+    group_id: str
+    instance_id: str | None = None
+    member_id: str = ""
+    generation_id: int = -1
+
+
+class Assignment(NamedTuple):
+    """What a leader gives a member."""
+
+    partitions: tuple[TopicPartition, ...]
+    plan: str
+    """Which member made it, for which generation."""
+    member_id: str
+    """Whom it is for, by the id that the leader was told."""
+
+
+def find_coordinator(group_id: str) -> FindCoordinatorRequest:
+    """Ask who coordinates a group."""
+    return FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(group_id,))
+
+
+def join(identity: Identity, topics: Iterable[str], *, session_s: float, rebalance_s: float) -> JoinGroupRequest:
+    """Take part in the next generation."""
+    return JoinGroupRequest(
+        group_id=GroupId(identity.group_id),
+        session_timeout=_duration(session_s),
+        rebalance_timeout=_duration(rebalance_s),
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=(JoinGroupRequestProtocol(name=PROTOCOL, metadata=_subscription(topics)),),
+    )
+
+
+def sync(identity: Identity, assignments: Mapping[str, Assignment]) -> SyncGroupRequest:
+    """Ask for the assignment; the leader brings everybody's."""
+    return SyncGroupRequest(
+        group_id=GroupId(identity.group_id),
+        generation_id=i32(identity.generation_id),
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=PROTOCOL,
+        assignments=tuple(
+            SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(assignment))
+            for member_id, assignment in assignments.items()
+        ),
+    )
+
+
+def heartbeat(identity: Identity) -> HeartbeatRequest:
+    """Say that the member is there."""
+    return HeartbeatRequest(
+        group_id=GroupId(identity.group_id),
+        generation_id=i32(identity.generation_id),
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
+    )
+
+
+def leave(identity: Identity) -> LeaveGroupRequest:
+    """Take part no more."""
+    member = MemberIdentity(member_id=identity.member_id, group_instance_id=identity.instance_id)
+    return LeaveGroupRequest(group_id=GroupId(identity.group_id), members=(member,))
+
+
+def commit(identity: Identity, offsets: Mapping[TopicPartition, int], metadata: str) -> OffsetCommitRequest:
+    """Commit offsets, each with the same text beside it."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for partition, offset in offsets.items():
+        topics.setdefault(partition.topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=i32(partition.partition), committed_offset=i64(offset), committed_metadata=metadata
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=GroupId(identity.group_id),
+        generation_id_or_member_epoch=i32(identity.generation_id),
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
+        topics=tuple(
+            OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(parts)) for name, parts in topics.items()
+        ),
+    )
+
+
+def fetch_offsets(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetFetchRequest:
+    """Ask what is committed."""
+    topics: dict[str, list[i32]] = {}
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(i32(partition.partition))
+    group = OffsetFetchRequestGroup(
+        group_id=GroupId(group_id),
+        topics=tuple(
+            OffsetFetchRequestTopics(name=TopicName(name), partition_indexes=tuple(numbers))
+            for name, numbers in topics.items()
+        ),
+    )
+    return OffsetFetchRequest(groups=(group,), require_stable=True)
+
+
+def encode_assignment(assignment: Assignment) -> bytes:
+    """``ConsumerProtocolAssignment`` version 0; who made it for whom stands in the user data."""
+    topics: dict[str, list[int]] = {}
+    for partition in assignment.partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
+    parts = [_SHORT.pack(_VERSION), _INT.pack(len(topics))]
+    for topic, numbers in topics.items():
+        parts += (_string(topic), _INT.pack(len(numbers)), *map(_INT.pack, numbers))
+    user_data = f"{assignment.plan}>{assignment.member_id}".encode()
+    return b"".join((*parts, _INT.pack(len(user_data)), user_data))
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """What :func:`encode_assignment` made; nothing at all stands for a leader that forgot the member."""
+    if not data:
+        return Assignment((), "", "")
+    (topic_count,) = _INT.unpack_from(data, _SHORT.size)
+    position = _SHORT.size + _INT.size
+    partitions = []
+    for _ in range(topic_count):
+        (length,) = _SHORT.unpack_from(data, position)
+        position += _SHORT.size + length
+        topic = data[position - length : position].decode()
+        (count,) = _INT.unpack_from(data, position)
+        position += _INT.size
+        for _ in range(count):
+            (number,) = _INT.unpack_from(data, position)
+            position += _INT.size
+            partitions.append(TopicPartition(topic, number))
+    plan, _, member_id = data[position + _INT.size :].decode().partition(">")
+    return Assignment(tuple(partitions), plan, member_id)
+
+
+def _subscription(topics: Iterable[str]) -> bytes:
+    names = tuple(topics)
+    return b"".join((_SHORT.pack(_VERSION), _INT.pack(len(names)), *map(_string, names), _INT.pack(0)))
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return _SHORT.pack(len(data)) + data
+
+
+def _duration(seconds: float) -> i32Timedelta:
+    return i32Timedelta.parse(dt.timedelta(seconds=seconds))

@@ -1,0 +1,97 @@
+"""Commits offsets of a group and asks for them, as a member or from outside, and lets the checker see both."""
+
+from collections.abc import Collection, Mapping
+
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
+from esp.protocol.registry import ApiKey
+from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.workload import group_requests as requests
+from esp.simulation.workload.connection import NoAnswerError, RefusedError
+from esp.simulation.workload.group_client import LOOK_AGAIN, GroupClient
+from esp.simulation.workload.group_requests import Identity
+
+REFUSALS = frozenset(
+    {
+        ErrorCode.illegal_generation,
+        ErrorCode.unknown_member_id,
+        ErrorCode.fenced_instance_id,
+        ErrorCode.rebalance_in_progress,
+    }
+)
+"""Answers of a coordinator that has written nothing."""
+
+
+class OffsetsClient:
+    """See the module.
+
+    Args:
+        client: asks the coordinator.
+        checker: sees what is sent and told.
+    """
+
+    def __init__(self, client: GroupClient, checker: GroupChecker) -> None:
+        self._client = client
+        self._checker = checker
+        self._commits = 0
+
+    async def commit(self, identity: Identity, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets.
+
+        Raises:
+            NoAnswerError, RefusedError: they may be committed or not.
+        """
+        self._commits += 1
+        metadata = f"{self._client.client.name}#{self._commits}"
+        commits = self._checker.on_commit_sent(identity, offsets, metadata)
+        reply = await self._client.call(
+            ApiKey.OFFSET_COMMIT, requests.OFFSET_COMMIT_VERSION, requests.commit(identity, offsets, metadata)
+        )
+        refusal = ErrorCode.none
+        for topic in reply.answer.topics:
+            for part in topic.partitions:
+                partition = TopicPartition(topic.name, part.partition_index)
+                if part.error_code is ErrorCode.none:
+                    self._checker.on_committed(partition, commits[partition])
+                    continue
+                refusal = part.error_code
+                if refusal in REFUSALS:
+                    self._checker.on_refused(commits[partition])
+        if refusal is not ErrorCode.none:
+            raise RefusedError(refusal)
+
+    async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Ask what is committed; -1 where nothing is.
+
+        Raises:
+            NoAnswerError: nobody says.
+        """
+        group_id = self._client.group_id
+        reply = await self._client.call(
+            ApiKey.OFFSET_FETCH, requests.OFFSET_FETCH_VERSION, requests.fetch_offsets(group_id, partitions)
+        )
+        (group,) = reply.answer.groups
+        if group.error_code is not ErrorCode.none:
+            self._client.forget_coordinator()
+            raise NoAnswerError(group.error_code.name)
+        offsets = {}
+        for topic in group.topics:
+            for part in topic.partitions:
+                if part.error_code is not ErrorCode.none:
+                    raise NoAnswerError(part.error_code.name)
+                partition = TopicPartition(topic.name, part.partition_index)
+                self._checker.on_fetched(
+                    group_id,
+                    partition,
+                    part.committed_offset,
+                    part.metadata or "",
+                    asked_s=reply.asked_s,
+                    is_newest=reply.is_newest,
+                )
+                offsets[partition] = int(part.committed_offset)
+        return offsets
+
+
+def is_passing(code: ErrorCode) -> bool:
+    """Whether an error says that another coordinator, or the same one later, would answer."""
+    return code in LOOK_AGAIN

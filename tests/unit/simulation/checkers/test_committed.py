@@ -1,0 +1,151 @@
+"""The one true log: whatever contradicts it is found, and nothing else."""
+
+import pytest
+
+from esp.simulation.checkers.committed import CommittedLog
+from esp.simulation.checkers.violation import ViolationError
+from tests.unit.simulation.checkers.scenes import Node, nodes_with, view_of
+from tests.unit.storage.helpers import PARTITION, TOPIC_ID, append
+
+
+def violation(invariant):
+    return pytest.raises(ViolationError, match=f"^{invariant} at ")
+
+
+@pytest.fixture
+def committed():
+    return CommittedLog(PARTITION, TOPIC_ID)
+
+
+def take(committed, view):
+    """Let a replica's batches come up one after another."""
+    before = None
+    for batch in view.batches:
+        committed.on_batch(view, before, batch)
+        before = batch
+
+
+def commit(committed, view, offset=None):
+    return committed.on_high_watermark(view, 0, view.end_offset if offset is None else offset)
+
+
+def node_with(*batches):
+    node = Node(1)
+    for batch in batches:
+        append(node.log, **batch)
+    return node
+
+
+def test_replicas_that_are_alike_are_well(committed):
+    views = [view_of(node) for node in nodes_with(3)]
+    for view in views:
+        take(committed, view)
+    assert [batch.base_offset for batch in commit(committed, views[0])] == [0, 1, 2]
+    assert commit(committed, views[1]) == []
+    assert committed.end_offset == 3
+    assert all(committed.is_held_by(view) for view in views)
+
+
+def test_gap_between_batches_is_found(committed):
+    view = view_of(nodes_with(3)[0])
+    with violation("INV-ORDER"):
+        committed.on_batch(view, view.batches[0], view.batches[2])
+
+
+def test_epoch_that_falls_is_found(committed):
+    view = view_of(nodes_with(2)[0])
+    with violation("INV-ORDER"):
+        committed.on_batch(view, view.batches[0]._replace(leader_epoch=9), view.batches[1])
+
+
+def test_two_batches_that_end_at_one_offset_in_one_epoch_are_found(committed):
+    take(committed, view_of(node_with({"size": 10})))
+    with violation("INV-LOGMATCH"):
+        take(committed, view_of(node_with({"size": 20})))
+
+
+def test_equal_batches_behind_different_ones_are_found(committed):
+    take(committed, view_of(node_with({"epoch": 1}, {"epoch": 3})))
+    with violation("INV-LOGMATCH"):
+        take(committed, view_of(node_with({"epoch": 2}, {"epoch": 3})))
+
+
+def test_what_stands_before_a_log_that_begins_later_is_learnt_from_others(committed):
+    view = view_of(node_with({"epoch": 1}, {"epoch": 3}))
+    committed.on_batch(view, None, view.batches[1])
+    take(committed, view)
+    with violation("INV-LOGMATCH"):
+        take(committed, view_of(node_with({"epoch": 2}, {"epoch": 3})))
+
+
+def test_second_appender_of_an_epoch_is_found(committed):
+    view = view_of(nodes_with(2)[0])
+    committed.on_leader_append(view, "node 1", view.batches[0])
+    committed.on_leader_append(view, "node 1", view.batches[1])
+    committed.on_leader_append(view, "node 2", view.batches[1]._replace(leader_epoch=1))
+    with violation("INV-EPOCH-LEADER"):
+        committed.on_leader_append(view, "node 2", view.batches[1])
+
+
+def test_another_batch_where_one_is_committed_is_found(committed):
+    commit(committed, view_of(node_with({"size": 10})))
+    with violation("INV-COMMIT-STABLE"):
+        commit(committed, view_of(node_with({"size": 20})))
+
+
+def test_batch_that_begins_within_a_committed_one_is_found(committed):
+    commit(committed, view_of(node_with({"records": 3})))
+    with violation("INV-COMMIT-STABLE"):
+        committed.on_high_watermark(view_of(node_with({}, {}, {})), 1, 3)
+
+
+def test_batch_above_the_high_watermark_is_not_committed(committed):
+    view = view_of(nodes_with(3)[0])
+    assert len(commit(committed, view, 2)) == 2
+    assert committed.end_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("second", "is_due"), [((7, 0, 2), True), ((7, 0, 3), False), ((7, 0, 0), False), ((7, 1, 0), True)]
+)
+def test_sequences_of_a_producer_go_on_without_gap_or_repetition(committed, second, is_due):
+    view = view_of(node_with({"records": 2, "producer": (7, 0, 0)}, {"producer": second}))
+    if is_due:
+        assert len(commit(committed, view)) == 2
+    else:
+        with violation("INV-SEQ"):
+            commit(committed, view)
+
+
+def test_replica_without_the_last_committed_batch_does_not_hold_all(committed):
+    first, second, _ = nodes_with(2)
+    append(first.log)
+    commit(committed, view_of(first))
+    assert committed.is_held_by(view_of(first))
+    assert not committed.is_held_by(view_of(second))
+
+
+def test_acknowledgement_of_what_is_committed_is_right(committed):
+    view = view_of(nodes_with(1)[0])
+    commit(committed, view)
+    committed.on_ack("producer", 0, view.batches[0].crc)
+    assert committed.acked == {0: view.batches[0].crc}
+
+
+@pytest.mark.parametrize(("offset", "other_crc"), [(0, 1), (1, 0)])
+def test_acknowledgement_of_what_is_not_committed_is_found(committed, offset, other_crc):
+    view = view_of(nodes_with(1)[0])
+    commit(committed, view)
+    with violation("INV-ACK-DURABLE"):
+        committed.on_ack("producer", offset, view.batches[0].crc + other_crc)
+
+
+def test_partition_that_lost_more_than_is_promised_is_excused_from_durability_alone(committed):
+    view = view_of(nodes_with(3)[0])
+    commit(committed, view)
+    committed.forget_from(1)
+    assert (committed.end_offset, committed.last) == (1, view.batches[0])
+    commit(committed, view_of(node_with({"size": 20})))
+    committed.on_ack("producer", 5, 0)
+    with violation("INV-ORDER"):
+        committed.on_batch(view, view.batches[0], view.batches[2])

@@ -1,0 +1,221 @@
+"""Metadata that contradicts itself, or what the replicas hold, is found when it is committed."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import pytest
+
+from esp.controller.image import EMPTY_IMAGE, TopicImage
+from esp.model.ids import NO_NODE, BrokerEpoch, NodeId
+from esp.simulation.checkers.committed import CommittedLog
+from esp.simulation.checkers.metadata_checker import MetadataChecker
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.ledger import Ledger
+from tests.unit.controller.samples import Cluster
+from tests.unit.replication.logs import state
+from tests.unit.simulation.checkers.scenes import append_to_all, nodes_with, view_of
+from tests.unit.storage.helpers import PARTITION, TOPIC_ID, append
+
+NAME = "flights"
+KEY = (TOPIC_ID, 0)
+
+
+class Scene:
+    """Three brokers and one partition, whose state is given; each change of it is committed on its own."""
+
+    def __init__(self, *, replica_count=3, **fields):
+        self.brokers = Cluster(brokers=replica_count).image.brokers
+        self.ledger = Ledger(1)
+        self.nodes = nodes_with(2)
+        self.committed = CommittedLog(PARTITION, TOPIC_ID)
+        views = {node.node_id: {KEY: view_of(node)} for node in self.nodes}
+        self.leaders = {}
+        self.replicas = SimpleNamespace(
+            views=views,
+            of_partition=lambda _key: self.committed,
+            leader_on=lambda node_id, _key: self.leaders.get(node_id),
+        )
+        self.checker = MetadataChecker(self.replicas, self.ledger)
+        self.node = SimpleNamespace(node_id=1, name="node 1", broker=SimpleNamespace(metadata=None))
+        self.now_s = 0.0
+        self.state = state(isr=numbers(1, 2, 3), replicas=numbers(1, 2, 3), **fields)
+        self.image = EMPTY_IMAGE
+        self.publish()
+
+    def publish(self, *, brokers=None):
+        topic = TopicImage(NAME, TOPIC_ID, (self.state,), {"min.insync.replicas": "2"})
+        self.brokers = brokers or self.brokers
+        self.image = dataclasses.replace(
+            EMPTY_IMAGE,
+            offset=self.image.offset + 1,
+            topics_by_name={NAME: topic},
+            topics_by_id={TOPIC_ID: topic},
+            brokers=self.brokers,
+        )
+        self.show(self.node, self.image)
+
+    def show(self, node, image):
+        node.broker.metadata = SimpleNamespace(image=image)
+        self.checker.look(node, self.now_s)
+
+    def change(self, **fields):
+        fields.setdefault("partition_epoch", self.state.partition_epoch + 1)
+        self.state = dataclasses.replace(self.state, **fields)
+        self.publish()
+
+    def change_broker(self, number, **fields):
+        broker = dataclasses.replace(self.brokers[NodeId(number)], **fields)
+        self.publish(brokers={**self.brokers, NodeId(number): broker})
+
+    def commit(self, node):
+        view = self.replicas.views[node.node_id][KEY]
+        view.read_to(node.log.log_end_offset)
+        self.committed.on_high_watermark(view, 0, view.end_offset)
+
+
+def numbers(*node_ids):
+    return tuple(NodeId(node_id) for node_id in node_ids)
+
+
+def violation(invariant):
+    return pytest.raises(ViolationError, match=f"^{invariant} at ")
+
+
+def test_partition_that_shrinks_elects_and_grows_is_well():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.change(isr=numbers(2), leader=NodeId(2), leader_epoch=6, elr=numbers(1))
+    scene.change(isr=numbers(2, 1), elr=())
+    scene.change(isr=numbers(1, 2, 3))
+    assert scene.checker.image is scene.image
+
+
+def test_image_that_goes_back_is_found():
+    scene = Scene()
+    first = scene.image
+    scene.change(isr=numbers(1, 2))
+    with violation("INV-META-SAME"):
+        scene.show(scene.node, first)
+
+
+def test_image_of_a_new_process_may_go_back():
+    scene = Scene()
+    first = scene.image
+    scene.change(isr=numbers(1, 2))
+    scene.checker.on_end(scene.node)
+    scene.show(scene.node, first)
+
+
+def test_two_images_of_one_offset_are_found():
+    scene = Scene()
+    other = SimpleNamespace(node_id=2, name="node 2", broker=SimpleNamespace(metadata=None))
+    scene.show(other, dataclasses.replace(scene.image))
+    with violation("INV-META-SAME"):
+        scene.show(
+            SimpleNamespace(node_id=3, name="node 3", broker=SimpleNamespace(metadata=None)),
+            dataclasses.replace(scene.image, features={"metadata.version": 1}),
+        )
+
+
+def test_broker_epoch_that_falls_is_found():
+    scene = Scene()
+    epoch = scene.brokers[NodeId(2)].epoch
+    scene.change_broker(2, epoch=BrokerEpoch(epoch + 10))
+    with violation("INV-EPOCHS-MONO"):
+        scene.change_broker(2, epoch=epoch)
+
+
+@pytest.mark.parametrize("fields", [{"leader_epoch": 4}, {"partition_epoch": 10, "leader_epoch": 6}])
+def test_epoch_of_a_partition_that_does_not_rise_is_found(fields):
+    scene = Scene()
+    with violation("INV-EPOCHS-MONO"):
+        scene.change(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"isr": numbers(1, 2, 4)},
+        {"isr": numbers(1, 1)},
+        {"isr": numbers(1), "elr": numbers(1, 2, 3)},
+        {"isr": numbers(1), "elr": numbers(2, 3, 4)},
+        {"isr": numbers(1, 2), "elr": numbers(3)},
+    ],
+)
+def test_in_sync_set_that_is_no_part_of_the_replicas_is_found(fields):
+    scene = Scene()
+    with violation("INV-ISR-SUBSET"):
+        scene.change(**fields)
+
+
+def test_fenced_broker_that_joins_the_in_sync_set_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.change_broker(3, fenced=True)
+    with violation("INV-ISR-UNFENCED"):
+        scene.change(isr=numbers(1, 2, 3))
+
+
+def test_in_sync_set_that_its_leader_does_not_count_on_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.leaders[1] = SimpleNamespace(leader_epoch=5, maximal_isr={1, 2, 3})
+    scene.change(isr=numbers(1, 2, 3))
+    scene.change(isr=numbers(1, 3))
+    scene.leaders[1] = SimpleNamespace(leader_epoch=5, maximal_isr={1, 3})
+    with violation("INV-MAXISR"):
+        scene.change(isr=numbers(1, 2))
+
+
+def test_member_of_the_in_sync_set_that_lacks_what_is_committed_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    append_to_all(scene.nodes[:2])
+    scene.commit(scene.nodes[0])
+    with violation("INV-CANDIDATE-COMPLETE"):
+        scene.change(isr=numbers(1, 2, 3))
+
+
+def test_member_that_lost_power_is_believed_until_the_cluster_is_whole():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    append(scene.nodes[0].log)
+    scene.commit(scene.nodes[0])
+    scene.ledger.on_power_loss(2, 1.0)
+    scene.ledger.on_power_loss(3, 1.0)
+    scene.change(isr=numbers(1, 2, 3))
+
+
+def test_election_of_somebody_who_is_not_eligible_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    with violation("INV-LEADER-COMPLETE"):
+        scene.change(isr=numbers(3), leader=NodeId(3), leader_epoch=6, elr=numbers(1, 2))
+
+
+def test_election_of_the_last_known_leader_loses_nothing_unless_its_disk_did():
+    for is_lossy in (False, True):
+        scene = Scene()
+        scene.change(isr=numbers(1), elr=numbers(2, 3))
+        for number in (2, 3):
+            scene.change_broker(number, epoch=BrokerEpoch(100 + number))
+        scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=(), last_known_elr=numbers(1), recovering=True)
+        if is_lossy:
+            scene.ledger.on_power_loss(1, 5.0)
+        scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, last_known_elr=())
+        assert scene.committed.is_excused is is_lossy
+
+
+def test_member_that_leaves_below_the_minimum_and_is_not_eligible_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    with violation("INV-ELR"):
+        scene.change(isr=numbers(1))
+
+
+def test_member_that_came_back_unclean_need_not_be_eligible():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    broker = dataclasses.replace(scene.brokers[NodeId(2)], epoch=BrokerEpoch(100))
+    scene.state = dataclasses.replace(scene.state, isr=numbers(1), partition_epoch=scene.state.partition_epoch + 1)
+    scene.publish(brokers={**scene.brokers, NodeId(2): broker})

@@ -1,0 +1,230 @@
+"""Replicas that contradict one another, or themselves, are found in the turn in which they do."""
+
+import pytest
+
+from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.ledger import Ledger
+from tests.unit.simulation.checkers.scenes import KEY, append_to_all, nodes_with
+from tests.unit.storage.helpers import append, run
+
+
+class Scene:
+    """Three nodes with three batches each, the first of which leads in epoch 0; two replicas are enough."""
+
+    def __init__(self, *, is_flushed=False, leader_epoch=0):
+        self.ledger = Ledger(1)
+        self.checker = ReplicaChecker(
+            lambda _topic: 2, lambda _topic: is_flushed, lambda _topic, _number: leader_epoch, self.ledger
+        )
+        self.nodes = nodes_with(3)
+        self.leader, self.second, self.third = self.nodes
+        self.leader.hosted.lead(0)
+        self.look()
+
+    @property
+    def committed(self):
+        return self.checker.committed[KEY]
+
+    def look(self, *nodes):
+        for node in nodes or self.nodes:
+            self.checker.look(node)
+
+    def commit(self, node, offset):
+        node.log.high_watermark = offset
+        self.look(node)
+
+
+def violation(invariant):
+    return pytest.raises(ViolationError, match=f"^{invariant} at node")
+
+
+def test_cluster_that_appends_commits_and_flushes_is_well():
+    scene = Scene()
+    for offset in (4, 5):
+        append_to_all(scene.nodes)
+        scene.look()
+        for node in scene.nodes:
+            scene.commit(node, offset)
+    run(scene.second.log.flush())
+    scene.look()
+    scene.second.log.roll(0)
+    append_to_all(scene.nodes)
+    scene.look()
+    for node in scene.nodes:
+        scene.checker.check_deeply(node)
+    assert scene.committed.end_offset == 5
+
+
+def test_committed_batch_that_is_cut_is_found():
+    scene = Scene()
+    scene.commit(scene.leader, 3)
+    scene.leader.log.truncate_to(1)
+    with violation("INV-NO-TRUNC-BELOW-HW"):
+        scene.look()
+
+
+def test_batch_that_was_not_known_to_be_committed_may_be_cut():
+    scene = Scene()
+    scene.commit(scene.leader, 1)
+    scene.leader.log.truncate_to(1)
+    scene.look()
+
+
+def test_partition_that_is_excused_may_lose_what_was_committed():
+    scene = Scene()
+    scene.commit(scene.second, 3)
+    scene.committed.is_excused = True
+    scene.second.log.truncate_to(1)
+    scene.look()
+    assert scene.checker.is_excused(KEY)
+
+
+def test_high_watermark_beyond_the_log_end_is_found():
+    scene = Scene()
+    with violation("INV-ORDER"):
+        scene.commit(scene.leader, 4)
+
+
+def test_high_watermark_of_a_leader_that_falls_is_found():
+    scene = Scene()
+    scene.commit(scene.leader, 3)
+    with violation("INV-HW-MONO"):
+        scene.commit(scene.leader, 2)
+
+
+def test_high_watermark_of_a_follower_may_fall():
+    scene = Scene()
+    scene.commit(scene.second, 3)
+    scene.commit(scene.second, 2)
+
+
+def test_commit_by_fewer_in_sync_than_the_minimum_is_found():
+    scene = Scene()
+    scene.leader.hosted.leader.state.isr = (1,)
+    with violation("INV-HW-STRICT"):
+        scene.commit(scene.leader, 3)
+
+
+def test_commit_by_an_in_sync_set_that_has_grown_since_is_found():
+    scene = Scene()
+    scene.checker.rises.note(scene.leader.log, 1)
+    with violation("INV-HW-STRICT"):
+        scene.commit(scene.leader, 3)
+
+
+def test_commit_of_what_fewer_than_the_minimum_hold_is_found():
+    scene = Scene()
+    append(scene.leader.log)
+    scene.look()
+    with violation("INV-HW-EVIDENCE"):
+        scene.commit(scene.leader, 4)
+
+
+def test_commit_of_what_is_flushed_by_fewer_than_the_minimum_is_found_where_that_counts():
+    scene = Scene(is_flushed=True)
+    run(scene.leader.log.flush())
+    with violation("INV-HW-EVIDENCE"):
+        scene.commit(scene.leader, 3)
+    scene = Scene(is_flushed=True)
+    for node in (scene.leader, scene.third):
+        run(node.log.flush())
+    scene.commit(scene.leader, 3)
+
+
+def test_new_leader_without_what_is_committed_is_found():
+    scene = Scene()
+    append_to_all([scene.leader, scene.second])
+    scene.look()
+    scene.commit(scene.leader, 4)
+    scene.third.hosted.lead(1)
+    with violation("INV-LEADER-COMPLETE"):
+        scene.look()
+
+
+def test_new_leader_with_all_that_is_committed_is_well():
+    scene = Scene()
+    append_to_all([scene.leader, scene.second])
+    scene.commit(scene.second, 3)
+    scene.third.hosted.lead(1)
+    scene.look()
+    assert scene.checker.leader_on(3, KEY) is scene.third.hosted.leader
+
+
+def test_leader_that_another_one_has_followed_already_may_lack_something():
+    scene = Scene(leader_epoch=2)
+    append_to_all([scene.leader, scene.second])
+    scene.look()
+    scene.commit(scene.leader, 4)
+    scene.third.hosted.lead(1)
+    scene.look()
+
+
+def test_two_leaders_that_append_in_one_epoch_are_found():
+    scene = Scene()
+    scene.second.hosted.lead(0)
+    scene.look()
+    append(scene.leader.log)
+    append(scene.second.log)
+    with violation("INV-EPOCH-LEADER"):
+        scene.look()
+
+
+def test_recovery_point_above_what_the_device_has_is_found():
+    scene = Scene()
+    scene.second.log.recovery_point = 3
+    with violation("INV-DISK-ORDER"):
+        scene.look()
+
+
+def test_node_whose_device_lied_is_not_asked_for_what_it_found_on_it():
+    scene = Scene()
+    scene.checker.on_end(scene.second, keeps_page_cache=True, has_faulty_disk=True)
+    scene.ledger.on_failed_sync(2, 0.0)
+    scene.look()
+    scene.second.log.recovery_point = 3
+    scene.look()
+
+
+def test_epoch_cache_that_says_something_else_than_the_batches_is_found():
+    scene = Scene()
+    append_to_all(scene.nodes, epoch=4)
+    scene.look()
+    scene.third.log.leader_epochs.truncate_from_end(1)
+    with violation("INV-EPOCH-CACHE"):
+        scene.checker.check_deeply(scene.third)
+
+
+def test_producer_state_that_says_something_else_than_the_batches_is_found():
+    scene = Scene()
+    append_to_all(scene.nodes, producer=(7, 0, 0))
+    scene.look()
+    scene.checker.check_deeply(scene.third)
+    scene.third.log.producers.expire(1 << 40, 0)
+    with violation("INV-PROD-FOLD"):
+        scene.checker.check_deeply(scene.third)
+
+
+def test_replica_that_comes_back_with_less_than_its_process_had_written_is_found():
+    scene = Scene()
+    scene.checker.on_end(scene.third, keeps_page_cache=True, has_faulty_disk=False)
+    scene.checker.on_start(scene.third)
+    scene.third.log.truncate_to(1)
+    with violation("INV-RECOVER-PREFIX"):
+        scene.look()
+
+
+def test_replica_that_comes_back_after_a_power_loss_may_lack_what_was_not_flushed():
+    scene = Scene()
+    scene.checker.on_end(scene.third, keeps_page_cache=False, has_faulty_disk=False)
+    scene.third.log.truncate_to(1)
+    scene.checker.on_start(scene.third)
+    scene.look()
+
+
+def test_only_an_excused_partition_with_a_replica_offline_awaits_help():
+    scene = Scene()
+    scene.third.hosted.is_offline = True
+    assert not scene.checker.awaits_help(KEY)
+    scene.committed.is_excused = True
+    assert scene.checker.awaits_help(KEY)

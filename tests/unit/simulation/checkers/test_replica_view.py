@@ -1,0 +1,110 @@
+"""A view reads what the files hold, whatever the log says of itself."""
+
+import pytest
+
+from esp.simulation.checkers.replica_view import ReplicaView
+from esp.simulation.checkers.violation import ViolationError
+from tests.unit.simulation.checkers.scenes import Node, nodes_with, view_of
+from tests.unit.storage.helpers import TOPIC_ID, append, run
+
+
+@pytest.fixture
+def node():
+    return nodes_with(3, count=1)[0]
+
+
+def test_batches_are_read_with_what_identifies_them(node):
+    append(node.log, records=2, producer=(7, 1, 4))
+    batch = view_of(node).batches[-1]
+    assert (batch.base_offset, batch.next_offset) == (3, 5)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (7, 1, 4)
+    assert not batch.is_control
+
+
+def test_reading_goes_on_where_it_ended_and_into_the_next_segment(node):
+    view = view_of(node)
+    append(node.log)
+    node.log.roll(0)
+    append(node.log)
+    assert [batch.base_offset for batch in view.read_to(5)] == [3, 4]
+    assert view.batches[3].content is not view.batches[4].content
+
+
+def test_log_that_claims_more_than_its_files_hold_is_found(node):
+    view = ReplicaView("node 1", node.disk, node.log.path, TOPIC_ID, 0)
+    with pytest.raises(ViolationError, match=r"^INV-ORDER at node 1: the log ends at 4, its files have 3"):
+        view.read_to(4)
+
+
+def test_log_that_ends_within_a_batch_is_found():
+    node = Node(1)
+    append(node.log, records=3)
+    view = ReplicaView("node 1", node.disk, node.log.path, TOPIC_ID, 0)
+    with pytest.raises(ViolationError, match=r"^INV-ORDER at node 1: the log ends at 2, its files have 0-2"):
+        view.read_to(2)
+
+
+def test_what_was_cut_is_forgotten(node):
+    view = view_of(node)
+    node.log.truncate_to(1)
+    assert view.cut(0, 1)
+    assert (view.end_offset, len(view.batches)) == (1, 1)
+    assert not view.cut(0, 1)
+
+
+def test_cut_that_was_filled_again_within_a_turn_is_seen(node):
+    view = view_of(node)
+    node.log.truncate_to(1)
+    append(node.log, size=20)
+    append(node.log, size=20)
+    assert view.cut(0, 3)
+    assert view.end_offset == 1
+    assert [batch.base_offset for batch in view.read_to(3)] == [1, 2]
+
+
+def test_log_that_begins_anew_leaves_nothing(node):
+    view = view_of(node)
+    node.log.truncate_fully_and_start_at(10)
+    assert view.cut(10, 10)
+    view.restart(10)
+    append(node.log)
+    assert [batch.base_offset for batch in view.read_to(11)] == [10]
+
+
+def test_batch_is_found_by_its_first_offset_only():
+    node = Node(1)
+    append(node.log, records=3)
+    append(node.log)
+    view = view_of(node)
+    assert view.find(3) is view.batches[1]
+    assert view.find(1) is None
+    assert view.from_offset(1) == view.batches[1:]
+
+
+def test_batch_is_durable_after_a_flush_and_not_before(node):
+    view = view_of(node)
+    assert not view.batches[0].is_durable()
+    run(node.log.flush())
+    append(node.log)
+    view.read_to(4)
+    assert [batch.is_durable() for batch in view.batches] == [True, True, True, False]
+
+
+def test_copies_are_the_same_whatever_their_place():
+    first, second, _ = nodes_with(1)
+    append(second.log, size=20)
+    assert view_of(first).batches[0].is_same(view_of(second).batches[0])
+    assert not view_of(first).batches[0].is_same(view_of(second).batches[1])
+
+
+def test_rest_behind_the_end_is_what_was_written_and_is_sound(node):
+    view = ReplicaView("node 1", node.disk, node.log.path, TOPIC_ID, 0)
+    view.read_to(1)
+    assert [batch.base_offset for batch in view.read_rest()] == [1, 2]
+    assert view.end_offset == 1
+
+
+def test_standing_end_is_where_the_files_end(node):
+    view = view_of(node)
+    node.log.truncate_to(2)
+    assert (view.end_offset, view.standing_end()) == (3, 2)
