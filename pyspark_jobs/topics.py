@@ -1,18 +1,32 @@
 """What the jobs ask of a cluster besides records: that a topic exists, and how many records it holds."""
 
+import time
+from collections.abc import Callable
 from types import TracebackType
+from typing import Final, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import TopicAlreadyExistsError
+from kafka.errors import KafkaConnectionError, TopicAlreadyExistsError
+
+PATIENCE_S: Final = 60.0
+"""How long a node that refuses connections is taken for one that comes back, or is replaced."""
+
+RETRY_BACKOFF_S: Final = 0.5
+
+Answer = TypeVar("Answer")
 
 
 class Topics:
-    """The topics of the cluster at ``bootstrap_server``; a context manager that closes its connections."""
+    """The topics of the cluster at ``bootstrap_server``; a context manager that closes its connections.
+
+    Raises:
+        KafkaError: here and from the methods.
+    """
 
     def __init__(self, bootstrap_server: str) -> None:
         self._bootstrap_server = bootstrap_server
-        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap_server, client_id="pyspark-jobs")
+        self._admin = _patiently(lambda: KafkaAdminClient(bootstrap_servers=bootstrap_server, client_id="pyspark-jobs"))
 
     def __enter__(self) -> "Topics":
         return self
@@ -32,6 +46,9 @@ class Topics:
 
     def record_count(self, topic: str) -> int:
         """Return how many offsets lie between the topic's first and last record; 0 for a topic that does not exist."""
+        return _patiently(lambda: self._count(topic))
+
+    def _count(self, topic: str) -> int:
         consumer = KafkaConsumer(bootstrap_servers=self._bootstrap_server, allow_auto_create_topics=False)
         try:
             partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
@@ -40,3 +57,15 @@ class Topics:
         finally:
             consumer.close()
         return sum(end[partition] - first[partition] for partition in partitions)
+
+
+def _patiently(question: Callable[[], Answer]) -> Answer:
+    """The answer to something that may be asked twice, also when nodes die meanwhile."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return question()
+        except KafkaConnectionError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_BACKOFF_S)

@@ -118,7 +118,7 @@ class BrokerRole:
         )
         replicas.on_directory_failed = lambda: lifecycle.set_offline_log_dirs(replicas.offline_directories)
         raft.on_leadership(lifecycle.on_leadership)
-        self._provide(cache, raft, forwarded)
+        self._provide(cache, raft, metadata, forwarded)
         epoch = await lifecycle.register()
         await self._until_known(metadata, epoch)
         metadata.subscribe(lambda image, delta: self._changes.put_nowait((image, delta)))
@@ -144,7 +144,9 @@ class BrokerRole:
             await self._tasks.stop()
         return self.lifecycle.epoch
 
-    def _provide(self, cache: MetadataCache, raft: RaftDriver, controller: ControllerChannel) -> None:
+    def _provide(
+        self, cache: MetadataCache, raft: RaftDriver, metadata: MetadataLoader, controller: ControllerChannel
+    ) -> None:
         """Give the dispatcher what its handlers work with."""
         settings = self._settings
         blocks = ProducerIdBlocks(controller, settings.node_id, lambda: self.lifecycle.epoch)
@@ -158,6 +160,7 @@ class BrokerRole:
             controller=controller,
             producer_ids=ProducerIds(blocks.allocate),
             liveness=self._liveness,
+            is_current=lambda: self._is_current(raft, metadata),
             groups=self._groups,
         )
         self._dispatcher.provide(
@@ -167,6 +170,15 @@ class BrokerRole:
                 ApiKey.FETCH: FetchHandler(services, self._tasks).handle,
             },
         )
+
+    def _is_current(self, raft: RaftDriver, metadata: MetadataLoader) -> bool:
+        """Whether the controller takes this broker for alive, and the metadata as of a moment ago is applied (BRK-9)."""
+        contact = raft.leader_contact
+        timeout_us = self._settings.controller_quorum_fetch_timeout_ms * 1000
+        is_in_touch = raft.is_leader or (
+            contact is not None and self._env.clock.monotonic_us() - contact.heard_us <= timeout_us
+        )
+        return is_in_touch and self.lifecycle.is_confirmed and self.replicas.applied_offset >= metadata.image.offset
 
     def _addresses_in(self, cache: MetadataCache) -> Callable[[NodeId], Address | None]:
         """Where brokers reach one another, by what clients are told now."""

@@ -39,6 +39,9 @@ REGISTRATION_BACKOFF_US: Final = 100_000
 REGISTRATION_ATTEMPT_MS: Final = 5_000
 """How long one attempt to register looks for a controller before the operator is told that it goes on."""
 
+UNCONFIRMED_INTERVALS: Final = 2
+"""So many intervals of heartbeats without one that is taken, and a broker does not say for certain any more that it leads."""
+
 SHUTDOWN_SILENCE_US: Final = 3_000_000
 """How long a broker that is to stop waits for a controller that does not answer: no other leader can be elected without one."""
 
@@ -124,6 +127,14 @@ class BrokerLifecycle:
         self._alarm = Waiters(env.clock)
         self._progress = Waiters(env.clock)
         self._answered_us = 0
+        self._confirmed_us = 0
+        """When the last heartbeat was sent that the active controller took."""
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the active controller took a heartbeat lately. Not so in a process that stood still, until it is heard again (BRK-9)."""
+        silent_us = self._env.clock.monotonic_us() - self._confirmed_us
+        return silent_us <= UNCONFIRMED_INTERVALS * self._settings.broker_heartbeat_interval_ms * 1000
 
     async def register(self) -> BrokerEpoch:
         """Register, and send heartbeats from then on; the broker stays fenced until :meth:`unfence`.
@@ -222,6 +233,7 @@ class BrokerLifecycle:
             want_shut_down=asked_in is BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             offline_log_dirs=self._offline_log_dirs,
         )
+        sent_us = self._env.clock.monotonic_us()
         try:
             answer = await self._channel.call(
                 ApiKey.BROKER_HEARTBEAT, request, timeout_ms=self._settings.broker_heartbeat_interval_ms
@@ -235,6 +247,7 @@ class BrokerLifecycle:
         elif answer.error_code is not ErrorCode.none:
             log.warning("the controller refused a heartbeat: %s", answer.error_code.name)
         else:
+            self._confirmed_us = sent_us
             self._take_in(answer, asked_in)
 
     def _take_in(self, answer: Any, asked_in: BrokerState) -> None:

@@ -11,6 +11,7 @@ from esp.broker.fetch_sessions import NO_SESSION, FetchSession, Told
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.read_errors import READ_ERRORS, code_of
 from esp.broker.request import Request
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
 from esp.ports.network import Buffer
@@ -30,9 +31,14 @@ def _no_rack(_node: NodeId) -> None:
 
 
 class ConsumerReads(NamedTuple):
-    """From where a consumer may read: ``find`` looks a replica up, ``rack_of`` says where a broker is that it could fetch from."""
+    """From where a consumer may read.
+
+    ``find`` looks a replica up, ``is_current`` says whether this node knows what it leads, ``rack_of`` where a broker is that could be
+    fetched from instead.
+    """
 
     find: FindReplica
+    is_current: Callable[[], bool]
     from_followers: bool = False
     rack_id: str = ""
     rack_of: Callable[[NodeId], str | None] = _no_rack
@@ -114,7 +120,7 @@ class PendingFetch:
                     result = result._replace(records=records)
             except READ_ERRORS as error:
                 is_due = True
-                result = FetchResult(item.topic, item.partition, code_of(error))
+                result = FetchResult(item.topic, item.partition, self._code(error))
             results.append(result)
         self._results = results
         return is_due or total >= self._min_bytes or not results
@@ -160,10 +166,17 @@ class PendingFetch:
                     total += len(records)
                     result = result._replace(records=records)
             except READ_ERRORS as error:
-                result = FetchResult(item.topic, item.partition, code_of(error))
+                result = FetchResult(item.topic, item.partition, self._code(error))
             results.append(result)
         self._results = results
         self._request.reply(self.encode())
+
+    def _code(self, error: ApiError | CorruptionError | OSError) -> ErrorCode:
+        """Kafka's code for an error. That an offset does not exist can be said only by who has not been replaced as leader (BRK-9)."""
+        code = code_of(error)
+        if code is ErrorCode.offset_out_of_range and not self._reads.is_current():
+            return ErrorCode.not_leader_or_follower
+        return code
 
     def park(self, clock: Clock, wait_ms: int) -> None:
         """Answer when :meth:`read` is satisfied, or after ``wait_ms``."""

@@ -1,5 +1,6 @@
 """What the request handlers of broker listeners work with. Those of controller listeners: :mod:`esp.broker.controller_services`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from esp.broker.broker_liveness import BrokerLiveness
@@ -29,4 +30,6 @@ class Services:
     """The active controller, wherever it is."""
     producer_ids: ProducerIds
     liveness: BrokerLiveness
+    is_current: Callable[[], bool]
+    """Whether this node knows who leads what as of a moment ago (BRK-9)."""
     groups: GroupCoordinators

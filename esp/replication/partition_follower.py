@@ -165,7 +165,8 @@ class PartitionFollower:
         """
         if current_leader_epoch >= 0:
             check_leader_epoch(current_leader_epoch, self.leader_epoch)
-        if self._node_id not in self.state.isr:
+        # Whoever is in sync has everything that consumers have read: this replica only does not know yet that it is not.
+        if self._node_id not in self.state.isr or fetch_offset > self.log.log_end_offset:
             raise ApiError(ErrorCode.not_leader_or_follower, "This replica is not in sync")
         return check_position(self.log, fetch_offset, last_fetched_epoch)
 

@@ -117,6 +117,7 @@ class PartitionChecks(LogWatcher):
                 other.log.log_end_offset >= offset
                 and (
                     batch is None
+                    or other.log.log_start_offset >= offset
                     or any(kept.key == batch.key for kept in other.log.batches_between(offset - 1, offset))
                 )
                 for other in self.nodes

@@ -17,6 +17,7 @@ from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.replication.high_watermark import effective_min_isr
 from esp.replication.isr_changes import IsrChange
 from esp.replication.partition_leader import PartitionLeader
+from esp.simulation import partition_aims as aims
 from esp.simulation.memory_log import MemoryLog
 from esp.simulation.partition_checks import PartitionChecks
 from esp.simulation.partition_controller import Election, Image, PartitionController
@@ -244,7 +245,7 @@ class PartitionCluster:
             before = controller.image.partition
             answer = controller.alter_partition(node_id, epoch, change)
             if answer.error_code is ErrorCode.none and set(change.isr) < set(before.isr):
-                self._aim_after_shrink(node)
+                aims.kill_after_shrink(self, node)
             self._reply(node, incarnation, node.on_isr_answer, change, answer)
 
     def _reply(self, node: PartitionNode, incarnation: int, action: Callable[..., None], *arguments: Any) -> None:
@@ -281,7 +282,11 @@ class PartitionCluster:
 
     def _next_fault(self) -> None:
         if not self.is_calm:
-            self.inflict(self.random.choice(self.profile.kinds), self.random.choice(self.nodes))
+            kind, node = self.random.choice(self.profile.kinds), self.random.choice(self.nodes)
+            if kind == "power-loss" and self.random.random() < self.profile.targeted:
+                aims.lose_tail_at_takeover(self)
+            else:
+                self.inflict(kind, node)
             self._plan_fault()
 
     def inflict(self, kind: str, node: PartitionNode) -> None:
@@ -301,7 +306,7 @@ class PartitionCluster:
         elif kind == "pause":
             if node not in self._held:
                 self._held[node] = []
-                self.later(int(random.expovariate(1) * 2 * SECOND_US), self._resume, node)
+                self.later(int(random.expovariate(1) * 2 * SECOND_US), self.resume, node)
         elif kind == "stop":
             node.wants_shutdown = True
             self.later(SECOND_US, self._stop_in_order, node, node.incarnation)
@@ -335,13 +340,15 @@ class PartitionCluster:
             self.checks.owner[node.log] = node
         else:
             node.log.reopen(self.random, lossy=kind == "power-loss")
-        self.later(int((0.05 + self.random.expovariate(1) * 2) * SECOND_US), self._restart, node)
+        self.later(int((0.05 + self.random.expovariate(1) * 2) * SECOND_US), self.restart, node)
 
-    def _restart(self, node: PartitionNode) -> None:
+    def restart(self, node: PartitionNode) -> None:
+        """Begin a new process, if there is none."""
         if not node.is_running:
             node.start()
 
-    def _resume(self, node: PartitionNode) -> None:
+    def resume(self, node: PartitionNode) -> None:
+        """Let a node that stood still go on."""
         for action, arguments in self._held.pop(node, ()):
             self.arrive(node, node.incarnation, action, arguments)
 
@@ -376,25 +383,9 @@ class PartitionCluster:
         self.later(late_us, self._control, node, node.incarnation, "alter_partition", (epoch, change))
         return kind == "fenced" or random.random() < 0.5
 
-    def _aim_after_shrink(self, leader: PartitionNode) -> None:
-        """Let the leader die when it has just committed what it waited for, and whoever was taken out of the ISR come back at once.
-
-        The new leader knows of the commit only later, so that the one who comes back may seem to hold everything (KAFKA-7128).
-        """
-        if not self.is_calm and self.random.random() < self.profile.targeted:
-            self.note(f"aimed at {leader.node_id} after a shrink")
-            self.later(int(self.random.random() * SECOND_US / 10), self._kill_and_heal, leader)
-
-    def _kill_and_heal(self, leader: PartitionNode) -> None:
-        if leader.is_running:
-            self.inflict("kill", leader)
-            self.cuts.clear()
-            for node in self.nodes:
-                self._resume(node)
-
     def _calm_down(self) -> None:
         self.is_calm = True
         self.cuts.clear()
         for node in self.nodes:
-            self._resume(node)
-            self._restart(node)
+            self.resume(node)
+            self.restart(node)

@@ -538,8 +538,8 @@ class Log:
                 end_offset = header.next_offset
             return header.last_offset >= offset
 
-        read_blocking(segments.load_indexes(segment))
-        start = read_blocking(segment.find_place(offset - 1))
+        indexes = read_blocking(segments.load_indexes(segment))
+        start = read_blocking(segment.find_place(indexes, offset - 1))
         found = read_blocking(find_batch(segment.file, start, segment.size, is_cut))
         if end_offset < self.log_start_offset:  # a batch that spans the log start would be cut
             self.truncate_fully_and_start_at(self.log_start_offset)

@@ -149,8 +149,8 @@ class LogReader:
                     return segment, 0
                 if is_cold:
                     segment.suspect()
-                yield from self._segments.load_indexes(segment)
-                place = yield from segment.find_place(offset)
+                indexes = yield from self._segments.load_indexes(segment)
+                place = yield from segment.find_place(indexes, offset)
                 found = yield from find_batch(
                     segment.file,
                     place,
@@ -167,8 +167,8 @@ class LogReader:
         place = self._places.get(end_offset)
         if place is not None and place[0] is segment:
             return place[1]
-        yield from self._segments.load_indexes(segment)
-        indexed = yield from segment.find_place(end_offset - 1)
+        indexes = yield from self._segments.load_indexes(segment)
+        indexed = yield from segment.find_place(indexes, end_offset - 1)
         found = yield from find_batch(
             segment.file,
             max(position, indexed),

@@ -111,8 +111,8 @@ def _headers_from_blocking(segments: Segments, start: int, end_offset: int | Non
             return
         position = 0
         if start > segment.base_offset and segment.size:
-            read_blocking(segments.load_indexes(segment))
-            position = read_blocking(segment.find_place(start))
+            indexes = read_blocking(segments.load_indexes(segment))
+            position = read_blocking(segment.find_place(indexes, start))
         for header in iterate_known_headers_blocking(segment.file, position, segment.size):
             if end_offset is not None and header.base_offset >= end_offset:
                 return

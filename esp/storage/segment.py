@@ -237,14 +237,12 @@ class Segment:
         assert indexes is not None
         return indexes
 
-    def find_place(self, offset: int) -> Reading[int]:
-        """Position of the last indexed batch that ends at or before ``offset``, 0 if there is none; the indexes are in memory.
+    def find_place(self, indexes: SegmentIndexes, offset: int) -> Reading[int]:
+        """Position of the last batch in the segment's ``indexes`` that ends at or before ``offset``, 0 if there is none.
 
         Raises:
             CorruptionError: the batches themselves are broken.
         """
-        indexes = self.indexes
-        assert indexes is not None
         place = indexes.offsets.floor(offset)
         if place and indexes.is_from_file:
             entry = indexes.offsets.entry_at(place)

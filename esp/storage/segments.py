@@ -82,6 +82,8 @@ class Segments:
         if segment.indexes is not None:
             return segment.indexes
         indexes = yield from segment.load_indexes()
+        if segment in self._loaded:
+            self._loaded.remove(segment)
         self._loaded.append(segment)
         self._let_go()
         return indexes

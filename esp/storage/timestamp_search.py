@@ -42,7 +42,7 @@ def search_timestamp(
             continue
         segment.suspect()
         indexes = yield from segments.load_indexes(segment)
-        position = yield from segment.find_place(indexes.times.floor(timestamp))
+        position = yield from segment.find_place(indexes, indexes.times.floor(timestamp))
         while True:
             found = yield from find_batch(segment.file, position, segment.size, accept)
             if found is None:
@@ -71,8 +71,8 @@ def search_max_timestamp(segments: Segments, start_offset: int) -> Reading[Times
         return None
     holder = segment.max_timestamp_offset
     segment.suspect()
-    yield from segments.load_indexes(segment)
-    place = yield from segment.find_place(holder)
+    indexes = yield from segments.load_indexes(segment)
+    place = yield from segment.find_place(indexes, holder)
     found = yield from find_batch(
         segment.file,
         place,

@@ -42,7 +42,9 @@ class FetchHandler:
         self._sessions: FetchSessions[FetchPartition] = FetchSessions(
             services.env.random, services.settings.max_incremental_fetch_session_cache_slots
         )
-        self._plain_reads = {allowed: ConsumerReads(self._find, allowed) for allowed in (False, True)}
+        self._plain_reads = {
+            allowed: ConsumerReads(self._find, services.is_current, allowed) for allowed in (False, True)
+        }
         self._replica_sessions = ReplicaSessions(
             Surroundings(services.env.clock, tasks, self._find, services.replicas.may_join),
             services.env.random,
@@ -111,7 +113,11 @@ class FetchHandler:
         if not rack_id or self._services.settings.replica_selector_class is None:
             return self._plain_reads[from_followers]
         return ConsumerReads(
-            self._find, from_followers, rack_id, lambda node: self._rack(node, request.client.listener)
+            self._find,
+            self._services.is_current,
+            from_followers,
+            rack_id,
+            lambda node: self._rack(node, request.client.listener),
         )
 
     def _rack(self, node: NodeId, listener: str) -> str | None:

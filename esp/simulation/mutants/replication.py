@@ -82,7 +82,6 @@ REPLICATION_MUTANTS: Final = (
         "            and follower.log_end_offset >= self.epoch_start_offset\n",
         "",
         tiers=(PARTITION,),
-        is_gap=True,
     ),
     Mutant(
         "join-below-the-high-watermark",

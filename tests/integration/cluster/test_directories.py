@@ -85,12 +85,13 @@ def test_a_directory_that_fails_moves_its_leaders_away_and_loses_nothing(
     assert check(load.sent, read_everything(cluster, topic)) == []
     cluster.stop()
     _, metadata = check_files(kafka_tools, [directories[2][0]])
+    [topic_id] = re.findall(rf'"type":"TOPIC_RECORD".*?"name":"{topic}","topicId":"(.*?)"', metadata)
     last_told = {
-        (data["topicId"], data["partitionId"]): data["directories"]
+        data["partitionId"]: data["directories"]
         for data in map(
             json.loads, re.findall(r'payload: \{"type":"PARTITION_.*?"data":(.*)\}$', metadata, re.MULTILINE)
         )
-        if data.get("directories")
+        if data["topicId"] == topic_id and data.get("directories")
     }
     assert len(last_told) == PARTITIONS
     known = {directory_id(path) for paths in directories.values() for path in paths}

@@ -308,6 +308,8 @@ class Broker:
                 )
         self.directory_ids = tuple(directory.meta.directory_id for directory in self.directories)
         self.metadata = MetadataCache("c")
+        self.is_current = True
+        """Whether the node is to believe that it knows who leads."""
         self.replicas = ReplicaHost(env, self.node_id, settings, self.directories, tasks)
         services = SimpleNamespace(
             env=env,
@@ -317,6 +319,7 @@ class Broker:
             replicas=self.replicas,
             controller=None,
             producer_ids=None,
+            is_current=lambda: self.is_current,
         )
         dispatcher = Dispatcher(
             ListenerKind.BROKER,

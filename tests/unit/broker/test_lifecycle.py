@@ -188,6 +188,21 @@ async def test_a_broker_that_serves_sends_one_heartbeat_in_an_interval_whatever_
     assert 18 <= len(broker.times()) - begun <= 20
 
 
+@in_world
+async def test_a_broker_is_confirmed_as_long_as_its_heartbeats_are_taken(world):
+    broker = Broker(world)
+    await broker.lifecycle.register()
+    await broker.lifecycle.unfence()
+    await asyncio.sleep(10)
+    assert broker.lifecycle.is_confirmed
+    broker.controller.silent = True
+    await asyncio.sleep(6)
+    assert not broker.lifecycle.is_confirmed
+    broker.controller.silent = False
+    await asyncio.sleep(3)
+    assert broker.lifecycle.is_confirmed
+
+
 @pytest.mark.parametrize("code", [ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered])
 def test_who_is_told_that_its_epoch_is_stale_stops_leading_and_registers_anew(code):
     @in_world

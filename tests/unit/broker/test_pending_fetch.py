@@ -28,6 +28,20 @@ def parts_of(answer):
     ]
 
 
+@simulated()
+async def test_only_a_leader_that_knows_that_it_leads_says_that_an_offset_does_not_exist(node):
+    client = await filled(node)
+    assert (await fetch(client, "t", 9)).error_code is ErrorCode.offset_out_of_range
+    node.process.pause()
+    node.loop.call_later(30, node.process.resume)
+    behind = fetch_later(client, [("t", 0, 9)])
+    await asyncio.sleep(29)
+    assert not behind.done()
+    assert of_one_partition(await behind).error_code is ErrorCode.not_leader_or_follower
+    await asyncio.sleep(1)
+    assert (await fetch(client, "t", 9)).error_code is ErrorCode.offset_out_of_range
+
+
 # waiting ---------------------------------------------------------------------------------------------------------------------------
 
 

@@ -171,6 +171,11 @@ def test_consumers_are_served_up_to_its_own_high_watermark_while_it_is_in_sync()
     follower = following([1, 1])
     follower.on_answer(follower.position, answered(high_watermark=1), 0)
     assert follower.check_consumer_fetch(5, 1, 1).high_watermark == 1
+    with pytest.raises(
+        ApiError
+    ) as beyond:  # who is in sync has what consumers have read: it is not, and does not know it yet
+        follower.check_consumer_fetch(-1, follower.log.log_end_offset + 1, -1)
+    assert beyond.value.code is ErrorCode.not_leader_or_follower
     follower.update(state(leader=2, isr=(2,), partition_epoch=11))
     with pytest.raises(ApiError) as caught:
         follower.check_consumer_fetch(-1, 1, -1)

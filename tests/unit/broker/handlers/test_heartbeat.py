@@ -21,3 +21,13 @@ async def test_there_is_no_coordinator_before_the_first_group(node):
     client = await node.client()
     nobody = type("Joined", (), {"generation_id": 1, "member_id": "m"})
     assert await heartbeat(client, nobody) is ErrorCode.not_coordinator
+
+
+@simulated(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
+async def test_while_the_group_is_read_all_is_well(node, monkeypatch):
+    client = await node.client()
+    await until_coordinated(client)
+    joined = await member(client)
+    told = ErrorCode.coordinator_load_in_progress
+    monkeypatch.setattr("esp.groups.coordinator.GroupCoordinator.heartbeat", lambda *_: told)
+    assert await heartbeat(client, joined) is ErrorCode.none

@@ -13,7 +13,7 @@ GAP = MUTANT._replace(name="gap", is_gap=True)
 
 FAST = (
     ("fetch-ignores-divergence", "INV-LOGMATCH"),
-    ("truncate-to-high-watermark", "INV-LEADER-COMPLETE"),
+    ("truncate-to-high-watermark", "INV-CANDIDATE-COMPLETE"),
     ("commit-below-minimum", "INV-HW-STRICT"),
     ("high-watermark-falls", "INV-HW-MONO"),
     ("followers-do-not-count", "INV-CANDIDATE-COMPLETE"),
