@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -36,13 +37,13 @@ class Topics:
     ) -> None:
         self._admin.close()
 
-    def ensure(self, topic: str, partitions: int) -> bool:
-        """Create ``topic`` unless it exists, and wait until it has leaders; the answer says whether it was created."""
-        try:
+    def ensure(self, topic: str, partitions: int) -> None:
+        """Create ``topic`` unless it exists, and wait until it has leaders."""
+        _patiently(lambda: self._create(topic, partitions))
+
+    def _create(self, topic: str, partitions: int) -> None:
+        with suppress(TopicAlreadyExistsError):
             self._admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
-        except TopicAlreadyExistsError:
-            return False
-        return True
 
     def record_count(self, topic: str) -> int:
         """Return how many offsets lie between the topic's first and last record; 0 for a topic that does not exist."""
