@@ -13,30 +13,26 @@ from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 
-_CONSUMER = -1
 
+def handle(services: Services, _request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    """Answer from the epoch cache of each partition that this node leads.
 
-def handle(services: Services, request: Request, message: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-    """Answer from the epoch cache of each partition that this node leads."""
-    # Version 2 has no replica id and counts as a consumer.
-    of_consumer = message.replica_id == _CONSUMER or request.api_version == 2
+    Consumers too are told of the log's end, as by Kafka: the high watermark of a new leader lags behind what they have read, and they would
+    take that for a log that was cut.
+    """
     return OffsetForLeaderEpochResponse(
         throttle_time=NO_THROTTLE,
         topics=tuple(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=tuple(
-                    _end_of_epoch(services, topic.topic, wanted, of_consumer=of_consumer) for wanted in topic.partitions
-                ),
+                partitions=tuple(_end_of_epoch(services, topic.topic, wanted) for wanted in topic.partitions),
             )
             for topic in message.topics
         ),
     )
 
 
-def _end_of_epoch(
-    services: Services, topic: str, wanted: OffsetForLeaderPartition, *, of_consumer: bool
-) -> EpochEndOffset:
+def _end_of_epoch(services: Services, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         hosted = services.replicas.find(topic, wanted.partition)
         if hosted is None:
@@ -45,12 +41,10 @@ def _end_of_epoch(
     except ApiError as error:
         return EpochEndOffset(error_code=error.code, partition=wanted.partition)
     log = hosted.log
-    # A consumer is not told of offsets that it may not read yet.
-    log_end = log.high_watermark if of_consumer else log.log_end_offset
-    epoch, end_offset = log.leader_epochs.end_offset_for(wanted.leader_epoch, log_end)
+    epoch, end_offset = log.leader_epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)
     return EpochEndOffset(
         error_code=ErrorCode.none,
         partition=wanted.partition,
         leader_epoch=i32(epoch),
-        end_offset=i64(min(end_offset, log_end)),
+        end_offset=i64(end_offset),
     )

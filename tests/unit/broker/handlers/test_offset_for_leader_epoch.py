@@ -42,6 +42,13 @@ async def test_an_epoch_ends_where_the_next_one_begins_and_the_latest_at_the_end
 
 
 @simulated()
+async def test_a_consumer_is_told_of_the_end_also_where_the_high_watermark_is_behind(node):
+    client, _, second = await two_epochs(node)
+    node.log("t").high_watermark = 1
+    assert (await ask(client, second)).end_offset == 3
+
+
+@simulated()
 async def test_a_client_of_another_epoch_is_refused(node):
     client, first, second = await two_epochs(node)
     assert (await ask(client, first, current=first)).error_code is ErrorCode.fenced_leader_epoch
