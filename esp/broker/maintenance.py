@@ -3,7 +3,6 @@
 Each job is a loop of its own, so that a slow one does not hold up the others.
 """
 
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -122,8 +121,8 @@ class Maintenance:
         for hosted in self._replicas:
             replica_log = hosted.log
             offset = replica_log.log_start_offset
-            # Nobody needs to be told of an error: a log that has rotted says so itself, one that was removed is none any more.
-            with contextlib.suppress(*READ_ERRORS):
+            # A log that has rotted says so itself, and one that was removed is none any more; of a device nobody else tells.
+            try:
                 while offset < replica_log.sealed_end_offset:
                     data = await replica_log.read_cold(
                         offset, SCRUB_BYTES, replica_log.sealed_end_offset, at_least_one=True
@@ -132,6 +131,9 @@ class Maintenance:
                         break
                     offset = find_end_offset(data)
                     await self._env.clock.sleep_us(len(data) * 1_000_000 // SCRUB_BYTES_PER_S)
+            except READ_ERRORS as error:
+                if isinstance(error, OSError):
+                    log.error("%s cannot be read at offset %d: %s", replica_log.path, offset, error)
 
     async def purge(self) -> None:
         """Remove the files whose ``file.delete.delay.ms`` has passed."""

@@ -215,3 +215,20 @@ async def test_a_scrub_of_sound_logs_finds_nothing_and_takes_its_time(node):
     sealed = 600 * KIB * 9
     assert node.loop.time() - begin_s > 0.9 * sealed / maintenance.SCRUB_BYTES_PER_S
     assert node.hosted("t").log.rot is None
+
+
+@simulated(log_scrub_interval_ms=5000)
+async def test_a_scrub_tells_of_a_device_that_cannot_be_read_and_goes_on(node, monkeypatch, caplog):
+    client = await node.client()
+    await create_topic(client, "t", partitions=2, segment_bytes=1_048_576)
+    asked = []
+
+    async def fail(self, *_args, **_options):
+        asked.append(self.path)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("esp.storage.log.Log.sealed_end_offset", 10)
+    monkeypatch.setattr("esp.storage.log.Log.read_cold", fail)
+    await maintenance.Maintenance(node.env, node.settings, node.replicas, []).scrub()
+    assert len(asked) == 2
+    assert caplog.text.count("cannot be read at offset 0: [Errno 5]") == 2
