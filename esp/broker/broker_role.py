@@ -66,6 +66,7 @@ class BrokerRole:
         """One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others."""
         self._liveness: BrokerLiveness
         self._groups: GroupCoordinators
+        self._is_recovered = False
 
     async def bind(self) -> None:
         """Bind the client listeners; what is sent there waits until the broker serves.
@@ -115,6 +116,7 @@ class BrokerRole:
             registration=self._registration(directories),
             applied_offset=lambda: replicas.applied_offset,
             on_stale=replicas.stop_leading,
+            on_registered=lambda epoch: self._mark_running(directories, epoch),
         )
         replicas.on_directory_failed = lambda: lifecycle.set_offline_log_dirs(replicas.offline_directories)
         raft.on_leadership(lifecycle.on_leadership)
@@ -123,6 +125,11 @@ class BrokerRole:
         await self._until_known(metadata, epoch)
         metadata.subscribe(lambda image, delta: self._changes.put_nowait((image, delta)))
         await env.cpu.run(replicas.load_blocking, metadata.image, env.clock.wall_ms())
+        self._is_recovered = True
+        if replicas.are_whole:
+            self._mark_running(directories, lifecycle.epoch)
+        else:
+            lifecycle.register_as_unclean()
         replicas.connect(replication, lambda: lifecycle.epoch)
         self._tasks.start(self._apply_changes(cache), name="metadata changes")
         await lifecycle.unfence()
@@ -166,7 +173,7 @@ class BrokerRole:
         self._dispatcher.provide(
             services,
             {
-                ApiKey.PRODUCE: ProduceHandler(services).handle,
+                ApiKey.PRODUCE: ProduceHandler(services, self._tasks, shortcuts=self._dispatcher.allows_shortcuts).handle,
                 ApiKey.FETCH: FetchHandler(services, self._tasks).handle,
             },
         )
@@ -210,6 +217,13 @@ class BrokerRole:
                 is_awaited=any(broker is not None and broker.in_controlled_shutdown for broker in leaving)
             )
 
+    def _mark_running(self, directories: NodeDirectories, epoch: BrokerEpoch) -> None:
+        """From now on the end of this process alone loses nothing of what its registration rests on (BRK-3)."""
+        if self._is_recovered:
+            for directory in directories.all:
+                if not directory.is_offline:
+                    directory.running_marker.write(self._env.host.boot_id, epoch)
+
     def _registration(self, directories: NodeDirectories) -> BrokerRegistration:
         return BrokerRegistration(
             node_id=self._settings.node_id,
@@ -220,5 +234,5 @@ class BrokerRole:
             features=SUPPORTED_FEATURES,
             rack=self._settings.broker_rack,
             log_dirs=directories.ids,
-            previous_broker_epoch=previous_broker_epoch(directories.all),
+            previous_broker_epoch=previous_broker_epoch(directories.all, self._env.host.boot_id),
         )

@@ -9,6 +9,7 @@ Who is told STALE_BROKER_EPOCH has been fenced and replaced without noticing: it
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final
@@ -96,6 +97,7 @@ class BrokerLifecycle:
         registration: what the broker says of itself.
         applied_offset: the offset of the metadata that is applied here; see :meth:`on_metadata_applied`.
         on_stale: told that this registration counts no more, before there is another: stop leading, at once (BRK-4).
+        on_registered: told the epoch of each registration.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class BrokerLifecycle:
         registration: BrokerRegistration,
         applied_offset: Callable[[], int],
         on_stale: Callable[[], None],
+        on_registered: Callable[[BrokerEpoch], None],
     ) -> None:
         self.state = BrokerState.NOT_RUNNING
         self.epoch: BrokerEpoch = NO_BROKER_EPOCH
@@ -121,6 +124,8 @@ class BrokerLifecycle:
         self._registration = registration
         self._applied_offset = applied_offset
         self._on_stale = on_stale
+        self._on_registered = on_registered
+        self._is_distrusted = False
         self._wants_to_serve = False
         self._offline_log_dirs: tuple[DirectoryId, ...] = ()
         self._is_due = False
@@ -147,6 +152,21 @@ class BrokerLifecycle:
         await self._register(self._settings.initial_broker_registration_timeout_ms)
         self._tasks.start(self._send_heartbeats(), name="heartbeats")
         return self.epoch
+
+    def register_as_unclean(self) -> None:
+        """Less was found in the logs than the registration says: register anew, before anything else, as one that may lack records (BRK-3).
+
+        Until then the broker is fenced, and a member of no in-sync set; then of no eligible one either.
+        """
+        if self._registration.previous_broker_epoch != NO_BROKER_EPOCH:
+            self._registration = replace(
+                self._registration,
+                incarnation_id=self._env.random.uuid(),
+                previous_broker_epoch=NO_BROKER_EPOCH,
+            )
+            self.epoch = NO_BROKER_EPOCH
+            self._is_distrusted = True
+            self._hurry()
 
     async def unfence(self) -> None:
         """Ask to serve, and return when the controller has agreed; the logs are recovered (REC-8)."""
@@ -220,7 +240,10 @@ class BrokerLifecycle:
                 interval_us = self._settings.broker_heartbeat_interval_ms * 1000
                 await self._alarm.wait(min(HASTE_US, interval_us) if self._is_impatient else interval_us)
             self._is_due = False
-            if not self._is_over:
+            if self._is_distrusted:
+                self._is_distrusted = False
+                await self._register_anew()
+            elif not self._is_over:
                 await self._send_heartbeat()
 
     async def _send_heartbeat(self) -> None:
@@ -243,7 +266,12 @@ class BrokerLifecycle:
             return
         self._answered_us = self._env.clock.monotonic_us()
         if answer.error_code in _UNKNOWN_HERE:
-            await self._register_anew(answer.error_code)
+            log.warning(
+                "the controller no longer knows broker epoch %d (%s): registering anew",
+                request.broker_epoch,
+                answer.error_code.name,
+            )
+            await self._register_anew()
         elif answer.error_code is not ErrorCode.none:
             log.warning("the controller refused a heartbeat: %s", answer.error_code.name)
         else:
@@ -269,9 +297,8 @@ class BrokerLifecycle:
             log.warning("stopping although the controller has not agreed within %d s", SHUTDOWN_MAX_US // 1_000_000)
             self._become(BrokerState.SHUTTING_DOWN)
 
-    async def _register_anew(self, code: ErrorCode) -> None:
-        """Stop leading and begin again, after this registration was replaced or removed; or stop, if that was wanted."""
-        log.warning("the controller no longer knows broker epoch %d (%s): registering anew", self.epoch, code.name)
+    async def _register_anew(self) -> None:
+        """Stop leading and begin again, after this registration was replaced, removed or given up; or stop, if that was wanted."""
         self.is_fenced = True
         self._on_stale()
         if self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
@@ -336,6 +363,7 @@ class BrokerLifecycle:
         if answer.error_code is not ErrorCode.none:
             return f"the controller refuses it with {answer.error_code.name}"
         self.epoch = BrokerEpoch(answer.broker_epoch)
+        self._on_registered(self.epoch)
         if self.state is BrokerState.STARTING:
             self._become(BrokerState.RUNNING if self._wants_to_serve else BrokerState.RECOVERY)
         log.info("broker %d is registered with epoch %d", node_id, self.epoch)

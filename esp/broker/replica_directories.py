@@ -48,7 +48,8 @@ class ReplicaDirectories:
         self.online.remove(directory)
         if directory.meta is not None:
             self.failed = (*self.failed, directory.meta.directory_id)
+        directory.running_marker.remove()
         for replica_log in directory.logs.values():
-            replica_log.is_offline = True
+            replica_log.take_offline()
         if not self.online:
             self._host.fatal(f"{reason}; no log directory is left")

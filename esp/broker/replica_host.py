@@ -15,20 +15,13 @@ from esp.broker.hosted_partition import HostedPartition
 from esp.broker.live_settings import LiveSettings
 from esp.broker.replica_directories import ReplicaDirectories
 from esp.broker.replica_roles import ReplicaRoles
+from esp.broker.replica_throttles import ReplicaThrottles
 from esp.broker.rotten_replicas import RottenReplicas
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import (
-    LOST_DIRECTORY,
-    METADATA_TOPIC,
-    BrokerEpoch,
-    DirectoryId,
-    NodeId,
-    TopicId,
-    TopicPartition,
-)
+from esp.model.ids import LOST_DIRECTORY, METADATA_TOPIC, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
@@ -73,6 +66,7 @@ class ReplicaHost:
         """Metadata offset up to which the replicas here are as the metadata says."""
         self.directories_lock = asyncio.Lock()
         """Held by whoever lets a thread work on the data directories' logs or checkpoints, or cuts a log, so that only one does."""
+        self.throttles = ReplicaThrottles(env.clock, settings)
         self._rotten = RottenReplicas(node_id, tasks, self.directories_lock, self._tell_directory, self._renew)
         self.on_directory_failed: Callable[[], None] | None = None
         """Called when :attr:`offline_directories` has grown: the controller should know at once."""
@@ -111,6 +105,11 @@ class ReplicaHost:
         """The log directories that have failed since the node started."""
         return self._directories.failed
 
+    @property
+    def are_whole(self) -> bool:
+        """Whether nothing was missing from any log when it was opened (BRK-3)."""
+        return all(hosted.log.is_whole for hosted in self)
+
     def is_online(self, directory: LogDirectory) -> bool:
         """Whether a log directory of this node has not failed."""
         return directory in self._directories.online
@@ -125,6 +124,7 @@ class ReplicaHost:
             broker_epoch: this node's, as registered last.
         """
         self._assignments = DirectoryAssignments(self._env, self._node_id, channel, broker_epoch, self._tasks)
+        self.throttles.on_settings(self.settings.current)
         self._roles.connect(channel, broker_epoch)
         for hosted in self:
             self._tell_directory(hosted)
@@ -213,6 +213,8 @@ class ReplicaHost:
         changed = image.topics_by_id if delta.changed_broker_configs else delta.changed_topic_configs
         for topic_id in changed:
             self._change_settings(image, image.topics_by_id[topic_id])
+        if changed:
+            self.throttles.on_settings(self.settings.current)
         for topic_id, numbers in delta.changed_partitions.items():
             topic = image.topics_by_id[topic_id]
             for number in sorted(numbers):

@@ -65,6 +65,7 @@ class SimulatedNode:
         self.is_serving = False
         """Whether it came up, and has not been told to go."""
         self.lives = 0
+        self._boots = 1
         self.disk_was_faulty = False
         """Whether its disk failed or was full in this life: the node may end itself."""
         self.on_end: Callable[[SimulatedNode], None] = lambda _node: None
@@ -105,7 +106,7 @@ class SimulatedNode:
             self._network,
             host=self.host,
             clock=self.clock,
-            boot_id=f"boot of {self.name}",
+            boot_id=f"boot {self._boots} of {self.name}",
             maybe=lambda point: self._maybe(self, point),
         )
 
@@ -155,6 +156,7 @@ class SimulatedNode:
     def lose_power(self) -> None:
         """End the machine, with what was not synced. It is dark until the next start."""
         self._network.lose_power(self.host)
+        self._boots += 1
         if self.process is not None:
             self.process.end(POWER_LOST)
             self.process.end_reason = POWER_LOST

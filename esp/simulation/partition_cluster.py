@@ -319,9 +319,7 @@ class PartitionCluster:
         elif node.is_running and node.incarnation == incarnation:
             node.log.flush()
             node.log.checkpoint()
-            epoch = node.broker_epoch
             self._crash(node, "stop")
-            node.previous_epoch = epoch
 
     def _crash(self, node: PartitionNode, kind: str) -> None:
         is_lossy = kind == "disk-swap" or kind == "power-loss"
@@ -332,7 +330,10 @@ class PartitionCluster:
             node.is_incomplete = True
             node.lost_epoch = self.controller.image.brokers[node.node_id].epoch
         self._held.pop(node, None)
-        node.previous_epoch = -1
+        if is_lossy:
+            node.previous_epoch = -1
+        elif node.broker_epoch >= 0:  # the machine runs on (BRK-3)
+            node.previous_epoch = node.broker_epoch
         node.stop()
         if kind == "disk-swap":
             del self.checks.owner[node.log]

@@ -58,7 +58,7 @@ class PartitionNode:
         self.is_running = False
         self.broker_epoch = -1
         self.previous_epoch = -1
-        """What the marker of an orderly stop says; -1 if there is none."""
+        """Under which registration the last process ended without losing anything; -1 if it may have (BRK-2, BRK-3)."""
         self.wants_shutdown = False
         self.is_incomplete = False
         """Whether it lost records that it had, and was not in the ISR since: nothing may be demanded of its log."""

@@ -18,7 +18,7 @@ from esp.model.ids import TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk
 from esp.ports.network import Buffer
-from esp.records.batch_header import BatchHeader
+from esp.records.batch_header import BatchHeader, HeaderFields
 from esp.storage.layout import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -67,11 +67,14 @@ class Log:
         unsynced_snapshots: paths of producer snapshots that may not be synced.
         unsynced_directory: the directory above, if the replica's name in it is to be synced then.
         checkpoint_offsets: makes recovery points and log starts durable, called where that must come first.
+        on_offline: called, on any thread, before anybody learns that the log went offline.
+        is_whole: whether nothing was missing when it was opened but a write that was cut off.
     """
 
     __slots__ = (
         "_checkpoint_offsets",
         "_disk",
+        "_on_offline",
         "_reader",
         "_roll_jitter_ms",
         "_segments",
@@ -80,6 +83,7 @@ class Log:
         "checkpointed_high_watermark",
         "high_watermark",
         "is_offline",
+        "is_whole",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -111,6 +115,8 @@ class Log:
         unsynced_snapshots: Sequence[str] = (),
         unsynced_directory: str | None = None,
         checkpoint_offsets: Callable[[], None] = _keep_nothing,
+        on_offline: Callable[[], None] = _keep_nothing,
+        is_whole: bool = True,
     ) -> None:
         self.partition = partition
         self.topic_id = topic_id
@@ -124,6 +130,7 @@ class Log:
         self.recovery_point = recovery_point
         self.is_offline = False
         """Whether an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
+        self.is_whole = is_whole
         self.checkpointed_high_watermark = 0
         """What the checkpoint said when the log was opened, be it beyond the log's end."""
         self.rot: CorruptionError | None = None
@@ -131,6 +138,7 @@ class Log:
         self.on_rot: Callable[[], None] | None = None
         """Called when :attr:`rot` is set."""
         self._disk = disk
+        self._on_offline = on_offline
         self._segments = segments
         self._reader = LogReader(segments)
         self._suspect_all()
@@ -183,7 +191,7 @@ class Log:
 
     # --- append --------------------------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
+    def append(self, batch: Buffer, header: HeaderFields, now_ms: int) -> None:
         """Append one checked batch whose offset and leader epoch are stamped, into the page cache; a new segment is begun first if due.
 
         Args:
@@ -280,13 +288,19 @@ class Log:
             if file.size() != segment.size:
                 file.truncate(segment.size)
         except OSError as second_error:
-            self.is_offline = True
+            self.take_offline()
             _logger.error(
                 "%s is offline: a write failed (%s) and could not be undone: %s", self.path, error, second_error
             )
         else:
             _logger.error("%s: a write failed and was undone: %s", self.path, error)
         return ApiError(ErrorCode.kafka_storage_error, f"The batch could not be written: {error}")
+
+    def take_offline(self) -> None:
+        """Take nothing more: the device has failed, and what was written may not be there any more."""
+        if not self.is_offline:
+            self.is_offline = True
+            self._on_offline()
 
     def _set_jitter(self) -> None:
         self._roll_jitter_ms = roll_jitter_ms(self.settings, self.partition, self._segments.active.base_offset)
@@ -387,7 +401,7 @@ class Log:
             try:
                 await sync(self._flushing(), self._disk)
             except OSError:
-                self.is_offline = True
+                self.take_offline()
                 raise
 
     def flush_blocking(self) -> None:
@@ -396,7 +410,7 @@ class Log:
             try:
                 sync_blocking(self._flushing(), self._disk)
             except OSError:
-                self.is_offline = True
+                self.take_offline()
                 raise
 
     def close_blocking(self) -> None:
@@ -492,10 +506,10 @@ class Log:
         try:
             self._cut(offset)
         except OSError:
-            self.is_offline = True
+            self.take_offline()
             raise
         except CorruptionError as error:
-            self.is_offline = True
+            self.take_offline()
             raise OSError(errno.EIO, f"the place to cut cannot be found: {error}", self.path) from error
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -520,7 +534,7 @@ class Log:
             self._unsynced.sync_names_blocking()
             self._checkpoint_offsets()
         except OSError:
-            self.is_offline = True
+            self.take_offline()
             raise
         self._set_jitter()
 

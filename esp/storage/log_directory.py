@@ -41,6 +41,7 @@ from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
 from esp.storage.partition_metadata import read_topic_id, write_topic_id_blocking
 from esp.storage.recovery import KnownOffsets, load_log_blocking
+from esp.storage.running_marker import RunningMarker
 from esp.storage.trash import Trash
 
 _logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class LogDirectory:
         """The loaded ones."""
         self.reserve = DiskReserve(disk, path)
         """Room for what the node cannot do without, once it is told to keep some."""
+        self.running_marker = RunningMarker(disk, path)
         self._disk = disk
         self._lock = lock
         self._producer_id_expiration_ms = producer_id_expiration_ms
@@ -182,6 +184,7 @@ class LogDirectory:
                 marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
                 path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
                 self.reserve.write_blocking(lambda: self._disk.replace_file_blocking(path, marker.encode()))
+                self.running_marker.remove()
         finally:
             self._lock.release()
 
@@ -347,6 +350,7 @@ class LogDirectory:
             producer_id_expiration_ms=self._producer_id_expiration_ms,
             trash=self._trash,
             checkpoint_offsets=self._write_offsets_blocking,
+            on_offline=self.running_marker.remove,
             # After a crash nobody knows whether the replica's own name was synced.
             unsynced_directory=None if was_clean else self.path,
         )
@@ -378,7 +382,13 @@ def _make_directory_blocking(disk: Disk, path: str) -> None:
         disk.sync_directory_blocking(parent or ("/" if path.startswith("/") else "."))
 
 
-def previous_broker_epoch(directories: Iterable[LogDirectory]) -> BrokerEpoch:
-    """The broker epoch of the last orderly stop: only if all directories agree about it (REC-2), else -1."""
-    epochs = {directory.clean_broker_epoch for directory in directories}
+def previous_broker_epoch(directories: Iterable[LogDirectory], boot_id: str) -> BrokerEpoch:
+    """The broker epoch of the last stop, if it lost nothing: an orderly one (REC-2), or that of the process alone (BRK-3).
+
+    Only if all directories agree about it, else -1.
+    """
+    epochs = {
+        directory.clean_broker_epoch if directory.was_clean else directory.running_marker.survived_epoch(boot_id)
+        for directory in directories
+    }
     return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH

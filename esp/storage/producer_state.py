@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
-from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, HeaderFields
 
 BATCHES_KEPT: Final = 5
 """What Kafka keeps per producer: a client has at most five requests in flight."""
@@ -79,7 +79,7 @@ class ProducerStates:
         """The state of one producer."""
         return self._states.get(producer_id)
 
-    def check(self, header: BatchHeader) -> int | None:
+    def check(self, header: HeaderFields) -> int | None:
         """Whether a client's batch may be appended: None if so, the base offset it already has if it is a duplicate (PROD-5).
 
         Raises:
@@ -112,7 +112,7 @@ class ProducerStates:
             )
         return None
 
-    def update(self, header: BatchHeader) -> None:
+    def update(self, header: HeaderFields) -> None:
         """Take in a batch of a producer that was appended, whoever wrote it."""
         base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, first, _ = header
         state = self._states.get(producer_id)

@@ -5,6 +5,7 @@ synced; from there on every batch is read and checked, and the log ends before t
 """
 
 import logging
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,8 @@ from esp.model.errors import CorruptionError
 from esp.model.ids import TopicId, TopicPartition
 from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.ports.disk import Disk
+from esp.ports.network import Buffer
+from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS
 from esp.storage.layout import LEADER_EPOCH_FILE, LOG_SUFFIX, parse_offset_file_name
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.leftovers import remove_leftovers_blocking
@@ -60,6 +63,7 @@ def load_log_blocking(
     producer_id_expiration_ms: int,
     trash: Trash,
     checkpoint_offsets: Callable[[], None],
+    on_offline: Callable[[], None],
     unsynced_directory: str | None = None,
 ) -> Log:
     """Open a replica's directory, or begin an empty log in it.
@@ -76,6 +80,7 @@ def load_log_blocking(
         producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
         trash: see :class:`~esp.storage.log.Log`.
         checkpoint_offsets: see :class:`~esp.storage.log.Log`.
+        on_offline: see :class:`~esp.storage.log.Log`.
         unsynced_directory: the directory above, if the replica's own name in it is to be synced then.
 
     Raises:
@@ -108,6 +113,8 @@ def load_log_blocking(
             snapshot_path(path, offset) for offset in snapshot_offsets(disk, path) if offset >= recovery_point
         ],
         checkpoint_offsets=checkpoint_offsets,
+        on_offline=on_offline,
+        is_whole=loader.is_whole,
         unsynced_directory=unsynced_directory,
     )
     log.checkpointed_high_watermark = known.high_watermark
@@ -134,6 +141,8 @@ class _Loader:
         """Segments that were read from the recovery point on, the active one excepted."""
         self.log_start_offset = 0
         self.end_offset = 0
+        self.is_whole = True
+        """Whether nothing was missing but a write that was cut off (BRK-3)."""
 
     def open_segments(self, *, was_clean: bool) -> None:
         epochs_hold = self._read_epochs()
@@ -203,7 +212,7 @@ class _Loader:
             self.segments.add(segment)
             next_offset = end.next_offset
             if end.reason is not None:
-                self._cut(segment, end.reason)
+                self._cut(segment, end)
                 self._drop(found[number + 1 :], f"offset {next_offset} comes next")
                 break
             if segment is not found[-1]:
@@ -226,15 +235,18 @@ class _Loader:
             epochs=self.epochs,
         )
 
-    def _cut(self, segment: Segment, reason: str) -> None:
+    def _cut(self, segment: Segment, end: SegmentEnd) -> None:
         """Cut what follows the last whole batch after a crash (REC-3)."""
         excess = segment.file.size() - segment.size
+        rest = segment.file.read_blocking(segment.size, min(excess, HEADER_SIZE))
+        if not is_cut_off(rest, excess, end.next_offset, self._settings.max_message_bytes):
+            self.is_whole = False
         _logger.warning(
             "%s: %d bytes at %d are cut off after an unclean stop: %s",
             segment.path(LOG_SUFFIX),
             excess,
             segment.size,
-            reason,
+            end.reason,
         )
         segment.file.truncate(segment.size)
         segment.file.sync_blocking()
@@ -242,6 +254,7 @@ class _Loader:
     def _drop(self, segments: list[Segment], reason: str) -> None:
         """Remove segments behind the end of the log after a crash (REC-3)."""
         for segment in segments:
+            self.is_whole = False
             size = self._disk.stat(segment.path(LOG_SUFFIX)).size
             _logger.warning(
                 "%s: the segment of %d bytes is dropped after an unclean stop: %s",
@@ -266,6 +279,7 @@ class _Loader:
 
     def _start_over(self) -> None:
         """The log lost what lay below its start: it goes on, empty, at the start (REC-7)."""
+        self.is_whole = False
         _logger.warning(
             "%s ends at offset %d below its start %d: it starts over, empty",
             self._path,
@@ -306,3 +320,21 @@ class _Loader:
             for header in iterate_known_headers_blocking(segment.file, 0, segment.size):
                 if self.epochs.latest is None or header.leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
+
+
+_BEGINNING = struct.Struct(">qi")
+
+
+def is_cut_off(rest: Buffer, size: int, next_offset: int, max_message_bytes: int) -> bool:
+    """Whether bytes behind the last whole batch look like the beginning of the next one, as the end of a process leaves a write (BRK-3).
+
+    Args:
+        rest: their first ones.
+        size: how many there are.
+        next_offset: the offset that the next batch has.
+        max_message_bytes: no batch is larger; a length that has rotted mostly says so.
+    """
+    if len(rest) < _BEGINNING.size:
+        return True
+    base_offset, length = _BEGINNING.unpack_from(rest)
+    return bool(base_offset == next_offset and size < length + SIZE_BEFORE_LENGTH_ENDS <= max_message_bytes)

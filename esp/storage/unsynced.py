@@ -173,19 +173,21 @@ class Unsynced:
             file.close()
 
     def _syncing_epochs(self) -> Syncing[bool]:
-        """Write the leader epochs if they changed; the directory is synced afterwards. False if there is no room for them."""
-        version = self._epochs.version
-        if version == self._epochs_saved:
-            return True
+        """Write the leader epochs if they changed; the directory is synced afterwards. False if there is no room for them.
+
+        If they change again while the device works, they are written again: once the recovery point has passed a batch, nobody looks for
+        its epoch but in this file (LOG-10).
+        """
         temporary = f"{self._path}/{LEADER_EPOCH_FILE}{TEMPORARY_SUFFIX}"
-        try:
-            self._disk.write_file(temporary, self._epochs.encode())
-        except OSError as error:
-            _logger.warning("%s: the leader epochs cannot be written: %s", self._path, error)
-            return False
-        yield from self._syncing_closed(temporary)
-        if version == self._epochs.version and version != self._epochs_saved:
-            self._disk.rename(temporary, f"{self._path}/{LEADER_EPOCH_FILE}")
-            self._epochs_saved = version
-            self._names_changed += 1
+        while (version := self._epochs.version) != self._epochs_saved:
+            try:
+                self._disk.write_file(temporary, self._epochs.encode())
+            except OSError as error:
+                _logger.warning("%s: the leader epochs cannot be written: %s", self._path, error)
+                return False
+            yield from self._syncing_closed(temporary)
+            if version == self._epochs.version and version != self._epochs_saved:
+                self._disk.rename(temporary, f"{self._path}/{LEADER_EPOCH_FILE}")
+                self._epochs_saved = version
+                self._names_changed += 1
         return True

@@ -4,13 +4,13 @@ import io
 import itertools
 import socket
 import struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kio.index import load_response_from_request
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 from kio.serial import entity_reader, entity_writer
 
-from esp.testing.node_process import HOST, NodeProcess
+from esp.testing.node_process import HOST
 
 TIMEOUT_S = 10
 
@@ -22,10 +22,18 @@ class Answer(NamedTuple):
     rest: bytes
 
 
+class Listener(Protocol):
+    """A node, or what else says where clients find it."""
+
+    @property
+    def port(self) -> int:
+        """The port of its client listener."""
+
+
 class Wire:
     """One connection, used as a context manager: to the node's client listener, or to another ``port`` of it."""
 
-    def __init__(self, node: NodeProcess, timeout_s: float = TIMEOUT_S, *, port: int | None = None) -> None:
+    def __init__(self, node: Listener, timeout_s: float = TIMEOUT_S, *, port: int | None = None) -> None:
         self.socket = socket.create_connection((HOST, node.port if port is None else port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_ids = itertools.count(1)

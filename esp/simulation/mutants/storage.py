@@ -127,7 +127,7 @@ STORAGE_MUTANTS: Final = (
         "esp.storage.log",
         """                await sync(self._flushing(), self._disk)
             except OSError:
-                self.is_offline = True
+                self.take_offline()
                 raise
 """,
         """                await sync(self._flushing(), self._disk)

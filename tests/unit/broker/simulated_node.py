@@ -46,13 +46,21 @@ class SimulatedNode:
         self.settings = replace(SETTINGS, **settings)
         self.process = None
         self.node = None
+        self.boots = 1
 
     async def start(self, **settings):
         """Start the node in a new process; ProcessEndedError if it dies of it."""
         assert self.process is None or not self.process.alive
         self.settings = replace(self.settings, **settings)
         self.process = self.loop.new_process(f"node at {self.loop.time():.3f}")
-        self.env = simulated_env(self.loop, Random(self.rng.random()), self.process, self.disk, self.network)
+        self.env = simulated_env(
+            self.loop,
+            Random(self.rng.random()),
+            self.process,
+            self.disk,
+            self.network,
+            boot_id=f"boot {self.boots}",
+        )
         self.node = self.process.context.copy().run(BrokerNode, self.env, self.settings)
         await self.process.run(self.node.start())
 
@@ -71,6 +79,7 @@ class SimulatedNode:
         assert not self.process.alive
         if power:
             self.disk.power_loss()
+            self.boots += 1
         else:
             self.disk.crash()
 

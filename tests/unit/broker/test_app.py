@@ -126,6 +126,41 @@ async def test_an_orderly_stop_survives_a_power_loss(node):
     assert await read(node) == [b"a"]
 
 
+@simulated()
+async def test_who_was_killed_says_that_nothing_was_lost_unless_the_machine_ended_too(node):
+    """BRK-3."""
+
+    def said():
+        return node.node.broker.lifecycle._registration.previous_broker_epoch
+
+    client = await node.client()
+    await create_topic(client)
+    await produce(client, "t", records(b"a"))
+    for power in (False, False, True, False):
+        epoch = node.node.broker.lifecycle.epoch
+        await node.restart(power=power)
+        assert said() == (-1 if power else epoch)
+
+
+@simulated()
+async def test_who_was_killed_and_finds_its_log_broken_does_not_insist_that_nothing_was_lost(node):
+    """BRK-3: it says so before it serves."""
+    client = await node.client()
+    await create_topic(client)
+    await produce(client, "t", records(b"a"))
+    epoch = node.node.broker.lifecycle.epoch
+    node.kill()
+    path = "/data/t-0/00000000000000000000.log"
+    node.disk.write_file(path, node.disk.read_file(path) + bytes(100))
+    await node.start()
+    lifecycle = node.node.broker.lifecycle
+    assert lifecycle._registration.previous_broker_epoch == -1
+    image = node.metadata.image
+    assert epoch < image.brokers[1].epoch == lifecycle.epoch
+    assert image.brokers[1].incarnation_id == lifecycle._registration.incarnation_id
+    assert await read(node) == [b"a"]
+
+
 @pytest.mark.parametrize("operation", ["write", "sync"])
 @simulated(log_dirs=("/data", "/other"))
 async def test_a_device_that_fails_at_the_stop_costs_one_directory_its_marker_and_no_record(node, operation, caplog):

@@ -84,18 +84,20 @@ def now():
 
 
 class Broker:
-    def __init__(self, world, **settings):
+    def __init__(self, world, *, registration=REGISTRATION, **settings):
         self.controller = Controller()
         self.applied = 0
         self.stale = []
+        self.registered = []
         self.lifecycle = BrokerLifecycle(
             world.env,
             replace(BrokerSettings(), **settings),
             Tasks(world.env.host),
             self.controller,
-            registration=REGISTRATION,
+            registration=registration,
             applied_offset=lambda: self.applied,
             on_stale=lambda: self.stale.append(self.lifecycle.epoch),
+            on_registered=self.registered.append,
         )
 
     def times(self):
@@ -217,8 +219,33 @@ def test_who_is_told_that_its_epoch_is_stale_stops_leading_and_registers_anew(co
         assert broker.last.broker_epoch == 12
         assert not broker.last.want_fence
         assert not broker.lifecycle.is_fenced
+        assert broker.registered == [11, 12]
 
     scenario()
+
+
+@in_world
+async def test_who_finds_less_in_its_logs_than_it_said_registers_as_unclean_before_it_serves(world):
+    """BRK-3: what a killed process left was taken for whole until somebody looked."""
+    broker = Broker(world)
+    await broker.lifecycle.register()
+    broker.lifecycle.register_as_unclean()
+    await broker.lifecycle.unfence()
+    first, second = broker.controller.registrations
+    assert (first.previous_broker_epoch, second.previous_broker_epoch) == (3, -1)
+    assert first.incarnation_id != second.incarnation_id, "the same incarnation would get the same epoch again"
+    assert broker.registered == [11, 12]
+    assert all(beat.want_fence for _, beat in broker.controller.heartbeats if beat.broker_epoch == 11)
+    assert (broker.lifecycle.epoch, broker.lifecycle.state) == (12, BrokerState.RUNNING)
+
+
+@in_world
+async def test_who_said_that_it_may_lack_records_need_not_say_it_again(world):
+    broker = Broker(world, registration=replace(REGISTRATION, previous_broker_epoch=BrokerEpoch(-1)))
+    await broker.lifecycle.register()
+    broker.lifecycle.register_as_unclean()
+    await broker.lifecycle.unfence()
+    assert len(broker.controller.registrations) == 1
 
 
 @in_world

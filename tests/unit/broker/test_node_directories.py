@@ -77,7 +77,7 @@ def test_a_directory_that_is_added_joins_the_cluster_and_the_last_stop_counts_as
         directory.close_blocking(7)
     again = open_directories_blocking(env, settings("/a", "/b"))
     assert again.cluster_id == opened.cluster_id
-    assert previous_broker_epoch(again.all) == -1
+    assert previous_broker_epoch(again.all, "boot") == -1
 
 
 TWO_VOTERS = (QuorumVoter(NodeId(1), "a", 9093), QuorumVoter(NodeId(2), "b", 9093))
@@ -112,7 +112,7 @@ def test_the_epoch_of_an_orderly_stop_is_remembered_by_all_directories():
     env = new_env()
     for directory in open_directories_blocking(env, settings("/a", "/b")).all:
         directory.close_blocking(7)
-    assert previous_broker_epoch(open_directories_blocking(env, settings("/a", "/b")).all) == 7
+    assert previous_broker_epoch(open_directories_blocking(env, settings("/a", "/b")).all, "boot") == 7
 
 
 def test_a_controller_listener_without_a_host_is_told_by_the_machines_own_name():

@@ -8,7 +8,9 @@ import pytest
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
+from esp.simulation.disk import SimulatedDisk
 from esp.simulation.disk_faults import ProcessKilledError
+from esp.storage.layout import RUNNING_FILE
 from esp.storage.log_directory import LogDirectory, previous_broker_epoch
 from esp.storage.meta_properties import MetaProperties
 from tests.unit.storage.helpers import DATA, PARTITION, REPLICA, TOPIC_ID, append, new_disk, new_log, read_all, reopen
@@ -101,16 +103,65 @@ def test_a_stop_that_fails_leaves_no_marker_but_releases_the_lock() -> None:
     assert not reopen(disk)[0].was_clean
 
 
+def survived(disk: SimulatedDisk, boot_id: str = "boot") -> int:
+    """The broker epoch of which the directory says, to the next process, that nothing was lost."""
+    disk.crash()
+    directory = LogDirectory.open_blocking(disk, DATA)
+    epoch = previous_broker_epoch([directory], boot_id)
+    directory.unlock()
+    return epoch
+
+
+def test_who_is_killed_has_lost_nothing_as_long_as_the_machine_runs() -> None:
+    """BRK-3."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    directory.running_marker.write("boot", 7)  # type: ignore[arg-type]
+    append(log)
+    assert survived(disk) == 7
+    assert survived(disk, "next boot") == -1
+    assert survived(disk) == 7, "who is killed before it has registered has changed nothing"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"brokerEpoch":7}', b'{"brokerEpoch":"x","bootId":"boot"}'])
+def test_a_running_marker_that_was_cut_off_says_nothing(content: bytes) -> None:
+    disk = new_disk()
+    new_log(disk)
+    disk.write_file(f"{DATA}/{RUNNING_FILE}", content)
+    assert survived(disk) == -1
+
+
+def test_what_a_failed_sync_may_have_dropped_is_not_taken_for_whole() -> None:
+    """SYNC-1: the kernel forgets what it could not write, and the next process would not notice."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    directory.running_marker.write("boot", 7)  # type: ignore[arg-type]
+    append(log)
+    disk.fail("sync", "*.log")
+    with pytest.raises(OSError, match="Input/output"):
+        log.flush_blocking()
+    assert survived(disk) == -1
+
+
+def test_an_orderly_stop_replaces_the_running_marker() -> None:
+    disk = new_disk()
+    directory, _ = new_log(disk)
+    directory.running_marker.write("boot", 6)  # type: ignore[arg-type]
+    directory.close_blocking(7)  # type: ignore[arg-type]
+    assert not disk.exists(f"{DATA}/{RUNNING_FILE}")
+    assert survived(disk, "next boot") == 7
+
+
 def test_directories_must_agree_about_the_broker_epoch() -> None:
     disk = new_disk()
     for path, epoch in (("a", 5), ("b", 5), ("c", 6)):
         LogDirectory.open_blocking(disk, path).close_blocking(epoch)  # type: ignore[arg-type]
     a, b, c = (LogDirectory.open_blocking(disk, path) for path in "abc")
     fresh = LogDirectory.open_blocking(disk, "d")
-    assert previous_broker_epoch([a, b]) == 5
-    assert previous_broker_epoch([a, b, c]) == -1
-    assert previous_broker_epoch([a, fresh]) == -1
-    assert previous_broker_epoch([]) == -1
+    assert previous_broker_epoch([a, b], "boot") == 5
+    assert previous_broker_epoch([a, b, c], "boot") == -1
+    assert previous_broker_epoch([a, fresh], "boot") == -1
+    assert previous_broker_epoch([], "boot") == -1
 
 
 # --- replicas ----------------------------------------------------------------------------------------------------------------------

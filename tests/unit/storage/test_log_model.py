@@ -1,6 +1,7 @@
 """Random histories of one log on a disk that forgets, against a list of batches."""
 
 import itertools
+from dataclasses import replace
 from random import Random
 from types import coroutine
 from typing import Any
@@ -175,10 +176,7 @@ class LogHistory(RuleBasedStateMachine):
     @rule(retention_bytes=st.sampled_from([-1, 0, 500, 2000]), retention_ms=st.sampled_from([-1, 0, 85_000]))
     def retention(self, retention_bytes: int, retention_ms: int) -> None:
         old = self.log.settings
-        self.log.settings = TopicSettings(
-            **{name: getattr(old, name) for name in TopicSettings.__slots__}
-            | {"retention_bytes": retention_bytes, "retention_ms": retention_ms}
-        )
+        self.log.settings = replace(old, retention_bytes=retention_bytes, retention_ms=retention_ms)
         before = self.log.high_watermark
         if self._do(lambda: self.log.delete_old_segments(self.now_ms)):
             assert self.log.log_start_offset <= before
@@ -217,6 +215,7 @@ class LogHistory(RuleBasedStateMachine):
     def kill(self) -> None:
         self.disk.crash()
         self._open()
+        assert self.log.is_whole, "the end of a process takes nothing that was written (BRK-3)"
 
     @rule()
     def lose_power(self) -> None:

@@ -67,6 +67,30 @@ def test_what_is_no_batch_is_cut_off_and_said(tail: bytes, caplog: pytest.LogCap
     assert len(read_all(log)) == 21
 
 
+@pytest.mark.parametrize(
+    ("tail", "is_whole"),
+    [
+        (b"", True),
+        (b"\0" * 11, True),
+        (make_batch(2)[:12], True),
+        (make_batch(2)[:-1], True),
+        (make_batch(3)[:-1], False),  # an offset that was not next
+        (make_batch(2)[:-1] + b"\xff", False),  # as long as it says, and broken
+        (make_batch(2)[:8] + b"\x7f\xff\xff\xff" + make_batch(2)[12:], False),  # longer than any batch may be
+        (b"\0" * 100, False),
+    ],
+)
+def test_only_a_write_that_was_cut_off_leaves_the_log_whole(tail: bytes, is_whole: bool) -> None:
+    """BRK-3: anything else that is cut may have been a record that was committed."""
+    disk = new_disk()
+    _, log = new_log(disk)
+    append(log, records=2)
+    log._segments.active.file.append((tail,))
+    disk.crash()
+    log = reopen(disk)[1]
+    assert (log.log_end_offset, log.is_whole) == (2, is_whole)
+
+
 def test_a_bad_batch_above_the_recovery_point_ends_the_log_and_later_segments_go(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

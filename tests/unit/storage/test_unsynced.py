@@ -1,0 +1,51 @@
+"""What a flush must have brought to the device before the recovery point moves."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from esp.model.topic_settings import TopicSettings
+from esp.simulation.disk import SimulatedDisk
+from tests.unit.storage.helpers import append, new_log, reopen, run
+
+
+class _BusyDevice:
+    """Lets something happen while it works for the ``moment``-th time."""
+
+    def __init__(self, moment: int) -> None:
+        self.moment = moment
+        self.waits = 0
+        self.happens: Callable[[], None] | None = None
+
+    async def wait(self, _operation: str, _size: int) -> None:
+        if self.happens is not None:
+            if self.waits == self.moment:
+                self.happens()
+            self.waits += 1
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+@pytest.mark.parametrize("moment", range(15))
+def test_an_epoch_that_begins_while_the_device_works_takes_no_earlier_one_along(moment: int, power_loss: bool) -> None:
+    """The epoch of what is flushed stands in the file when the recovery point has passed it, whoever is elected meanwhile (LOG-10)."""
+    device = _BusyDevice(moment)
+    disk = SimulatedDisk(Random(0), wait=device.wait)
+    settings = TopicSettings(segment_bytes=1)  # so that recovery looks at hardly any batch below the recovery point
+    directory, log = new_log(disk, settings)
+    append(log)
+    run(log.flush())
+    log.begin_epoch(5)
+    for _ in range(3):
+        append(log)
+    device.happens = lambda: log.begin_epoch(9)
+    run(log.flush())
+    assert device.waits > moment
+    assert log.recovery_point == 4
+    directory.write_recovery_points_blocking()
+    if power_loss:
+        disk.power_loss()
+    else:
+        disk.crash()
+    _, found = reopen(disk, settings)
+    assert [found.leader_epochs.epoch_of(offset) for offset in range(4)] == [0, 5, 5, 5]
