@@ -1,0 +1,73 @@
+"""What somebody wants of a cluster's placement, as data. :mod:`esp.placement.planner` turns an intent into a plan."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from esp.model.ids import NodeId, TopicPartition
+from esp.placement.cluster_view import BrokerView
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Bytes, replicas and leaders even over the brokers that may get replicas, racks apart."""
+
+    topics: tuple[str, ...] | None = None
+    """Only these topics are measured and moved; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """These brokers hold nothing any more. Nothing else moves. A broker that is gone can be drained too: its copies are made anew."""
+
+    brokers: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationFactor:
+    """Each partition of the topic has so many replicas."""
+
+    topic: str
+    factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Two brokers change places: each holds what the other held, as preferred leader of what the other was. One may be empty."""
+
+    a: NodeId
+    b: NodeId
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One partition gets just these replicas, the preferred leader first."""
+
+    topic: str
+    partition: int
+    replicas: tuple[NodeId, ...]
+
+    @property
+    def name(self) -> TopicPartition:
+        """Topic and number."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What a plan did is taken back. Only :meth:`esp.placement.plan.Plan.inverse` makes one."""
+
+    of: "PlannedIntent"
+
+
+PlannedIntent: TypeAlias = Spread | Drain | ReplicationFactor | Swap | Move
+"""What a plan is made for."""
+
+Intent: TypeAlias = PlannedIntent | Rollback
+"""What a plan can be for."""
+
+
+def targets_of(brokers: Iterable[BrokerView], intent: Intent) -> tuple[BrokerView, ...]:
+    """The brokers that may get replicas when this is what is wanted."""
+    leaving = intent.brokers if isinstance(intent, Drain) else ()
+    return tuple(broker for broker in brokers if broker.is_target and broker.broker_id not in leaving)

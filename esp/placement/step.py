@@ -1,0 +1,95 @@
+"""What plans are made of: moves, the steps that hold them, and figures of what they cost. Values only."""
+
+from dataclasses import dataclass
+
+from esp.model.ids import NodeId, TopicPartition
+from esp.placement.estimate import Duration
+from esp.placement.links import LinkBytes
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One partition gets other replicas, or the same ones in another order, which copies nothing and names another preferred leader."""
+
+    topic: str
+    partition: int
+    before: tuple[NodeId, ...]
+    after: tuple[NodeId, ...]
+    source: NodeId
+    """Who leads, and is copied from."""
+    replica_bytes: int
+    """Of one replica."""
+
+    @property
+    def name(self) -> TopicPartition:
+        """Topic and number."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def adding(self) -> tuple[NodeId, ...]:
+        """Who gets a copy."""
+        return tuple(node for node in self.after if node not in self.before)
+
+    @property
+    def removing(self) -> tuple[NodeId, ...]:
+        """Whose copy is deleted at the end."""
+        return tuple(node for node in self.before if node not in self.after)
+
+    @property
+    def copied_bytes(self) -> int:
+        """What is copied altogether."""
+        return self.replica_bytes * len(self.adding)
+
+    def inverse(self) -> "Move":
+        """The move that takes this one back, copied from whoever leads then if the preferred one does."""
+        return Move(self.topic, self.partition, self.after, self.before, self.after[0], self.replica_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskBytes:
+    """What a step does to a broker's disk."""
+
+    broker_id: NodeId
+    written_bytes: int
+    freed_bytes: int
+    """When the step has ended."""
+    peak_bytes: int
+    """The most that the disk may hold while the step runs, together with the steps before it that may still run."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """What a broker holds of the partitions that a plan looks at."""
+
+    broker_id: NodeId
+    size_bytes: int
+    replicas: int
+    leaders: int
+    """Partitions of which it is the preferred leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """The most that a broker has, as a multiple of the mean; 1 is perfectly even. Of the brokers that may get replicas."""
+
+    size_bytes: float
+    replicas: float
+    leaders: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Moves that begin together."""
+
+    moves: tuple[Move, ...]
+    waits_for: tuple[int, ...]
+    """Positions of the earlier steps that must have ended, because this one needs the room on disk that they free."""
+    links: tuple[LinkBytes, ...]
+    disks: tuple[DiskBytes, ...]
+    duration: Duration
+    imbalance_after: Imbalance
+
+    @property
+    def copied_bytes(self) -> int:
+        """What is copied altogether."""
+        return sum(link.size_bytes for link in self.links)
