@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt sim sim-shrink mutants chaos fuzz soak bench clean
+.PHONY: help setup run test lint fmt sim sim-shrink mutants chaos fuzz soak bench demo-rebalance clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ chaos: $(STAMP)  ## Kill, pause, cut and starve the nodes of a real cluster unde
 
 bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+demo-rebalance: $(STAMP)  ## A node joins a cluster under load, another is drained, and what producers feel of it (ARGS=...)
+	$(BIN)/python -m benchmarks.rebalance_demo $(ARGS)
 
 clean:  ## Remove what was built; the virtual environment too
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

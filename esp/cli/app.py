@@ -18,6 +18,8 @@ from esp.cli.options import BareStateCommand
 from esp.cli.output import print_error
 from esp.cli.produce import produce
 from esp.cli.quorum import quorum
+from esp.cli.reassign import reassign_partitions
+from esp.cli.rebalance import rebalance
 from esp.cli.topics import topics
 from esp.model.errors import OperatorError
 
@@ -77,6 +79,8 @@ app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(groups)
 app.command("produce", rich_help_panel="Tools")(produce)
 app.command("consume", rich_help_panel="Tools")(consume)
 app.command("quorum", rich_help_panel="Tools")(quorum)
+app.command("reassign-partitions", rich_help_panel="Tools")(reassign_partitions)
+app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
 
 

@@ -27,13 +27,17 @@ with warnings.catch_warnings():
     )
     from kafka.errors import for_code as error_for_code
     from kafka.protocol.admin import (
+        AlterPartitionReassignmentsRequest,
+        AlterReplicaLogDirsRequest,
         DeleteGroupsRequest,
         DescribeConfigsRequest,
         DescribeGroupsRequest,
         DescribeLogDirsRequest,
+        ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
         ListConfigResourcesRequest,
         ListGroupsRequest,
+        ListPartitionReassignmentsRequest,
     )
     from kafka.protocol.consumer import OffsetSpec
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
@@ -45,6 +49,8 @@ logging.getLogger("kafka").propagate = False
 lend_codecs(kafka.codec, kafka.record.default_records)
 
 __all__ = [
+    "AlterPartitionReassignmentsRequest",
+    "AlterReplicaLogDirsRequest",
     "BrokerResponseError",
     "ConsumerProtocolAssignment",
     "CoordinatorLoadInProgressError",
@@ -53,6 +59,7 @@ __all__ = [
     "DescribeConfigsRequest",
     "DescribeGroupsRequest",
     "DescribeLogDirsRequest",
+    "ElectLeadersRequest",
     "FindCoordinatorRequest",
     "IncompatibleBrokerVersion",
     "IncrementalAlterConfigsRequest",
@@ -63,6 +70,7 @@ __all__ = [
     "KafkaProducer",
     "ListConfigResourcesRequest",
     "ListGroupsRequest",
+    "ListPartitionReassignmentsRequest",
     "NewPartitions",
     "NotCoordinatorError",
     "NotLeaderForPartitionError",

@@ -1,0 +1,306 @@
+"""Carries a plan out, as a state machine without I/O: looks at the cluster go in, orders come out, time is an argument.
+
+What it keeps to:
+
+* A step begins when every move before it has begun and the steps that it waits for have ended (:mod:`esp.placement.plan`); a broker takes
+  part in no more copies at a time than the plan's limits say. The next move begins as soon as one ends.
+* Nothing is moved before the throttle is set, and at the end it is taken away: also if the plan is cancelled or stops.
+* It may be made anew at any moment, on any machine: what has been done is read from the cluster. Orders given twice do no harm.
+* A broker that is down longer than it may be stops the moves that need it: they are cancelled, and those that would need it do not
+  begin. The others go on, and the outcome says that the plan is not done.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from esp.model.ids import NodeId, TopicPartition
+from esp.placement.plan import Plan
+from esp.placement.step import Move
+from esp.rebalance.cluster import Broker, Partition, Reassignment, Replica
+from esp.rebalance.journal_entries import Wish
+from esp.rebalance.moving import Moving
+from esp.rebalance.pace import HELD_BYTES_PER_SECOND, Pace
+from esp.rebalance.stages import Stage
+
+
+class Outcome(Enum):
+    """What came of a plan."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+    """Some moves could not be done."""
+    CANCELLED = "cancelled"
+
+
+class Sight(NamedTuple):
+    """One look at the cluster."""
+
+    brokers: Mapping[int, Broker]
+    partitions: Mapping[TopicPartition, Partition]
+    reassignments: Mapping[TopicPartition, Reassignment]
+    sizes: Mapping[Replica, int]
+    """In bytes, of the replicas that brokers told of."""
+
+
+class Throttle(NamedTuple):
+    """Let no broker send or receive more than this for moves."""
+
+    bytes_per_second: int
+
+
+class Submit(NamedTuple):
+    """Begin these moves."""
+
+    moves: tuple[Move, ...]
+
+
+class Cancel(NamedTuple):
+    """Cancel these moves, which are going on."""
+
+    moves: tuple[Move, ...]
+    reason: str
+
+
+class Elect(NamedTuple):
+    """Let the preferred leaders of these partitions lead, if they can."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class Unthrottle(NamedTuple):
+    """Take away the throttles."""
+
+
+class Finish(NamedTuple):
+    """Nothing is left to do."""
+
+    outcome: Outcome
+
+
+_CANCELLATIONS_MAX: Final = 10
+"""So often a move is tried to be cancelled, a turn between two tries."""
+
+Order: TypeAlias = Throttle | Submit | Cancel | Elect | Unthrottle | Finish
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long is waited for what. In milliseconds."""
+
+    broker_down_ms: int = 60_000
+    """For a broker that a move needs."""
+    no_progress_ms: int = 600_000
+    """For the next byte of a move that has begun: its deadline, which moves on with every byte that comes."""
+
+
+class Execution:
+    """A plan that is being carried out. Each turn: :meth:`observe`, then :meth:`decide`, then the ``on_…`` of each order.
+
+    Args:
+        plan: what to do.
+        pace: how fast.
+        patience: how long to wait.
+    """
+
+    def __init__(self, plan: Plan, pace: Pace, patience: Patience) -> None:
+        self.plan = plan
+        self.pace = pace
+        self.wish = Wish.RUN
+        self.moves = [Moving(move, number) for number, step in enumerate(plan.steps) for move in step.moves]
+        self._by_name = {moving.move.name: moving for moving in self.moves}
+        self._patience = patience
+        self._throttle: int | None = None
+        """What was set last; None before the first time and after the last."""
+        self._is_unthrottled = False
+        self._is_elected = False
+        self._down_since_ms: dict[int, int] = {}
+        self._sight = Sight({}, {}, {}, {})
+
+    def observe(self, sight: Sight, now_ms: int) -> None:
+        """Take a look at the cluster."""
+        self._sight = sight
+        down = [
+            broker for broker in self._brokers_of_plan() if broker not in sight.brokers or sight.brokers[broker].fenced
+        ]
+        self._down_since_ms = {broker: self._down_since_ms.get(broker, now_ms) for broker in down}
+        for moving in self.moves:
+            name = moving.move.name
+            partition = sight.partitions.get(name)
+            moving.observe(partition, sight.reassignments.get(name), now_ms)
+            moving.measure(sight.sizes, partition.leader if partition is not None else -1, now_ms)
+
+    def decide(self, now_ms: int) -> list[Order]:
+        """What to do now, in this order; nothing while everything goes its way."""
+        if self.wish is Wish.CANCEL:
+            return self._wind_up()
+        self.judge(now_ms)
+        failed = {
+            moving.step: moving.move.name for moving in self.moves if moving.stage in (Stage.BLOCKED, Stage.CANCELLED)
+        }
+        hopeless = [(moving, reason) for moving in self.moves if (reason := self._why_hopeless(moving, failed, now_ms))]
+        orders: list[Order] = []
+        for moving, reason in hopeless:
+            if moving.stage.is_active:
+                orders.append(Cancel((moving.move,), reason))
+            else:
+                moving.end(Stage.BLOCKED, reason)
+        if orders:
+            return orders
+        if all(moving.stage.is_over for moving in self.moves):
+            return self._finish(Outcome.DONE if self.is_done else Outcome.STOPPED)
+        rate = HELD_BYTES_PER_SECOND if self.wish is Wish.PAUSE else self.pace.bytes_per_second
+        if self._throttle != rate:
+            return [Throttle(rate)]
+        ready = self._ready_moves() if self.wish is Wish.RUN else []
+        return [Submit(tuple(moving.move for moving in ready))] if ready else []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every move has been done."""
+        return all(moving.stage is Stage.DONE for moving in self.moves)
+
+    def on_throttled(self, bytes_per_second: int) -> None:
+        """The throttle was set."""
+        self._throttle = bytes_per_second
+
+    def on_submitted(self, moves: tuple[Move, ...], refused: Mapping[TopicPartition, str], now_ms: int) -> None:
+        """Moves were handed to the controller, which refused some."""
+        for move in moves:
+            moving = self._by_name[move.name]
+            if move.name in refused:
+                moving.end(Stage.BLOCKED, f"blocked by the controller, which refused it: {refused[move.name]}")
+            else:
+                moving.begin(now_ms)
+
+    def on_cancelled(self, order: Cancel, refused: Mapping[TopicPartition, str]) -> None:
+        """Moves were cancelled. One that the controller refused to cancel may have ended in between, which the next look shows."""
+        for move in order.moves:
+            moving = self._by_name[move.name]
+            moving.cancellations_refused += move.name in refused
+            if move.name not in refused:
+                moving.end(Stage.CANCELLED if self.wish is Wish.CANCEL else Stage.BLOCKED, order.reason)
+            elif moving.cancellations_refused >= _CANCELLATIONS_MAX:
+                moving.end(
+                    Stage.BLOCKED, f"blocked by the controller, which refused to cancel it: {refused[move.name]}"
+                )
+
+    def on_unthrottled(self) -> None:
+        """The throttles are gone."""
+        self._throttle = None
+        self._is_unthrottled = True
+
+    def on_elected(self) -> None:
+        """Preferred leaders were asked for."""
+        self._is_elected = True
+
+    def _wind_up(self) -> list[Order]:
+        active = tuple(moving.move for moving in self.moves if moving.stage.is_active)
+        if active:
+            return [Cancel(active, "cancelled")]
+        for moving in self.moves:
+            if not moving.stage.is_over:
+                moving.end(Stage.CANCELLED, "cancelled before it began")
+        return self._finish(Outcome.CANCELLED)
+
+    def _finish(self, outcome: Outcome) -> list[Order]:
+        if not self._is_unthrottled:
+            return [Unthrottle()]
+        done = tuple(moving.move.name for moving in self.moves if moving.stage is Stage.DONE)
+        if done and not self._is_elected:
+            return [Elect(done)]
+        return [Finish(outcome)]
+
+    def _brokers_of_plan(self) -> set[int]:
+        return {broker for moving in self.moves if not moving.stage.is_over for broker in moving.move.after}
+
+    def judge(self, now_ms: int) -> None:
+        """Give every active move its reason, if it waits for something."""
+        for moving in self.moves:
+            if not moving.stage.is_active:
+                continue
+            partition = self._sight.partitions.get(moving.move.name)
+            if self.wish is Wish.PAUSE:
+                moving.progress_ms = now_ms
+                moving.reason = "waiting for somebody to resume the plan"
+            elif down := [broker for broker in moving.move.after if broker in self._down_since_ms]:
+                moving.reason = f"waiting for broker {down[0]}, which is down"
+            elif partition is not None and partition.leader < 0:
+                moving.reason = "waiting for a leader of the partition"
+            elif moving.copied_bytes < moving.total_bytes and now_ms - moving.progress_ms >= 10_000:
+                moving.reason = f"waiting for bytes: none came for {(now_ms - moving.progress_ms) // 1000} s"
+            elif moving.total_bytes and moving.copied_bytes >= moving.total_bytes:
+                moving.reason = "waiting for the in-sync set"
+            else:
+                moving.reason = ""
+
+    def _why_hopeless(self, moving: Moving, failed: Mapping[int, TopicPartition], now_ms: int) -> str:
+        """Why a move that is not over will not come to its end; empty if it may. ``failed``: of each such step a move that has failed."""
+        if moving.stage.is_over or self.wish is Wish.PAUSE:
+            return ""
+        for broker in moving.move.after:
+            since_ms = self._down_since_ms.get(broker)
+            if since_ms is not None and now_ms - since_ms >= self._patience.broker_down_ms:
+                return f"blocked by broker {broker}, which has been down for {(now_ms - since_ms) // 1000} s"
+        if moving.stage.is_active:
+            idle_ms = now_ms - moving.progress_ms
+            if idle_ms >= self._patience.no_progress_ms:
+                return f"blocked by its deadline: nothing came of it for {idle_ms // 1000} s"
+            return ""
+        for number in self.plan.steps[moving.step].waits_for:
+            if number in failed:
+                return f"blocked by {failed[number]}, which did not make room for it"
+        return ""
+
+    def _ready_moves(self) -> list[Moving]:
+        """The moves that may begin now."""
+        open_steps = {moving.step for moving in self.moves if not moving.stage.is_over}
+        busy = Counter(
+            broker for moving in self.moves if moving.stage.is_active for broker in _participants(moving.move)
+        )
+        ready: list[Moving] = []
+        for number, step in enumerate(self.plan.steps):
+            if any(other in open_steps for other in step.waits_for):
+                self._tell_waiting(number, "waiting for room that earlier moves make")
+                break
+            held_up = False
+            for move in step.moves:
+                moving = self._by_name[move.name]
+                if moving.stage.is_over or moving.stage.is_active:
+                    continue
+                moving.reason = self._why_not_yet(move, busy)
+                if moving.reason:
+                    held_up = True
+                    continue
+                moving.stage = Stage.THROTTLED
+                busy.update(_participants(move))
+                ready.append(moving)
+            if held_up:
+                break
+        return ready
+
+    def _why_not_yet(self, move: Move, busy: Counter[NodeId]) -> str:
+        for broker in move.after:
+            if broker in self._down_since_ms:
+                return f"waiting for broker {broker}, which is down"
+        partition = self._sight.partitions.get(move.name)
+        if partition is not None and partition.leader < 0:
+            return "waiting for a leader of the partition"
+        most = self.plan.limits.moves_per_broker_max
+        for broker in sorted(_participants(move)):
+            if busy[broker] >= most:
+                return f"waiting for broker {broker}, which takes part in {most} moves"
+        return ""
+
+    def _tell_waiting(self, step: int, reason: str) -> None:
+        for move in self.plan.steps[step].moves:
+            moving = self._by_name[move.name]
+            if not moving.stage.is_over and not moving.stage.is_active:
+                moving.reason = reason
+
+
+def _participants(move: Move) -> set[NodeId]:
+    """The brokers that a move keeps busy: none if it only changes the order."""
+    return {move.source, *move.adding} if move.adding else set()

@@ -1,0 +1,97 @@
+"""The journal beside a plan's file: lines that are only ever added, each on the device before anything rests on it.
+
+Who carries the plan out holds its lock; who only wishes something adds a line, which the other reads. The lock ends with the process that
+holds it, however that ends, and is known on one machine only.
+"""
+
+import fcntl
+import os
+from types import TracebackType
+from typing import Self
+
+from esp.model.errors import OperatorError
+from esp.rebalance.journal_entries import Entry, History, decode_entries, encode_entry
+
+
+def journal_path(plan_path: str) -> str:
+    """Where a plan's journal is."""
+    return f"{plan_path}.journal"
+
+
+class Journal:
+    """One process's view of a journal. A context manager; :attr:`history` holds what :meth:`catch_up` has read.
+
+    Args:
+        plan_path: of the plan that it belongs to.
+        plan_id: of that plan.
+
+    Raises:
+        OperatorError: on entry: it cannot be opened, or belongs to another plan.
+    """
+
+    def __init__(self, plan_path: str, plan_id: str) -> None:
+        self.path = journal_path(plan_path)
+        self.history = History()
+        self._plan_id = plan_id
+        self._fd = -1
+        self._read_bytes = 0
+        self._is_torn = False
+
+    def __enter__(self) -> Self:
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            raise OperatorError(
+                f"the journal {self.path} cannot be opened: {error.strerror}",
+                "Copy the plan to where you may write.",
+            ) from error
+        self.catch_up()
+        if self.history.plan_id not in (None, self._plan_id):
+            os.close(self._fd)
+            raise OperatorError(
+                f"the journal {self.path} belongs to another plan",
+                "Give the plan a name of its own, or move that journal away.",
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def lock(self) -> bool:
+        """Take the lock, to carry the plan out; False if another process of this machine has it."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def catch_up(self) -> None:
+        """Read what was added by anybody since the last time. The rest of a line that is being written is read the next time."""
+        content = b""
+        while chunk := os.pread(self._fd, 1 << 20, self._read_bytes + len(content)):
+            content += chunk
+        whole = content.rfind(b"\n") + 1
+        for entry in decode_entries(content[:whole]):
+            self.history.add(entry)
+        self._read_bytes += whole
+        self._is_torn = whole < len(content)
+
+    def add(self, entry: Entry) -> None:
+        """Write an entry; it is on the device when this returns.
+
+        Raises:
+            OperatorError: it cannot be written.
+        """
+        self.catch_up()
+        line = encode_entry(entry)
+        try:
+            os.write(self._fd, b"\n" + line if self._is_torn else line)
+            os.fsync(self._fd)
+        except OSError as error:
+            raise OperatorError(
+                f"the journal {self.path} cannot be written: {error.strerror}",
+                "Nothing was changed since; mend that and resume the plan.",
+            ) from error
+        self.catch_up()

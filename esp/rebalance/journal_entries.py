@@ -1,0 +1,143 @@
+"""What a journal tells of a plan: one entry a line, in the order of time, and what follows from all of them.
+
+Nothing that the cluster itself tells rests on the journal: a plan can be gone on with where its journal is not. What only the journal
+knows is what somebody wished, which rates there were before, and when things happened. Times are milliseconds since the Unix epoch.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from esp.model.ids import TopicPartition
+
+
+class Wish(Enum):
+    """What somebody wants of a plan that is being carried out, from whatever terminal."""
+
+    RUN = "run"
+    PAUSE = "pause"
+    CANCEL = "cancel"
+
+
+class Begun(msgspec.Struct, tag="begun", frozen=True):
+    """Somebody set out to carry the plan out, for the first time or again."""
+
+    at_ms: int
+    plan_id: str
+
+
+class Wished(msgspec.Struct, tag="wished", frozen=True):
+    """Somebody gave an order."""
+
+    at_ms: int
+    wish: Wish
+
+
+class Throttling(msgspec.Struct, tag="throttling", frozen=True):
+    """Throttles are about to be set for the first time; ``previous`` are the rates that there were, by setting."""
+
+    at_ms: int
+    previous: dict[str, str]
+
+
+class Submitting(msgspec.Struct, tag="submitting", frozen=True):
+    """These partitions are about to be moved."""
+
+    at_ms: int
+    partitions: list[TopicPartition]
+
+
+class Ended(msgspec.Struct, tag="ended", frozen=True):
+    """A move has come to its end; ``stage`` is the name of the last one."""
+
+    at_ms: int
+    partition: TopicPartition
+    stage: str
+    reason: str
+
+
+class Sample(msgspec.Struct, tag="sample", frozen=True):
+    """How far all is."""
+
+    at_ms: int
+    copied_bytes: int
+
+
+class Unthrottled(msgspec.Struct, tag="unthrottled", frozen=True):
+    """The throttles that were set are gone."""
+
+    at_ms: int
+
+
+class Finished(msgspec.Struct, tag="finished", frozen=True):
+    """The plan is over; ``outcome`` is the name of what came of it."""
+
+    at_ms: int
+    outcome: str
+
+
+Entry: TypeAlias = Begun | Wished | Throttling | Submitting | Ended | Sample | Unthrottled | Finished
+_decoder = msgspec.json.Decoder(Entry)
+
+
+@dataclass
+class History:
+    """What the entries of a journal come to."""
+
+    plan_id: str | None = None
+    wish: Wish = Wish.RUN
+    previous_rates: dict[str, str] | None = None
+    """Before throttles were set; None while none are."""
+    is_unthrottled: bool = False
+    """Whether throttles were set and are gone."""
+    began_ms: int | None = None
+    finished: Finished | None = None
+    submitted_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    ended: dict[TopicPartition, Ended] = field(default_factory=dict)
+    samples: list[Sample] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Take the next entry."""
+        match entry:
+            case Begun(at_ms, plan_id):
+                self.plan_id = plan_id
+                self.began_ms = at_ms if self.began_ms is None else self.began_ms
+                self.finished = None
+            case Wished(_, wish):
+                self.wish = wish
+            case Throttling(_, previous):
+                self.is_unthrottled = False
+                if self.previous_rates is None:  # a second one has seen the rates of the first
+                    self.previous_rates = previous
+            case Submitting(at_ms, partitions):
+                self.submitted_ms.update(dict.fromkeys(partitions, at_ms))
+            case Ended():
+                self.ended[entry.partition] = entry
+            case Sample():
+                self.samples.append(entry)
+            case Unthrottled():
+                self.previous_rates = None
+                self.is_unthrottled = True
+            case Finished():
+                self.finished = entry
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """Return an entry as a line."""
+    return msgspec.json.encode(entry) + b"\n"
+
+
+def decode_entries(content: bytes) -> list[Entry]:
+    """Read a journal. A line that is no entry is what was left of one when somebody was killed while writing it; it was not acted on."""
+    return list(_decodable(content.split(b"\n")))
+
+
+def _decodable(lines: Iterable[bytes]) -> Iterable[Entry]:
+    for line in lines:
+        try:
+            yield _decoder.decode(line)
+        except msgspec.DecodeError:
+            continue

@@ -1,0 +1,105 @@
+"""How far a plan is, in values for whoever shows it. Bytes, bytes per second, and seconds."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from esp.model.ids import TopicPartition
+from esp.rebalance.execution import Execution
+from esp.rebalance.journal_entries import Sample, Wish
+from esp.rebalance.stages import Stage
+
+RATE_WINDOW_MS: Final = 30_000
+"""The rate is that of the last half minute: long enough for the throttle's windows, short enough to follow a change."""
+
+
+class MoveReport(NamedTuple):
+    """One move."""
+
+    partition: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    stage: Stage
+    reason: str
+    copied_bytes: int
+    total_bytes: int
+
+
+class Report(NamedTuple):
+    """All of a plan."""
+
+    wish: Wish
+    moves: tuple[MoveReport, ...]
+    bytes_per_second: float | None
+    """What is copied, measured; None as long as there is nothing to measure."""
+    limit_bytes_per_second: int | None
+    """What each broker may send and receive; None if no throttle is set."""
+    produce_p99_ms: float | None
+    """What producers felt last; None if nobody tells, or nobody produced."""
+    trouble: str
+    """Why the cluster cannot be asked; empty if it can."""
+
+    @property
+    def copied_bytes(self) -> int:
+        """What is there already."""
+        return sum(move.copied_bytes for move in self.moves)
+
+    @property
+    def total_bytes(self) -> int:
+        """What is to be there."""
+        return sum(move.total_bytes for move in self.moves)
+
+    @property
+    def left_bytes(self) -> int:
+        """What is still to be copied by moves that are not over."""
+        return sum(move.total_bytes - move.copied_bytes for move in self.moves if not move.stage.is_over)
+
+    @property
+    def left_s(self) -> float | None:
+        """How long it will take if it goes on like this; None if that cannot be told."""
+        return self.left_bytes / self.bytes_per_second if self.bytes_per_second else None
+
+    @property
+    def stages(self) -> Counter[Stage]:
+        """How many moves are at each stage."""
+        return Counter(move.stage for move in self.moves)
+
+    @property
+    def troubled(self) -> tuple[MoveReport, ...]:
+        """The moves that wait or that came to a bad end, each with its reason."""
+        return tuple(move for move in self.moves if move.reason)
+
+
+def report_on(
+    execution: Execution,
+    samples: Sequence[Sample],
+    *,
+    limit_bytes_per_second: int | None = None,
+    produce_p99_ms: float | None = None,
+    trouble: str = "",
+) -> Report:
+    """Say how far an execution is."""
+    moves = tuple(
+        MoveReport(
+            each.move.name,
+            each.move.before,
+            each.move.after,
+            each.stage,
+            each.reason,
+            each.copied_bytes,
+            each.total_bytes,
+        )
+        for each in execution.moves
+    )
+    return Report(execution.wish, moves, measured_rate(samples), limit_bytes_per_second, produce_p99_ms, trouble)
+
+
+def measured_rate(samples: Sequence[Sample]) -> float | None:
+    """Bytes per second over the last samples; None with less than two."""
+    if not samples:
+        return None
+    recent = [sample for sample in samples if sample.at_ms >= samples[-1].at_ms - RATE_WINDOW_MS]
+    first, last = recent[0], recent[-1]
+    if last.at_ms == first.at_ms:
+        return None
+    return max(0.0, (last.copied_bytes - first.copied_bytes) * 1000 / (last.at_ms - first.at_ms))

@@ -1,0 +1,302 @@
+"""``esp reassign-partitions`` and ``esp rebalance`` as users run them: the same script on our cluster and on Kafka's, the same words."""
+
+import gc
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+
+from esp.cli.app import run_tools
+from esp.cli.kafka_reassignments import ReassignmentsAdmin
+from esp.model.ids import TopicPartition
+from esp.rebalance.cluster import (
+    ALL_BROKERS,
+    FOLLOWER_THROTTLED_RATE,
+    FOLLOWER_THROTTLED_REPLICAS,
+    LEADER_THROTTLED_RATE,
+    LEADER_THROTTLED_REPLICAS,
+    ConfigTarget,
+)
+from esp.testing.cluster import Cluster
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.real_kafka import RealKafka
+from tests.integration.cluster.conftest import Observer
+from tests.integration.conftest import eventually
+
+pytestmark = pytest.mark.timeout(240)
+
+MIB = 1024 * 1024
+RECORD = os.urandom(64 * 1024)
+
+
+class Rebalancer:
+    """Runs commands against a cluster of three, and looks at what became of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.observer = Observer(cluster)
+
+    @property
+    def bootstrap(self) -> str:
+        """The nodes that run: kafka-python leaves a socket open for every one that does not."""
+        return ",".join(f"{node.host}:{node.port}" for node in self.cluster.nodes.values() if node.is_running)
+
+    def __call__(self, *command: str, status: int = 0) -> str:
+        """Run a command in this process; return what it printed, or what it said on stderr if it had to fail."""
+        out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            done = run_tools([*command, "--bootstrap-server", self.bootstrap])
+        out.seek(0)
+        printed = out.read()
+        assert done == status, (command, printed, err.getvalue())
+        return err.getvalue() if status else printed
+
+    def begin(self, *command: str) -> "subprocess.Popen[str]":
+        """Run a command in a process of its own, which is there to be killed."""
+        arguments = [sys.executable, "-m", "esp", *command, "--bootstrap-server", self.cluster.bootstrap]
+        return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def make_topic(self, topic: str, replicas: Sequence[Sequence[int]], mib: int) -> None:
+        """Create a topic with its partitions where they are wanted, and so much in each."""
+        new = NewTopic(topic, len(replicas), replica_assignment=[list(each) for each in replicas])
+        self.observer.admin.create_topics([new], request_timeout=20)[topic].result()
+        self.observer.wait_until_whole(topic)
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5, "log_level": 0})
+        for number in range(len(replicas)):
+            for _ in range(mib * MIB // len(RECORD)):
+                producer.produce(topic, RECORD, partition=number)
+                producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def replicas(self, topic: str) -> list[tuple[int, ...]]:
+        """Where the partitions are, in the controller's order."""
+        with ReassignmentsAdmin(self.bootstrap) as admin:
+            found = admin.topics([topic])[topic]
+            return [found[number].replicas for number in sorted(found)]
+
+    def is_moving(self, topic: str) -> bool:
+        """Whether a partition of the topic is being moved."""
+        with ReassignmentsAdmin(self.bootstrap) as admin:
+            return any(partition.topic == topic for partition in admin.reassignments())
+
+    def throttles(self, topic: str) -> dict[ConfigTarget, dict[str, str]]:
+        """What slows replicas of the topic, or brokers that are alive."""
+        rates = (LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE)
+        lists = (LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS)
+        with ReassignmentsAdmin(self.bootstrap) as admin:
+            alive = [str(node) for node, broker in admin.brokers().items() if not broker.fenced]
+            found = admin.settings([ALL_BROKERS, *(ConfigTarget(broker=each) for each in alive)], rates)
+            found |= admin.settings([ConfigTarget(topic=topic)], lists)
+        return {target: settings for target, settings in found.items() if settings}
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rebalancer]:
+    """Our cluster."""
+    with Cluster(tmp_path_factory.mktemp("ours")) as cluster:
+        yield Rebalancer(cluster)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory, kafka_tools: KafkaTools) -> Iterator[Rebalancer]:
+    """Kafka's."""
+    make_node = partial(RealKafka, tools=kafka_tools, heap="256m")
+    with Cluster(tmp_path_factory.mktemp("kafka"), make_node=make_node) as cluster:
+        yield Rebalancer(cluster)
+
+
+@pytest.fixture(params=["ours", pytest.param("kafka", marks=pytest.mark.kafka)])
+def run(request: pytest.FixtureRequest) -> Rebalancer:
+    """Each of the two."""
+    found: Rebalancer = request.getfixturevalue(request.param)
+    return found
+
+
+def reassign_script(run: Rebalancer, topic: str, directory: Path) -> list[str]:
+    """Move partitions by a file, slowly, cancel that, move them fast; return what was said, without names of directories."""
+    run.make_topic(topic, [(1, 2), (2, 3)], mib=4)
+    topics, moves = directory / "topics.json", directory / "moves.json"
+    topics.write_text(json.dumps({"topics": [{"topic": topic}]}))
+    there = [[3, 2], [3, 1]]
+    partitions = [{"topic": topic, "partition": number, "replicas": each} for number, each in enumerate(there)]
+    moves.write_text(json.dumps({"partitions": partitions}))
+    at = ("--reassignment-json-file", str(moves))
+    tool = "reassign-partitions"
+    proposal = run(tool, "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3")
+    said = [proposal.partition("Proposed")[0]]
+    said.append(run(tool, "--execute", *at, "--throttle", "1000"))
+    said.append(run(tool, "--list"))
+    said.append(run(tool, "--verify", *at))
+    said.append(run(tool, "--execute", *at, status=1))
+    said.append(run(tool, "--execute", *at, "--additional", "--throttle", "2000"))
+    assert run.throttles(topic)[ConfigTarget(broker="1")] == {
+        LEADER_THROTTLED_RATE: "2000",
+        FOLLOWER_THROTTLED_RATE: "2000",
+    }
+    said.append(run(tool, "--cancel", *at))
+    assert run.throttles(topic) == {}
+    said.append(run(tool, "--list"))
+    fewer = [{"topic": topic, "partition": 0, "replicas": [3]}]
+    moves.write_text(json.dumps({"partitions": fewer}))
+    said.append(run(tool, "--execute", *at, "--disallow-replication-factor-change", status=1))
+    moves.write_text(json.dumps({"partitions": partitions}))
+    said.append(run(tool, "--execute", *at, "--throttle", "50000000"))
+    eventually(lambda: "in progress" not in run(tool, "--verify", *at, "--preserve-throttles"), timeout_s=60)
+    assert run.throttles(topic) != {}
+    eventually(lambda: run.replicas(topic) == [(3, 2), (3, 1)], timeout_s=30)
+    said.append(run(tool, "--verify", *at))
+    assert run.throttles(topic) == {}
+    return [re.sub(r'"/[^"]*/', '"', each) for each in said]
+
+
+@pytest.mark.kafka
+def test_partitions_are_reassigned_alike(ours: Rebalancer, kafka: Rebalancer, tmp_path: Path) -> None:
+    said = [
+        [re.sub(r'"log_dirs":\[[^]]*\]', "", each) for each in reassign_script(run, "reassigned", tmp_path)]
+        for run in (ours, kafka)
+    ]
+    assert said[0] == said[1]
+
+
+def test_plan_is_made_explained_applied_and_taken_back(run: Rebalancer, tmp_path: Path) -> None:
+    topic = "planned"
+    run.make_topic(topic, [(1, 2), (2, 3), (3, 1)], mib=1)
+    path = str(tmp_path / "plan.json")
+    made = json.loads(run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path, "--json"))
+    assert made["moves"] == 1
+    assert made["bytes"] >= MIB
+    assert [(each["source"], each["target"]) for each in made["links"]] == [(1, 3)]
+    assert run.replicas(topic)[0] == (1, 2), "a plan moves nothing"
+    assert run_tools(["rebalance", "explain", path]) == 0
+    assert "done: 1 of 1 moves" in run("rebalance", "apply", path)
+    assert run.replicas(topic) == [(3, 2), (2, 3), (3, 1)]
+    assert run.throttles(topic) == {}
+    status = json.loads(run("rebalance", "status", path, "--json"))
+    assert status["moves"] == {"done": 1}
+    assert "begun already" in run("rebalance", "apply", path, status=1)
+    run("rebalance", "rollback", path)
+    assert run.replicas(topic) == [(1, 2), (2, 3), (3, 1)]
+    assert run.throttles(topic) == {}
+
+
+def test_replication_factor_is_changed_by_a_word(run: Rebalancer, tmp_path: Path) -> None:
+    topic = "copied"
+    run.make_topic(topic, [(1,), (2,)], mib=1)
+    path = str(tmp_path / "plan.json")
+    run("rebalance", "plan", "rf", f"{topic}=3", "--out", path)
+    events = [json.loads(line) for line in run("rebalance", "apply", path, "--json").splitlines()]
+    assert events[-1]["event"] == "finished"
+    assert events[-1]["outcome"] == "done"
+    assert [set(replicas) for replicas in run.replicas(topic)] == [{1, 2, 3}] * 2
+
+
+def test_killed_tool_has_lost_nothing(run: Rebalancer, tmp_path: Path) -> None:
+    topic = "interrupted"
+    run.make_topic(topic, [(1, 2), (1, 2)], mib=4)
+    plans = []
+    for number in (0, 1):
+        plans.append(str(tmp_path / f"plan{number}.json"))
+        run("rebalance", "plan", "move", f"{topic}:{number}=3,2", "--out", plans[-1])
+    process = run.begin("rebalance", "apply", plans[0], "--budget", "2K")
+    eventually(lambda: run.is_moving(topic), timeout_s=60)
+    process.kill()
+    process.communicate()
+    assert run.throttles(topic) != {}
+    assert "copying" in run("rebalance", "status", plans[0])
+    run("rebalance", "pause", plans[0])
+    assert "waiting for somebody to resume" in run("rebalance", "status", plans[0])
+    os.unlink(f"{plans[0]}.journal")  # as on another machine
+    assert "done: 1 of 1 moves" in run("rebalance", "resume", plans[0], "--budget", "50M")
+    assert run.replicas(topic) == [(3, 2), (1, 2)]
+    assert run.throttles(topic) == {}
+    process = run.begin("rebalance", "apply", plans[1], "--budget", "2K")
+    eventually(lambda: run.is_moving(topic), timeout_s=60)
+    run("rebalance", "cancel", plans[1])
+    assert process.wait(60) == 0
+    process.communicate()
+    assert not run.is_moving(topic)
+    assert [set(replicas) for replicas in run.replicas(topic)] == [{3, 2}, {1, 2}]
+    assert run.throttles(topic) == {}
+
+
+def test_what_is_wrong_is_named_and_nothing_is_changed(run: Rebalancer, tmp_path: Path) -> None:
+    topic = "refused"
+    run.make_topic(topic, [(1, 2)], mib=1)
+    file = tmp_path / "moves.json"
+    wrong = {
+        '{"partitions":[': "moves.json is no JSON",
+        '{"partitions":[]}': "list cannot be empty",
+        f'{{"partitions":[{{"topic":"{topic}","partition":0,"replicas":[]}}]}}': "partitions[0] (refused-0)",
+        f'{{"partitions":[{{"topic":"{topic}","partition":0,"replicas":[2,2]}}]}}': "multiple entries for 2",
+        f'{{"partitions":[{{"topic":"{topic}","partition":0,"replicas":[2,9]}}]}}': "Unknown broker id 9",
+        f'{{"partitions":[{{"topic":"{topic}","partition":7,"replicas":[2]}}]}}': "Unable to find partition: refused-7",
+        '{"partitions":[{"topic":"nowhere","partition":0,"replicas":[2]}]}': "Topic nowhere not found",
+        f'{{"partitions":[{{"topic":"{topic}","partition":"x","replicas":[2]}}]}}': "$.partitions[0].partition",
+    }
+    for text, told in wrong.items():
+        file.write_text(text)
+        said = run(
+            *("reassign-partitions", "--execute", "--reassignment-json-file", str(file), "--throttle", "1000"), status=1
+        )
+        assert told in said
+    intents = {
+        "move nowhere:0=1": "nowhere-0",
+        f"move {topic}:0=1,9": "broker 9",
+        f"move {topic}:0=1,1": "broker 1: it is named twice",
+        "drain 9": "broker 9",
+        "rf nowhere=2": "nowhere",
+        f"rf {topic}=9": topic,
+        "dance 3": "dance",
+        "swap 1": "swap",
+    }
+    for words, told in intents.items():
+        assert told in run("rebalance", "plan", *words.split(), status=1)
+    path = str(tmp_path / "plan.json")
+    run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path)
+    assert "is there already" in run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path, status=1)
+    plan = json.loads(Path(path).read_text())
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(plan | {"cluster_id": "AAAAAAAAAAAAAAAAAAAAAA"}))
+    assert "made for cluster AAAAAAAAAAAAAAAAAAAAAA" in run("rebalance", "apply", str(other), status=1)
+    assert run.replicas(topic) == [(1, 2)]
+    assert run.throttles(topic) == {}
+    with ReassignmentsAdmin(run.bootstrap) as admin:
+        admin.reassign({TopicPartition(topic, 0): (2, 3)})
+    eventually(lambda: run.replicas(topic) == [(2, 3)], timeout_s=60)
+    said = run("rebalance", "apply", path, status=1)
+    assert "does not fit the cluster any more" in said
+    assert "refused-0" in said
+    assert run.replicas(topic) == [(2, 3)]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # those sockets
+def test_dead_broker_stops_its_moves_and_leaves_no_throttle(run: Rebalancer, tmp_path: Path) -> None:
+    topic = "orphaned"
+    run.make_topic(topic, [(1, 2)], mib=4)
+    path = str(tmp_path / "plan.json")
+    run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path)
+    process = run.begin("rebalance", "apply", path, "--budget", "2K", "--broker-dead-after", "2")
+    eventually(lambda: run.is_moving(topic), timeout_s=60)
+    run.cluster.nodes[3].kill()
+    try:
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 1, said
+        assert "blocked by broker 3" in said
+        assert run.throttles(topic) == {}
+        assert not run.is_moving(topic)
+        assert set(run.replicas(topic)[0]) == {1, 2}
+        refused = str(tmp_path / "refused.json")
+        assert "broker 3" in run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", refused, status=1)
+    finally:
+        gc.collect()
+        run.cluster.nodes[3].start()
