@@ -5,6 +5,7 @@ and the checksum covers neither, so it needs no second pass. Layout: Kafka's ``D
 """
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from esp.ports.network import Buffer
@@ -35,8 +36,9 @@ NO_TIMESTAMP: Final = -1
 NO_SEQUENCE: Final = -1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
-_BASE_OFFSET: Final = struct.Struct(">q")
-_LEADER_EPOCH: Final = struct.Struct(">i")
+_START: Final = struct.Struct(">qii")
+"""Base offset, batch length, leader epoch."""
+
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -98,6 +100,13 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & TIMESTAMP_TYPE_BIT)
 
 
+HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""A header's fields in the order of the bytes, without names: a :class:`BatchHeader`, or what costs a third of one where batches arrive."""
+
+read_fields: Final[Callable[[Buffer], HeaderFields]] = _HEADER.unpack_from
+"""Read the header at the front of a buffer of at least ``HEADER_SIZE`` bytes. Nothing is checked."""
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Read the header at ``position``; the caller made sure that ``HEADER_SIZE`` bytes stand there. Nothing is checked."""
     return tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
@@ -123,12 +132,25 @@ def find_end_offset(batches: Buffer) -> int:
     return read_header(batches, position).next_offset
 
 
-def stamp(buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
+def stamp(buffer: bytearray | memoryview, header: HeaderFields, base_offset: int, leader_epoch: int) -> HeaderFields:
     """Write the offset and the leader epoch into the batch at the front of ``buffer``, and return the header that it has now.
 
     The checksum stays right: it does not cover them.
     """
-    _BASE_OFFSET.pack_into(buffer, 0, base_offset)
-    _LEADER_EPOCH.pack_into(buffer, LEADER_EPOCH_OFFSET, leader_epoch)
-    # Several times cheaper than _replace, on the path of every produced batch.
-    return tuple.__new__(BatchHeader, (base_offset, header[1], leader_epoch, *header[3:]))
+    _, length, _, magic, crc, attributes, delta, first, latest, producer_id, producer_epoch, sequence, count = header
+    _START.pack_into(buffer, 0, base_offset, length, leader_epoch)
+    return (
+        base_offset,
+        length,
+        leader_epoch,
+        magic,
+        crc,
+        attributes,
+        delta,
+        first,
+        latest,
+        producer_id,
+        producer_epoch,
+        sequence,
+        count,
+    )

@@ -6,8 +6,8 @@
 * lz4: LZ4 frames whose blocks do not refer to one another: Kafka's reader knows no other.
 * zstd: one or more zstd frames.
 
-Levels are Kafka's defaults. What is read may be hostile: output goes to a buffer that starts small and never grows beyond the caller's
-limit, whatever sizes the input claims.
+Levels are numbered as Kafka's settings ``compression.*.level`` number them (KIP-390), and its defaults are the defaults. What is read may
+be hostile: output goes to a buffer that starts small and never grows beyond the caller's limit, whatever sizes the input claims.
 """
 
 import struct
@@ -31,11 +31,17 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
-GZIP_LEVEL: Final = 6
-LZ4_LEVEL: Final = 0
-"""The fast compressor; Kafka's "9" names its fast one too."""
-
+GZIP_LEVEL: Final = -1
+LZ4_LEVEL: Final = 9
 ZSTD_LEVEL: Final = 3
+_DEFAULT_LEVELS: Final[dict[int, int]] = {Codec.GZIP: GZIP_LEVEL, Codec.LZ4: LZ4_LEVEL, Codec.ZSTD: ZSTD_LEVEL}
+
+_GZIP_DEFAULT: Final = 6
+"""What gzip's own default, which Kafka calls -1, stands for."""
+
+_LZ4_FAST: Final = 0
+_LZ4_HIGH: Final = range(3, 13)
+"""The levels of LZ4's slower compressor. Kafka's 9, its default, is the fast one, and all others are the slower one."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -51,20 +57,29 @@ class TooLargeError(CorruptionError):
     """The bytes may be what they should be, but are more, when decompressed, than the caller takes."""
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """Compress ``data`` with the codec of that number."""
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress ``data`` with the codec of that number.
+
+    Args:
+        codec: a number of :class:`Codec`.
+        data: anything.
+        level: as in Kafka's settings; the codec's default without it. Codecs that have no levels do not look at it.
+    """
+    if level is None:
+        level = _DEFAULT_LEVELS.get(codec, 0)
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
-        return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL))
+        return bytes(cramjam.gzip.compress(data, level=_GZIP_DEFAULT if level == GZIP_LEVEL else level))
     if codec == Codec.SNAPPY:
         return _compress_xerial(data)
     if codec == Codec.LZ4:
-        compressor = cramjam.lz4.Compressor(level=LZ4_LEVEL, content_checksum=False, block_linked=False)
+        lz4_level = _LZ4_FAST if level == LZ4_LEVEL else min(max(level, _LZ4_HIGH[0]), _LZ4_HIGH[-1])
+        compressor = cramjam.lz4.Compressor(level=lz4_level, content_checksum=False, block_linked=False)
         compressor.compress(bytes(data))  # it takes no other buffer
         return bytes(compressor.finish())
     if codec == Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=ZSTD_LEVEL))
+        return bytes(cramjam.zstd.compress(data, level=level))
     raise ValueError(f"no codec has the number {codec}")
 
 
@@ -75,10 +90,15 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
         CorruptionError: the bytes are not of this codec, are cut, hold more than ``limit`` bytes (TooLargeError), or the codec has no
             such number.
     """
+    return bytes(decompress_uncopied(codec, data, limit))
+
+
+def decompress_uncopied(codec: int, data: Buffer, limit: int) -> bytes | bytearray:
+    """As :func:`decompress`, for whoever may hold a large result only once."""
     if codec == Codec.NONE:
         if len(data) > limit:
             raise TooLargeError(f"{len(data)} bytes of records exceed the limit of {limit}")
-        return bytes(data)
+        return data if isinstance(data, bytes | bytearray) else bytes(data)
     try:
         if codec == Codec.GZIP:
             return _decompress_stream(cramjam.gzip.decompress_into, data, limit)
@@ -93,7 +113,7 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
     raise CorruptionError(f"no codec has the number {codec}")
 
 
-def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytes:
+def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytearray:
     """Decompress into buffers of growing size: the real size stands nowhere that could be trusted."""
     size = min(limit, max(_FIRST_OUTPUT_SIZE, 4 * len(data)))
     while True:
@@ -104,7 +124,8 @@ def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data
             if _OUTPUT_FULL not in str(error):
                 raise
         else:
-            return bytes(memoryview(output)[:length])
+            del output[length:]
+            return output
         if size >= limit:
             raise TooLargeError(f"records decompress to more than the limit of {limit} bytes")
         size = min(limit, 4 * size)

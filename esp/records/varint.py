@@ -8,11 +8,14 @@ from typing import Final
 
 from esp.model.errors import CorruptionError
 
+GOES_ON: Final = 0x80
+"""From this value on a byte is not the last one of its integer."""
+
 _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """Read a signed 32-bit integer; return it and the position behind it."""
     raw, end = _read_raw(data, position, _VARINT_BYTES)
     if raw > 0xFFFF_FFFF:
@@ -20,12 +23,25 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), end
 
 
-def read_varlong(data: bytes, position: int) -> tuple[int, int]:
+def read_varlong(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """Read a signed 64-bit integer; return it and the position behind it."""
     raw, end = _read_raw(data, position, _VARLONG_BYTES)
     if raw > 0xFFFF_FFFF_FFFF_FFFF:
         raise CorruptionError(f"varlong at {position} does not fit 64 bits")
     return (raw >> 1) ^ -(raw & 1), end
+
+
+def read_on(data: bytes | bytearray, position: int, first: int) -> tuple[int, int]:
+    """Read the rest of a 32-bit integer whose ``first`` byte, before ``position``, does not end it.
+
+    Returns its bits as they stand there, with the sign as the lowest one, and the position behind it. For loops over many records, which
+    read single bytes by themselves.
+    """
+    second = data[position]
+    if second < GOES_ON:
+        return first & 0x7F | second << 7, position + 1
+    value, position = read_varint(data, position - 1)
+    return (value << 1) ^ (value >> 31), position
 
 
 def append_varint(output: bytearray, value: int) -> None:
@@ -37,7 +53,7 @@ def append_varint(output: bytearray, value: int) -> None:
     output.append(raw)
 
 
-def _read_raw(data: bytes, position: int, most_bytes: int) -> tuple[int, int]:
+def _read_raw(data: bytes | bytearray, position: int, most_bytes: int) -> tuple[int, int]:
     """Read an unsigned integer of at most ``most_bytes`` bytes."""
     raw = 0
     for index in range(most_bytes):

@@ -1,6 +1,7 @@
 """A node answers as Apache Kafka does, but for what docs/PROTOCOL.md gives a reason for; see ``tests/conformance/comparer``."""
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -17,6 +18,9 @@ from tests.conformance.comparer.table import CASES
 
 class _NoBroker:
     """Stands in for a target where only the form of requests matters."""
+
+    cluster_id = "c"
+    quorum: ClassVar = {"leader_epoch": 1}
 
     def topic_id(self, _name):
         return None
@@ -43,14 +47,15 @@ def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: P
     assert not [reason for reason in known.reasons if reason not in known.used], "reasons for what does not differ"
 
 
-def test_every_api_of_broker_listeners_has_a_case() -> None:
-    assert {case.key for case in CASES} == set(SERVED_ON[ListenerKind.BROKER])
+@pytest.mark.parametrize("kind", ListenerKind)
+def test_every_api_of_a_kind_of_listeners_has_a_case(kind: ListenerKind) -> None:
+    assert {case.key for case in CASES if case.listener is kind} == set(SERVED_ON[kind])
 
 
 def test_no_case_says_what_no_version_knows() -> None:
     for case in CASES:
-        api = SERVED_ON[ListenerKind.BROKER][case.key]
-        assert case.versions, f"{case.api_name}, {case.name}: no version"
+        api = SERVED_ON[case.listener][case.key]
+        assert case.versions, f"{case.label}, {case.name}: no version"
         contents = [case.content_for(_NoBroker(), version) for version in case.versions]
         known = "".join(
             repr(request_of(api, version, content))
@@ -58,11 +63,11 @@ def test_no_case_says_what_no_version_knows() -> None:
             for content in (contents[0], contents[-1])
         )
         unknown = {name for content in contents for name in _fields(content) if f"{name}=" not in known}
-        assert not unknown, f"{case.api_name}, {case.name}: {unknown}"
+        assert not unknown, f"{case.label}, {case.name}: {unknown}"
 
 
 def test_cases_of_an_api_have_names_of_their_own() -> None:
-    names = [(case.key, case.name) for case in CASES]
+    names = [(case.label, case.name) for case in CASES]
     assert len(set(names)) == len(names), [name for name in names if names.count(name) > 1]
 
 

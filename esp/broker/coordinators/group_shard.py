@@ -259,7 +259,9 @@ class GroupShard:
         hosted = self._hosted
         batch = build_batch(effect.records, timestamp_ms=effect.timestamp_ms, codec=self._config.codec)
         try:
-            appended = self._leader.append(memoryview(bytearray(batch)), ALL_REPLICAS, self._clock.wall_ms())
+            appended = self._leader.append(
+                memoryview(bytearray(batch)), ALL_REPLICAS, self._clock.wall_ms(), any_codec=True
+            )
         except ApiError as error:
             log.warning("%s takes no records of its groups: %s", hosted.name, error)
             self._effects.extendleft(reversed(self._core.on_append_failed(effect.token, error.code, self.now())))

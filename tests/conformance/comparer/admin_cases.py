@@ -29,6 +29,26 @@ def _dirs(*asked: tuple[str, list[int]]) -> dict[str, Any]:
     return {"topics": [{"topic": topic, "partitions": numbers} for topic, numbers in asked]}
 
 
+def _reassign(
+    *asked: tuple[str, list[tuple[int, list[int] | None]]], timeout: int = 10_000, is_fast: bool = False
+) -> dict[str, Any]:
+    return {
+        "timeout": timeout,
+        "allow_replication_factor_change": not is_fast,
+        "topics": [
+            {
+                "name": topic,
+                "partitions": [{"partition_index": number, "replicas": replicas} for number, replicas in partitions],
+            }
+            for topic, partitions in asked
+        ],
+    }
+
+
+def _moves(path: str, topic: str, partitions: list[int]) -> dict[str, Any]:
+    return {"dirs": [{"path": path, "topics": [{"name": topic, "partitions": partitions}]}]}
+
+
 def _features(*updates: tuple[str, int, int]) -> dict[str, Any]:
     return {
         "timeout": 5000,
@@ -72,6 +92,11 @@ _MV, _ELR = "metadata.version", "eligible.leader.replicas.version"
 CASES: Final = (
     Case("some", _KEY.DESCRIBE_LOG_DIRS, _dirs((EMPTY, [0, 1, 7]), (MISSING, [0]))),
     Case("none", _KEY.DESCRIBE_LOG_DIRS, {"topics": []}),
+    Case("nothing", _KEY.ALTER_REPLICA_LOG_DIRS, {"dirs": []}),
+    Case("unknown directory", _KEY.ALTER_REPLICA_LOG_DIRS, _moves("/no/such/directory", EMPTY, [0, 7])),
+    Case("unknown directory and topic", _KEY.ALTER_REPLICA_LOG_DIRS, _moves("/no/such/directory", MISSING, [0])),
+    Case("empty directory", _KEY.ALTER_REPLICA_LOG_DIRS, _moves("", EMPTY, [0])),
+    Case("no partition", _KEY.ALTER_REPLICA_LOG_DIRS, _moves("/no/such/directory", EMPTY, [])),
     Case("no partition", _KEY.DESCRIBE_LOG_DIRS, _dirs((RECORDS, []))),
     Case("with records", _KEY.DESCRIBE_LOG_DIRS, _dirs((RECORDS, [0, 1]))),
     Case("metadata", _KEY.DESCRIBE_LOG_DIRS, _dirs(("__cluster_metadata", [0]))),
@@ -81,6 +106,18 @@ CASES: Final = (
         _KEY.LIST_PARTITION_REASSIGNMENTS,
         {"topics": [{"name": EMPTY, "partition_indexes": [0, 9]}, {"name": MISSING, "partition_indexes": [0]}]},
     ),
+    Case("nothing", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign(timeout=0)),
+    Case("no partition", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, []))),
+    Case("no time", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, [(0, [1]), (1, None)]), timeout=0)),
+    Case("as it is", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, [(0, [1]), (1, [1])]))),
+    Case("idle", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, [(0, None)]))),
+    Case("no replica", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, [(0, [])]))),
+    Case("twice", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, [(0, [1, 1])]))),
+    Case("no broker", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, [(0, [7]), (1, [-1])]))),
+    Case(
+        "missing", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((MISSING, [(0, [1])]), (EMPTY, [(9, [1]), (-1, None)]))
+    ),
+    Case("fast", _KEY.ALTER_PARTITION_REASSIGNMENTS, _reassign((EMPTY, [(0, [1]), (1, [1, 7])]), is_fast=True)),
     Case("present", _KEY.UPDATE_FEATURES, _features((_MV, 30, _UPGRADE), (_ELR, 1, _UPGRADE))),
     Case("above", _KEY.UPDATE_FEATURES, _features((_MV, 31, _UPGRADE))),
     Case("below", _KEY.UPDATE_FEATURES, _features((_MV, 6, _SAFE_DOWNGRADE))),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from esp.protocol.registry import SERVED, ApiKey
+from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from tests.conformance.comparer.target import Target
 
 Content = Mapping[str, Any]
@@ -23,11 +23,18 @@ class Case:
     content: Content | Callable[[Target, int], Content]
     first_version: int = 0
     last_version: int = 99
+    listener: ListenerKind = ListenerKind.BROKER
+    """Whom it is sent to."""
 
     @property
     def api_name(self) -> str:
         """Kafka's name of the API."""
         return SERVED[self.key].name
+
+    @property
+    def label(self) -> str:
+        """What reports call the API at this listener."""
+        return self.api_name if self.listener is ListenerKind.BROKER else f"{self.api_name} ({self.listener.value})"
 
     @property
     def versions(self) -> range:

@@ -28,11 +28,14 @@ def compare(ours: Target, theirs: Target, cases: Iterable[Case], *, in_short: bo
     for case in cases:
         for version in _some(case.versions) if in_short else case.versions:
             answers = [
-                masked(target.ask(case.key, version, case.content_for(target, version)), target.texts_to_mask())
+                masked(
+                    target.ask(case.key, version, case.content_for(target, version), case.listener),
+                    target.texts_to_mask(),
+                )
                 for target in (ours, theirs)
             ]
             for place, own, other in differences(*answers):
-                yield Difference(case.api_name, version, case.name, place, own, other)
+                yield Difference(case.label, version, case.name, place, own, other)
 
 
 def _some(versions: range) -> list[int]:

@@ -1,11 +1,14 @@
 """A node of ours and one of Apache Kafka, alike as far as settings go."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from esp.testing.node import Node
+from esp.testing.node_process import HOST
+from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.conformance.comparer.target import Target
 
@@ -26,11 +29,23 @@ _SETTINGS: Final = {
 
 @contextmanager
 def running_pair(directory: Path) -> Iterator[tuple[Target, Target]]:
-    """Start both; they are gone when the block ends."""
-    with Node(directory / "esp", _SETTINGS) as ours, RealKafka(directory / "kafka", _SETTINGS, heap="400m") as theirs:
-        targets = Target("ESP", ours), Target("Kafka", theirs)
+    """Start both, each a quorum of its own whose voters stand in the metadata log; they are gone when the block ends."""
+    (port, controller_port), (kafka_port, kafka_controller_port) = [(free_port(), free_port()) for _ in range(2)]
+    kafka = RealKafka(directory / "kafka", _settings(kafka_port, kafka_controller_port), kafka_port, heap="400m")
+    kafka.format(secrets.token_urlsafe(16), "--standalone")
+    with Node(directory / "esp", _settings(port, controller_port), port) as ours, kafka as theirs:
+        targets = Target("ESP", ours, controller_port), Target("Kafka", theirs, kafka_controller_port)
         try:
             yield targets
         finally:
             for target in targets:
                 target.close()
+
+
+def _settings(port: int, controller_port: int) -> dict[str, str]:
+    return {
+        **_SETTINGS,
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": f"{HOST}:{controller_port}",
+    }

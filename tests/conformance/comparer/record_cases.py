@@ -2,9 +2,22 @@
 
 from typing import Any, Final
 
+from crc32c import crc32c
+
 from esp.protocol.registry import ApiKey
+from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, pack_header, read_header
+from esp.records.compression import Codec
 from tests.conformance.comparer.case import Case
-from tests.conformance.comparer.setup import EMPTY, MISSING, MISSING_ID, RECORDS, TIMESTAMP_MS, batch, produce
+from tests.conformance.comparer.setup import (
+    EMPTY,
+    MISSING,
+    MISSING_ID,
+    PACKED,
+    RECORDS,
+    TIMESTAMP_MS,
+    batch,
+    produce,
+)
 from tests.conformance.comparer.target import Target
 
 _TOPIC_IDS_FROM: Final = 13
@@ -68,6 +81,19 @@ def _producers(topic: str, *numbers: int) -> dict[str, Any]:
 
 _SPOILED: Final = batch(2)[:-1] + b"\xff"
 
+
+def _sealed(whole: bytes) -> bytes:
+    """The batch with the checksum that its bytes have."""
+    return pack_header(read_header(whole)._replace(crc=crc32c(whole[ATTRIBUTES_OFFSET:]))) + whole[HEADER_SIZE:]
+
+
+def _packed(name: str, records: bytes, first_version: int = 0) -> Case:
+    return Case(name, _KEY.PRODUCE, lambda t, v: _produced(t, v, PACKED, 0, records), first_version)
+
+
+_GZIP: Final = batch(2, codec=Codec.GZIP)
+_ZSTD_FROM: Final = 7
+
 CASES: Final = (
     Case("batch", _KEY.PRODUCE, lambda t, v: _produced(t, v, RECORDS, 2, batch(2))),
     Case("one replica", _KEY.PRODUCE, lambda t, v: _produced(t, v, RECORDS, 2, batch(1), acks=1)),
@@ -83,6 +109,21 @@ CASES: Final = (
         _KEY.PRODUCE,
         lambda t, v: _produced(t, v, RECORDS, 1, batch(1, producer_id=4711, producer_epoch=0, base_sequence=7)),
     ),
+    _packed("unpacked from gzip", _GZIP),
+    _packed("unpacked from snappy", batch(2, codec=Codec.SNAPPY)),
+    _packed("unpacked from lz4", batch(2, codec=Codec.LZ4)),
+    _packed("unpacked from zstd", batch(2, codec=Codec.ZSTD), _ZSTD_FROM),
+    _packed("grown too large", batch(60, codec=Codec.GZIP)),
+    _packed(
+        "more records than there are",
+        _sealed(pack_header(read_header(_GZIP)._replace(record_count=3, last_offset_delta=2)) + _GZIP[HEADER_SIZE:]),
+    ),
+    _packed(
+        "fewer records than there are",
+        _sealed(pack_header(read_header(_GZIP)._replace(record_count=1, last_offset_delta=0)) + _GZIP[HEADER_SIZE:]),
+    ),
+    _packed("not of its codec", _sealed(_GZIP[:HEADER_SIZE] + bytes(len(_GZIP) - HEADER_SIZE))),
+    Case("unpacked", _KEY.FETCH, lambda t, v: _fetch(t, v, PACKED, 0, 0)),
     Case("from 0", _KEY.FETCH, lambda t, v: _fetch(t, v, RECORDS, 0, 0)),
     Case("from 12", _KEY.FETCH, lambda t, v: _fetch(t, v, RECORDS, 0, 12)),
     Case("end", _KEY.FETCH, lambda t, v: _fetch(t, v, RECORDS, 0, 15)),

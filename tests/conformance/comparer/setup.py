@@ -15,6 +15,8 @@ GROWING: Final = "growing"
 """One partition, to which cases add more."""
 EMPTY: Final = "empty"
 """Two partitions without records."""
+PACKED: Final = "packed"
+"""One partition without records, of a topic that keeps batches without compression, of at most 1000 bytes."""
 GROUP: Final = "group"
 """A group with offsets and without members."""
 MISSING: Final = "missing"
@@ -25,7 +27,8 @@ TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
 """Of the first record: retention would not leave older ones alone."""
 PRODUCER_ID: Final = 4_711_000
 
-_TOPICS: Final = {RECORDS: 3, GROWING: 1, EMPTY: 2}
+_TOPICS: Final = {RECORDS: 3, GROWING: 1, EMPTY: 2, PACKED: 1}
+_SETTINGS: Final = {PACKED: {"compression.type": "uncompressed", "max.message.bytes": "1000"}}
 _PATIENCE_S: Final = 60
 
 
@@ -51,7 +54,13 @@ def produce(topic: str, partition: int, records: bytes | None, *, acks: int = -1
 def prepare(target: Target) -> None:
     """Make it so, and wait until it is served."""
     topics = [
-        {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
+        {
+            "name": name,
+            "num_partitions": count,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": [{"name": key, "value": value} for key, value in _SETTINGS.get(name, {}).items()],
+        }
         for name, count in _TOPICS.items()
     ]
     target.ask(ApiKey.CREATE_TOPICS, 5, {"topics": topics, "timeout": 30_000})

@@ -2,7 +2,17 @@
 
 from typing import Final
 
-from tests.conformance.comparer import admin_cases, group_cases, record_cases, topic_cases
+from tests.conformance.comparer import admin_cases, controller_cases, group_cases, record_cases, topic_cases
 from tests.conformance.comparer.case import Case
 
-CASES: Final[tuple[Case, ...]] = (*topic_cases.CASES, *record_cases.CASES, *group_cases.CASES, *admin_cases.CASES)
+BROKER_CASES: Final[tuple[Case, ...]] = (
+    *topic_cases.CASES,
+    *record_cases.CASES,
+    *group_cases.CASES,
+    *admin_cases.CASES,
+)
+CASES: Final[tuple[Case, ...]] = (
+    *BROKER_CASES,
+    *controller_cases.at_controllers(BROKER_CASES),
+    *controller_cases.CASES,
+)

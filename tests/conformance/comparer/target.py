@@ -2,9 +2,10 @@
 
 import uuid
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Final
 
-from esp.protocol.registry import SERVED, ApiKey
+from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from esp.testing.node_process import NodeProcess
 from tests.conformance.comparer.messages import Plain, plain, request_of
 from tests.integration.wire import Wire
@@ -20,21 +21,26 @@ class Target:
 
     Args:
         name: what it is called in reports.
-        node: the running node.
+        node: the running node, broker and controller.
+        controller_port: of its controller listener.
     """
 
-    def __init__(self, name: str, node: NodeProcess) -> None:
+    def __init__(self, name: str, node: NodeProcess, controller_port: int) -> None:
         self.name = name
         self.node = node
-        self._wire: Wire | None = None
+        self._controller_port = controller_port
+        self._wires: dict[ListenerKind, Wire] = {}
         self._topic_ids: dict[str, uuid.UUID] = {}
 
-    def ask(self, key: ApiKey, version: int, content: Mapping[str, Any]) -> Plain:
+    def ask(
+        self, key: ApiKey, version: int, content: Mapping[str, Any], listener: ListenerKind = ListenerKind.BROKER
+    ) -> Plain:
         """The answer, or in its place CLOSED or NO_ANSWER."""
-        if self._wire is None:
-            self._wire = Wire(self.node, TIMEOUT_S)
+        if listener not in self._wires:
+            port = self._controller_port if listener is ListenerKind.CONTROLLER else None
+            self._wires[listener] = Wire(self.node, TIMEOUT_S, port=port)
         try:
-            answer = plain(self._wire.call(request_of(SERVED[key], version, content)))
+            answer = plain(self._wires[listener].call(request_of(SERVED[key], version, content)))
         except (EOFError, ConnectionError):
             self.close()
             return CLOSED
@@ -56,10 +62,23 @@ class Target:
         return {
             str(self.node.data_dir): "<directory>",
             f":{self.node.port}": ":<port>",
+            f":{self._controller_port}": ":<controller port>",
         }
 
+    @cached_property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return str(self.ask(ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": 1})["cluster_id"])
+
+    @cached_property
+    def quorum(self) -> Mapping[str, Any]:
+        """What DescribeQuorum says of the metadata log."""
+        asked = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+        answer: Mapping[str, Any] = self.ask(ApiKey.DESCRIBE_QUORUM, 2, {"topics": asked})["topics"][0]["partitions"][0]
+        return answer
+
     def close(self) -> None:
-        """End the connection; the next request makes another."""
-        if self._wire is not None:
-            self._wire.socket.close()
-            self._wire = None
+        """End the connections; the next request makes another."""
+        for wire in self._wires.values():
+            wire.socket.close()
+        self._wires.clear()

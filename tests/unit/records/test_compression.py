@@ -163,3 +163,22 @@ def test_an_unknown_codec_is_refused():
         decompress(5, b"", 100)
     with pytest.raises(ValueError, match="no codec"):
         compress(7, b"")
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"),
+    [(Codec.GZIP, (-1, *range(1, 10))), (Codec.LZ4, range(1, 18)), (Codec.ZSTD, (-131_072, -1, 1, 3, 22))],
+)
+def test_every_level_that_kafka_knows_is_one(codec, levels):
+    data = b"".join(b"line %d of some text\n" % (i * i) for i in range(3000))
+    sizes = {level: len(compress(codec, data, level)) for level in levels}
+    for level in levels:
+        assert bytes(DECODE_INDEPENDENTLY[codec](compress(codec, data, level))) == data
+    assert len(compress(codec, data)) == sizes[{Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}[codec]]
+    assert len(set(sizes.values())) > 1
+
+
+def test_the_default_of_lz4_is_its_fast_compressor_and_all_others_are_the_slower_one():
+    data = b"".join(b"line %d of some text\n" % (i * i) for i in range(3000))
+    sizes = [len(compress(Codec.LZ4, data, level)) for level in range(1, 18)]
+    assert sizes[9 - 1] == max(sizes) > max(sizes[:8] + sizes[9:])

@@ -3,7 +3,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from esp.model.errors import CorruptionError
-from esp.records.varint import append_varint, read_varint, read_varlong
+from esp.records.varint import GOES_ON, append_varint, read_on, read_varint, read_varlong
 from tests.unit.records.independent import decode_varint, encode_varint
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -61,3 +61,13 @@ def test_an_integer_beyond_its_range_is_refused():
         read_varint(encoded(2**31), 0)
     with pytest.raises(CorruptionError, match="64 bits"):
         read_varlong(b"\xff" * 9 + b"\x7f", 0)
+
+
+@given(INT32.filter(lambda value: not -65 < value < 64))
+@example(64)
+@example(-(2**31))
+def test_the_rest_of_an_integer_is_read_behind_its_first_byte(value):
+    data = encoded(value)
+    assert data[0] >= GOES_ON
+    bits, position = read_on(b"?" + data + b"?", 2, data[0])
+    assert ((bits >> 1) ^ -(bits & 1), position) == (value, 1 + len(data))

@@ -1,0 +1,82 @@
+"""The codec in which a topic keeps its batches (``compression.type``), and bringing a produced batch into it.
+
+Opening a batch may take long and much memory, so leaders do not do it: they refuse what has another codec than its topic, with
+:class:`RecompressionNeededError`, and whoever calls them comes again with what :func:`recompress_for_topic` made of it, beside the loop.
+"""
+
+from typing import Final, NamedTuple
+
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.model.topic_settings import AS_PRODUCED, TopicSettings
+from esp.records.batch_header import HEADER_SIZE, read_header
+from esp.records.compression import Codec, TooLargeError
+from esp.records.recompression import recompress
+from esp.replication.produced_batch import validate_timestamps
+
+OPENED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""How much a batch that is recompressed may hold: 30 times the largest batch of default size. Topics with larger batches may hold as much
+as these. It bounds the memory that senders can take (a batch of a few KiB may claim any size), and how long they can keep a thread busy."""
+
+
+class RecompressionNeededError(Exception):
+    """A batch has another codec than its topic is to have; nothing was done with it."""
+
+
+class TopicCodec(NamedTuple):
+    """A codec, and how hard it works as Kafka's settings number it, None where it knows no levels."""
+
+    codec: Codec
+    level: int | None
+
+
+def topic_codec(settings: TopicSettings) -> TopicCodec | None:
+    """The codec of a topic's batches; None if they are kept as they came."""
+    match settings.compression_type:
+        case "uncompressed":
+            return TopicCodec(Codec.NONE, None)
+        case "gzip":
+            return TopicCodec(Codec.GZIP, settings.compression_gzip_level)
+        case "snappy":
+            return TopicCodec(Codec.SNAPPY, None)
+        case "lz4":
+            return TopicCodec(Codec.LZ4, settings.compression_lz4_level)
+        case "zstd":
+            return TopicCodec(Codec.ZSTD, settings.compression_zstd_level)
+    assert settings.compression_type == AS_PRODUCED, "settings are checked before they count"
+    return None
+
+
+def require_topic_codec(codec: int, settings: TopicSettings) -> None:
+    """Refuse a batch that must be recompressed first.
+
+    Raises:
+        RecompressionNeededError: the topic's codec is another one.
+    """
+    wanted = topic_codec(settings)
+    if wanted is not None and wanted.codec != codec:
+        raise RecompressionNeededError
+
+
+def recompress_for_topic(batch: bytearray, settings: TopicSettings, now_ms: int) -> bytearray:
+    """Return a batch, which its leader found to be in another codec, in that of its topic.
+
+    Shares nothing, and may run in a thread.
+
+    Raises:
+        ApiError: INVALID_RECORD, as records are opened that are not what the header says; INVALID_TIMESTAMP, as each of their timestamps is
+            looked at; MESSAGE_TOO_LARGE, upon which clients divide the batch.
+    """
+    wanted = topic_codec(settings)
+    if wanted is None or wanted.codec == read_header(batch).codec:
+        return batch
+    most = settings.max_message_bytes
+    limit = max(0, most - HEADER_SIZE) if wanted.codec == Codec.NONE else max(OPENED_BYTES_MAX, most)
+    try:
+        recompressed = recompress(batch, wanted.codec, wanted.level, limit)
+    except TooLargeError as error:
+        raise ApiError(ErrorCode.message_too_large, f"The batch cannot be recompressed: {error}") from error
+    except CorruptionError as error:
+        raise ApiError(ErrorCode.invalid_record, f"The batch cannot be recompressed: {error}") from error
+    latest = read_header(recompressed.batch).max_timestamp
+    validate_timestamps(recompressed.earliest_timestamp, latest, settings, now_ms)
+    return recompressed.batch
