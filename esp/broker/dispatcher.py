@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from esp.broker.request import ClientContext, Request
 from esp.broker.tasks import Tasks
@@ -41,6 +41,9 @@ class Dispatcher:
         tasks: where handlers that wait live.
         hot: the handlers that get bytes, by API.
     """
+
+    allows_shortcuts: ClassVar = True
+    """Whether a connection's :class:`~esp.broker.request.Shortcut` may answer in its place."""
 
     def __init__(
         self, kind: ListenerKind, services: Any, tasks: Tasks, hot: Mapping[int, HotHandler] | None = None

@@ -2,11 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from esp.broker.connection_hold import ConnectionHold
 from esp.ports.network import Address, Buffer
 
 
-@dataclass(frozen=True, slots=True)
+class Shortcut(Protocol):
+    """Answers requests of one connection that are like earlier ones, without the header, the dispatcher and the handler's decoding."""
+
+    def answer(self, frame: memoryview) -> Buffer | None:
+        """Return the whole answer, byte for byte that of the ordinary way, or None, with nothing done, if the request must go that way.
+
+        Args:
+            frame: one whole frame, its length included.
+
+        Raises:
+            DecodeError: the bytes are no request; the connection ends.
+        """
+
+
+@dataclass(slots=True, eq=False)
 class ClientContext:
     """Who sends on a connection: the listener it came in by, its address, its principal.
 
@@ -18,6 +34,10 @@ class ClientContext:
     principal: str = "User:ANONYMOUS"
     at_end: list[Callable[[], None]] = field(default_factory=list, compare=False)
     """Called in order when the connection has ended, whoever ended it; a handler that wants to know adds to it."""
+    hold: ConnectionHold = field(default_factory=ConnectionHold, compare=False)
+    """For a handler whose request must be done before the connection's next one is looked at."""
+    shortcut: Shortcut | None = None
+    """Asked first for each request of the connection, unless answers to earlier ones are outstanding; a handler that has one sets it."""
 
 
 class Request:

@@ -1,9 +1,9 @@
 """One client connection: frames in, answers out in the order of their requests.
 
-All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write, or a few. A handler that
-cannot answer yet parks its request here; later answers of the connection wait behind it. Reading stops while too many requests are
-parked, while the client does not take what it asked for, or while there is no memory for its next request, so that none of that can fill
-the node's memory.
+All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write, or a few. Only who sends
+very many at once has to let others have their turn. A handler that cannot answer yet parks its request here; later answers of the
+connection wait behind it. Reading stops while too many requests are parked, while the client does not take what it asked for, or while
+there is no memory for its next request, so that none of that can fill the node's memory.
 """
 
 import logging
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 MAX_PARKED_REQUESTS: Final = 128
 """Unanswered requests of one connection before it is read no further; clients keep 5, or a few tens when told to."""
+
+MAX_REQUESTS_PER_TURN: Final = 16
+"""Requests of one connection that are handled before all others have had their turn; clients keep 5 under way unless told to keep more."""
 
 MAX_HELD_BUFFERS: Final = 64
 """Buffers of answers that wait for the end of a read: a client that asks for much in one read, and takes nothing, is noticed after that."""
@@ -51,6 +54,7 @@ class Session:
         "_connection",
         "_dispatch",
         "_flush_is_due",
+        "_hold",
         "_max_frame_bytes",
         "_memory",
         "_on_end",
@@ -58,6 +62,7 @@ class Session:
         "_parked",
         "_paused",
         "_reading",
+        "_rests",
         "_served",
         "_taken_bytes",
         "_waits_for_memory",
@@ -86,11 +91,14 @@ class Session:
         self._taken_bytes = 0
         self._waits_for_memory = False
         self._on_end = on_end
+        self._hold = client.hold
+        self._hold.attach(self._on_hold, self._refuse)
         self._parked: deque[Request] = deque()
         self._out: list[Buffer] = []
         self._reading = False
         self._flush_is_due = False
         self._writable = True
+        self._rests = False
         self._paused = False
         self._closed = False
         self.idle_checks = 0
@@ -100,7 +108,7 @@ class Session:
         """Handle every complete frame that has arrived; see :class:`esp.ports.network.ConnectionOwner`."""
         self.idle_checks = 0
         self._reading = True
-        position = 0
+        position = handled = 0
         end = len(received)
         while end - position >= 4 and not self._paused:
             length = _FRAME_LENGTH.unpack_from(received, position)[0]
@@ -112,22 +120,41 @@ class Session:
                 if length <= FREE_BYTES or self._taken_bytes or self._take(length):
                     self._connection.expect(4 + length)
                 break
-            if self._taken_bytes:  # what it was taken for is here
-                self._give_back()
+            frame = received if not position and frame_end == end else received[position:frame_end]
+            shortcut = self.client.shortcut
             try:
-                self._handle(received[position + 4 : frame_end])
+                answer = None if shortcut is None or self._parked else shortcut.answer(frame)
+                if answer is None:
+                    self._handle(frame[4:])
+                else:
+                    self._out.append(answer)
             except DecodeError as error:
                 self._refuse(str(error))
                 return end
             if self._closed:
                 return end
+            if self._taken_bytes and not self._hold.is_held:
+                self._give_back()
             position = frame_end
             if len(self._out) >= MAX_HELD_BUFFERS:
                 self._flush()
+            handled += 1
+            if handled == MAX_REQUESTS_PER_TURN and position < end:
+                self._rest()
         self._reading = False
         if self._out:
             self._flush()
         return position
+
+    def _rest(self) -> None:
+        """Let other connections have their turn before what else has arrived here is looked at."""
+        self._rests = True
+        self._clock.call_later_us(0, self._end_rest)
+        self._update_reading()
+
+    def _end_rest(self) -> None:
+        self._rests = False
+        self._update_reading()
 
     def _take(self, size: int) -> bool:
         """Take memory for a large request; without room nothing is read until there is some."""
@@ -196,7 +223,13 @@ class Session:
             self._connection.write(out)
 
     def _update_reading(self) -> None:
-        wanted = not self._writable or self._waits_for_memory or len(self._parked) >= MAX_PARKED_REQUESTS
+        wanted = (
+            not self._writable
+            or self._rests
+            or self._waits_for_memory
+            or self._hold.is_held
+            or len(self._parked) >= MAX_PARKED_REQUESTS
+        )
         if wanted == self._paused or self._closed:
             return
         self._paused = wanted
@@ -204,6 +237,12 @@ class Session:
             self._connection.pause_reading()
         else:
             self._connection.resume_reading()
+
+    def _on_hold(self) -> None:
+        """A handler holds the connection, with the memory that its request took, or holds it no more."""
+        if self._taken_bytes and not self._hold.is_held:
+            self._give_back()
+        self._update_reading()
 
     def _refuse(self, reason: str) -> None:
         """End the connection because of what the client sent; other connections do not notice (errors by blame: the peer's)."""

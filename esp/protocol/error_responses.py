@@ -77,6 +77,18 @@ def _partitions_to_elect(request: Any) -> _Content:
     }
 
 
+def _partitions_to_reassign(request: Any) -> _Content:
+    return {
+        "responses": [
+            {
+                "name": topic.name,
+                "partitions": [{"partition_index": partition.partition_index} for partition in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
 def _altered_resources(request: Any) -> _Content:
     return {"responses": _resources(request)}
 
@@ -103,5 +115,6 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _altered_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics_to_describe,
     ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _partitions_to_reassign,
 }
 """What is in answers with errors beside, or in place of, one for the whole."""

@@ -57,11 +57,13 @@ class ApiKey(IntEnum):
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
     LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     DESCRIBE_CLIENT_QUOTAS = 48
@@ -189,11 +191,14 @@ _APIS: Final = (
     _served(ApiKey.DELETE_ACLS, "DeleteAcls", (1, 3), 2, listeners=_BOTH),
     _served(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", (1, 4), 4, listeners=_BOTH),
     _served(ApiKey.ALTER_CONFIGS, "AlterConfigs", (0, 2), 2, listeners=_BOTH),
+    _served(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", (1, 2), 2),
     _served(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", (1, 5), 2),
     _served(ApiKey.CREATE_PARTITIONS, "CreatePartitions", (0, 3), 2, listeners=_BOTH),
     _served(ApiKey.DELETE_GROUPS, "DeleteGroups", (0, 2), 2),
     _served(ApiKey.ELECT_LEADERS, "ElectLeaders", (0, 2), 2, listeners=_BOTH),
     _served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", (0, 1), 1, listeners=_BOTH),
+    # Version 1 says whether the number of replicas may change (KIP-860).
+    _served(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", (0, 1), 0, listeners=_BOTH),
     _served(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", (0, 0), 0, listeners=_BOTH),
     _served(ApiKey.OFFSET_DELETE, "OffsetDelete", (0, 0), 1),
     _served(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", (0, 1), 1),

@@ -15,12 +15,15 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
         DecodeError: the value is longer than five bytes or 32 bits.
         IndexError: the buffer ends within the value.
     """
-    byte = buffer[position]
-    position += 1
-    if byte < 0x80:
-        return byte, position
-    value = byte & 0x7F
-    for shift in (7, 14, 21, 28):
+    first = buffer[position]
+    if first < 0x80:
+        return first, position + 1
+    byte = buffer[position + 1]
+    if byte < 0x80:  # as the size of most small batches: the loop would cost as much again
+        return first & 0x7F | byte << 7, position + 2
+    value = first & 0x7F | (byte & 0x7F) << 7
+    position += 2
+    for shift in (14, 21, 28):
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << shift

@@ -99,10 +99,22 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Show the owner what has arrived, once it is as much as the owner waits for."""
-        buffer = self._buffer
+        buffer, owner = self._buffer, self._owner
         buffer.end += nbytes
-        if buffer.end - buffer.start >= buffer.wanted:
-            self._offer()
+        if (
+            not buffer.end
+            or buffer.end - buffer.start < buffer.wanted
+            or owner is None
+            or self._paused
+            or self._transport.is_closing()
+        ):
+            return
+        try:
+            buffer.take(owner.on_bytes(buffer.offer()))
+        except ConnectionAbortedError as error:
+            self._refuse(error)
+        except Exception:
+            self._stop_host()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner, whatever the reason."""
@@ -128,20 +140,9 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Offer what is there, and only then receive: the buffer may be full, and is, if the owner waited for room for more."""
-        self._offer()
+        self.buffer_updated(0)
         if not self._paused and not self._transport.is_closing():
             self._transport.resume_reading()
-
-    def _offer(self) -> None:
-        buffer, owner = self._buffer, self._owner
-        if owner is None or self._paused or not buffer.end or self._transport.is_closing():
-            return
-        try:
-            buffer.take(owner.on_bytes(buffer.offer()))
-        except ConnectionAbortedError as error:
-            self._refuse(error)
-        except Exception:
-            self._stop_host()
 
     def _set_writable(self, writable: bool) -> None:
         if self._owner is not None:

@@ -40,7 +40,8 @@ class OsDisk:
         """See :class:`esp.ports.disk.Disk`."""
         found = os.stat(path)
         is_directory = S_ISDIR(found.st_mode)
-        return Stat(0 if is_directory else found.st_size, found.st_mtime_ns // 1_000_000, is_directory)
+        identity = found.st_dev << 64 | found.st_ino
+        return Stat(0 if is_directory else found.st_size, found.st_mtime_ns // 1_000_000, is_directory, identity)
 
     def listdir(self, path: str) -> list[str]:
         """See :class:`esp.ports.disk.Disk`."""

@@ -45,6 +45,8 @@ class ReceiveBuffer:
             AssertionError: the buffer is full, and its owner neither took bytes nor expects more.
         """
         end = self.end
+        if not end and self.wanted <= self.capacity:  # almost always
+            return self.view
         if end == self.capacity or self.start + self.wanted > self.capacity:
             self._make_room()
             end = self.end

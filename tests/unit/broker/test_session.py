@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from esp.broker.request import NO_REPLY, ClientContext, Request
 from esp.broker.request_memory import NO_LIMIT, RequestMemory
-from esp.broker.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, Session
+from esp.broker.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, MAX_REQUESTS_PER_TURN, Session
 from esp.ports.network import Address
 from esp.protocol.errors import DecodeError
 from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
@@ -59,6 +59,7 @@ class PlayedDispatcher:
         self.silent: set[int] = set()
         self.seen: list[int] = []
         self.served = SERVED
+        self.answer: tuple[bytes, ...] = ()
 
     def dispatch(self, request: Request, body: memoryview):
         self.seen.append(request.correlation_id)
@@ -69,13 +70,13 @@ class PlayedDispatcher:
             return None
         if request.correlation_id in self.silent:
             return NO_REPLY
-        return (b"%d;" % request.correlation_id,)
+        return self.answer or (b"%d;" % request.correlation_id,)
 
 
 class Played:
-    def __init__(self, max_frame_bytes=1000, memory=None) -> None:
+    def __init__(self, max_frame_bytes=1000, memory=None, dispatcher=None) -> None:
         self.connection = PlayedConnection()
-        self.dispatcher = PlayedDispatcher()
+        self.dispatcher = dispatcher or PlayedDispatcher()
         self.ended: list[Session] = []
         client = ClientContext("PLAINTEXT", self.connection.peer)
         self.turns: list[Callable[[], None]] = []
@@ -95,6 +96,13 @@ class Played:
         for callback in turns:
             callback()
 
+    def receive_all(self, data: bytes) -> None:
+        """As much of it as the session takes, in as many turns as that needs."""
+        self.receive(data)
+        while self.turns and not self.connection.ended:
+            self.turn()
+            self.receive(b"")
+
     def receive(self, data: bytes) -> None:
         self.untaken += data
         taken = self.session.on_bytes(memoryview(bytearray(self.untaken)))
@@ -105,14 +113,14 @@ class Played:
         return b"".join(self.connection.written)
 
 
-@given(st.integers(1, 30), st.lists(st.integers(1, 20), max_size=40))
+@given(st.integers(1, 3 * MAX_REQUESTS_PER_TURN), st.lists(st.integers(1, 20), max_size=40))
 def test_requests_are_answered_in_order_however_the_bytes_are_split(count, sizes):
     played = Played()
     data = b"".join(frame(number) for number in range(count))
     for size in sizes:
-        played.receive(data[:size])
+        played.receive_all(data[:size])
         data = data[size:]
-    played.receive(data)
+    played.receive_all(data)
     assert played.answers == b"".join(b"%d;" % number for number in range(count))
     assert not played.connection.ended
 
@@ -123,6 +131,43 @@ def test_answers_of_one_read_leave_in_one_write():
     played.connection.write = lambda buffers: writes.append(len(buffers))
     played.receive(frame(1) + frame(2) + frame(3))
     assert writes == [3]
+
+
+class PlayedShortcut:
+    """Answers requests of even numbers; those of 100 and above are no requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def answer(self, frame):
+        assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
+        (number,) = struct.unpack_from(">i", frame, 8)
+        self.asked.append(number)
+        if number >= 100:
+            raise DecodeError("bad")
+        return None if number % 2 else b"%d!" % number
+
+
+def test_a_shortcut_is_asked_first_and_only_while_nothing_waits():
+    played = Played()
+    played.session.client.shortcut = shortcut = PlayedShortcut()
+    played.receive(frame(1) + frame(2) + frame(4))
+    played.receive(frame(6))
+    assert played.answers == b"1;2!4!6!"
+    assert played.dispatcher.seen == [1]
+    played.dispatcher.to_park = {7}
+    played.receive(frame(7) + frame(8))
+    played.dispatcher.parked[7].reply((b"late;",))
+    played.receive(frame(10))
+    assert played.answers == b"1;2!4!6!late;8;10!"
+    assert shortcut.asked == [1, 2, 4, 6, 7, 10]
+
+
+def test_what_a_shortcut_cannot_decode_ends_the_connection():
+    played = Played()
+    played.session.client.shortcut = PlayedShortcut()
+    played.receive(frame(2) + frame(100) + frame(4))
+    assert (played.answers, played.connection.ended) == (b"2!", True)
 
 
 @given(st.permutations(range(6)))
@@ -201,7 +246,7 @@ def test_what_cannot_be_read_ends_the_connection_after_the_answers_before_it(bad
 def test_reading_stops_while_too_many_requests_wait_and_nothing_is_lost():
     played = Played()
     played.dispatcher.to_park = set(range(MAX_PARKED_REQUESTS + 50))
-    played.receive(b"".join(frame(number) for number in range(MAX_PARKED_REQUESTS + 50)))
+    played.receive_all(b"".join(frame(number) for number in range(MAX_PARKED_REQUESTS + 50)))
     assert not played.connection.reading
     assert len(played.dispatcher.parked) == MAX_PARKED_REQUESTS
     played.dispatcher.parked[0].reply((b"x",))
@@ -230,13 +275,32 @@ def test_a_client_that_asks_for_much_in_one_read_and_takes_nothing_is_noticed_wi
         played.session.on_writable(False)
 
     played.connection.write = write
-    asked = 10 * MAX_HELD_BUFFERS
+    played.dispatcher.answer = (b";",) * (MAX_HELD_BUFFERS // 4)
+    asked = 30
     played.receive(b"".join(frame(number) for number in range(asked)))
-    assert len(played.dispatcher.seen) == MAX_HELD_BUFFERS
+    assert len(played.dispatcher.seen) == 4
     while len(played.dispatcher.seen) < asked:
         played.session.on_writable(True)
         played.receive(b"")
-    assert played.answers == b"".join(b"%d;" % number for number in range(asked))
+    assert len(played.answers) == asked * MAX_HELD_BUFFERS // 4
+
+
+def test_who_sends_much_at_once_lets_others_have_their_turn():
+    played = Played()
+    played.receive(b"".join(frame(number) for number in range(MAX_REQUESTS_PER_TURN + 1)))
+    assert len(played.dispatcher.seen) == MAX_REQUESTS_PER_TURN
+    assert not played.connection.reading
+    played.turn()
+    assert played.connection.reading
+    played.receive(b"")
+    assert len(played.dispatcher.seen) == MAX_REQUESTS_PER_TURN + 1
+
+
+def test_who_sends_no_more_than_a_turn_is_read_on():
+    played = Played()
+    played.receive(b"".join(frame(number) for number in range(MAX_REQUESTS_PER_TURN)))
+    assert played.connection.reading
+    assert not played.turns
 
 
 def test_answers_after_the_end_of_the_connection_go_nowhere():
@@ -341,3 +405,67 @@ def test_two_that_wait_for_the_same_memory_are_served_one_after_the_other():
         assert memory.taken_bytes == len(LARGE) + 10
         played.receive(frame(number, body=LARGE)[100:])
         assert played.answers == b"%d;" % number
+
+
+class HoldingDispatcher(PlayedDispatcher):
+    """Lets some requests hold their connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_hold: set[int] = set()
+
+    def dispatch(self, request: Request, body: memoryview):
+        if request.correlation_id in self.to_hold:
+            request.client.hold.begin()
+        return super().dispatch(request, body)
+
+
+def test_nothing_is_handled_while_the_connection_is_held():
+    played = Played(dispatcher=HoldingDispatcher())
+    played.dispatcher.to_hold = played.dispatcher.to_park = {1}
+    played.receive(frame(0) + frame(1) + frame(2))
+    assert played.dispatcher.seen == [0, 1]
+    assert not played.connection.reading
+    played.receive(frame(3))
+    assert played.dispatcher.seen == [0, 1]
+    played.dispatcher.parked[1].reply((b"1;",))
+    played.session.client.hold.end()
+    assert played.connection.reading
+    played.receive(b"")
+    assert played.dispatcher.seen == [0, 1, 2, 3]
+    assert played.answers == b"0;1;2;3;"
+
+
+def test_a_held_request_without_an_answer_can_end_the_connection():
+    played = Played(dispatcher=HoldingDispatcher())
+    played.dispatcher.to_hold = played.dispatcher.silent = {1}
+    played.receive(frame(0) + frame(1) + frame(2))
+    played.session.client.hold.end("refused")
+    assert played.connection.ended
+    assert played.dispatcher.seen == [0, 1]
+
+
+def test_a_connection_may_end_while_it_is_held():
+    memory = RequestMemory(100_000)
+    played = Played(100_000, memory, HoldingDispatcher())
+    played.dispatcher.to_hold = {1}
+    large = frame(1, body=bytes(20_000))
+    played.receive(large[:5000])
+    played.receive(large[5000:])
+    assert memory.taken_bytes == len(large) - 4
+    played.session.on_closed()
+    assert memory.taken_bytes == 0
+    played.session.client.hold.end()
+    assert memory.taken_bytes == 0
+
+
+def test_a_held_request_keeps_the_memory_that_it_took():
+    memory = RequestMemory(100_000)
+    played = Played(100_000, memory, HoldingDispatcher())
+    played.dispatcher.to_hold = {1}
+    large = frame(1, body=bytes(20_000))
+    played.receive(large[:5000])
+    played.receive(large[5000:])
+    assert memory.taken_bytes == len(large) - 4
+    played.session.client.hold.end()
+    assert memory.taken_bytes == 0

@@ -2,6 +2,11 @@ import datetime as dt
 import uuid
 
 import pytest
+from kio.schema.alter_partition_reassignments.v1.request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsRequestUpTo5
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
@@ -74,6 +79,20 @@ def test_old_versions_of_elect_leaders_are_refused_partition_by_partition():
         (2, ErrorCode.not_controller),
     ]
     assert error_response(ApiKey.ELECT_LEADERS, 2, request, REFUSAL).error_code is ErrorCode.not_controller
+
+
+def test_each_partition_to_reassign_is_refused_beside_the_whole():
+    partitions = tuple(ReassignablePartition(partition_index=number, replicas=None) for number in (0, 3))
+    request = AlterPartitionReassignmentsRequest(
+        topics=(ReassignableTopic(name="t", partitions=partitions),), timeout=SECOND
+    )
+    refused = error_response(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request, REFUSAL)
+    assert (refused.error_code, refused.error_message) == (ErrorCode.not_controller, "not here")
+    (topic,) = refused.responses
+    assert [(it.partition_index, it.error_code) for it in topic.partitions] == [
+        (0, ErrorCode.not_controller),
+        (3, ErrorCode.not_controller),
+    ]
 
 
 def test_an_answer_without_a_place_for_an_error_is_a_bug():
