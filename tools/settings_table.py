@@ -33,7 +33,7 @@ def tables() -> str:
             "## Nodes: with an effect",
             "",
             ("setting", "type", "default", "while running", "effect"),
-            (_broker_row(name) for name in (*effective, *sorted(internal))),
+            (_broker_row(name) for name in (*effective, *sorted(internal), *DYNAMIC_ONLY)),
         ),
         (
             "## Nodes: refused",
@@ -45,7 +45,7 @@ def tables() -> str:
             "## Nodes: without an effect",
             "Taken, named in a warning when the node starts, told by DescribeConfigs, and without any effect in this release.",
             ("setting", "type", "Kafka's default", "while running"),
-            ((*_facts(name), _running(name)) for name in (*without, *DYNAMIC_ONLY)),
+            ((*_facts(name), _running(name)) for name in without),
         ),
         (
             "## Groups",
@@ -95,6 +95,14 @@ def _topic_rows() -> Iterable[tuple[str, ...]]:
 
 
 def _broker_row(name: str) -> tuple[str, ...]:
+    if name in DYNAMIC_ONLY:
+        return (
+            f"`{name}`",
+            DYNAMIC_ONLY[name].kind.name.lower(),
+            "",
+            "each, all; never in a file",
+            DYNAMIC_ONLY[name].doc,
+        )
     setting = BROKER_SETTINGS[name]
     if name not in known_settings("broker"):
         return f"`{name}`", setting.kind.name.lower(), "", "no", setting.doc
@@ -102,23 +110,20 @@ def _broker_row(name: str) -> tuple[str, ...]:
 
 
 def _facts(name: str) -> tuple[str, str, str]:
-    known = known_settings("broker").get(name)
-    if known is None:
-        return f"`{name}`", DYNAMIC_ONLY[name].kind.name.lower(), ""
+    known = known_settings("broker")[name]
     return f"`{name}`", known.kind.name.lower(), _value(known.default)
 
 
 def _running(name: str) -> str:
     """Whether, and for whom, a setting can be changed while the node runs."""
-    known = known_settings("broker").get(name)
+    known = known_settings("broker")[name]
     if name in NOT_WHILE_RUNNING:
         return "refused"
-    if known is not None and known.read_only:
+    if known.read_only:
         return "no"
-    scope = Scope.CLUSTER if known is None else known.scope
     if name in BROKER_SETTINGS and name not in EFFECTIVE_AT_ONCE and name not in FROM_METADATA:
         return "taken"
-    return {Scope.CLUSTER: "each, all", Scope.BROKER: "each", Scope.LISTENER: "each listener"}[scope]
+    return {Scope.CLUSTER: "each, all", Scope.BROKER: "each", Scope.LISTENER: "each listener"}[known.scope]
 
 
 def _group_rows() -> Iterable[tuple[str, ...]]:

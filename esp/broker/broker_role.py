@@ -173,7 +173,9 @@ class BrokerRole:
         self._dispatcher.provide(
             services,
             {
-                ApiKey.PRODUCE: ProduceHandler(services, self._tasks, shortcuts=self._dispatcher.allows_shortcuts).handle,
+                ApiKey.PRODUCE: ProduceHandler(
+                    services, self._tasks, shortcuts=self._dispatcher.allows_shortcuts
+                ).handle,
                 ApiKey.FETCH: FetchHandler(services, self._tasks).handle,
             },
         )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from esp.controller.config_rules import ConfigRules
+from esp.controller.self_repair import SelfRepairSettings
 from esp.controller.topics import TopicDefaults
 from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import NodeId
@@ -34,5 +35,7 @@ class ControllerConfig:
     """``leader.imbalance.check.interval.seconds``."""
     internal_replication: Mapping[str, int] = field(default_factory=dict)
     """Replicas that internal topics should have where there are as many brokers, by name (``offsets.topic.replication.factor``)."""
+    self_repair: SelfRepairSettings = field(default_factory=SelfRepairSettings)
+    """``rebalance.*``."""
     unclean_election_interval_ms: int = 300_000
     """``unclean.leader.election.interval.ms``."""

@@ -31,6 +31,8 @@ from esp.controller.image import ClusterImage
 from esp.controller.partition_change import Election
 from esp.controller.partitions import NewPartitions, decide_create_partitions
 from esp.controller.producer_ids import decide_producer_id_block
+from esp.controller.reassignment import Reassignment, decide_reassignments
+from esp.controller.self_repair_plan import Proposal
 from esp.controller.topics import CreatedTopic, DeletedTopic, NewTopic, TopicCreation, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicId
@@ -81,6 +83,11 @@ class ControllerDriver:
     def is_active(self) -> bool:
         """Whether this is the active controller."""
         return self._term is not None and self._quorum.is_active
+
+    @property
+    def proposed_repair(self) -> Proposal | None:
+        """What this controller, if it is the active one, would do, or does, about brokers that are gone, draining or new."""
+        return None if self._term is None else self._term.self_repair.proposal
 
     async def register_broker(self, registration: BrokerRegistration) -> BrokerEpoch:
         """See :func:`~esp.controller.brokers.decide_broker_registration`.
@@ -189,6 +196,22 @@ class ControllerDriver:
         self._require_term()
         return await self._proposals.commit(
             lambda image: decide_elect_leaders(image, election, wanted), "Leader election"
+        )
+
+    async def alter_reassignments(
+        self, wanted: Sequence[Reassignment], *, may_change_replication_factor: bool
+    ) -> list[ApiError | None]:
+        """One answer for each, in order, None for success. See :func:`~esp.controller.reassignment.decide_reassignments`."""
+        self._require_term()
+        unclean = self._config.unclean_leader_election
+        return await self._proposals.commit(
+            lambda image: decide_reassignments(
+                image,
+                wanted,
+                may_change_replication_factor=may_change_replication_factor,
+                unclean_elections=unclean,
+            ),
+            "Reassignment",
         )
 
     async def unregister_broker(self, node_id: NodeId) -> None:

@@ -17,6 +17,7 @@ from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration
 from esp.controller.config_rules import ConfigRules
 from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
 from esp.model.broker_settings import BrokerSettings, Listener
 from esp.model.ids import OFFSETS_TOPIC
@@ -87,6 +88,11 @@ class ControllerRole:
             max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
             auto_leader_rebalance=settings.auto_leader_rebalance_enable,
             imbalance_check_interval_s=settings.leader_imbalance_check_interval_seconds,
+            self_repair=SelfRepairSettings(
+                Mode(settings.rebalance_mode),
+                settings.rebalance_broker_dead_after_ms * 1000,
+                settings.rebalance_partitions_in_flight_max,
+            ),
         )
         self.driver = ControllerDriver(env, config, raft, metadata, self._tasks)
         self.driver.start()

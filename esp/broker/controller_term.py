@@ -2,7 +2,8 @@
 
 It ends what an earlier controller left half done and gives a new cluster its first records; it watches the brokers' sessions (BRK-6), and
 probes brokers that may be dead (FAST-1); now and then it gives leadership back to preferred replicas, elects where the settings
-have come to allow it, and writes a record when nothing else is written, so that those who follow the log see it move.
+have come to allow it, looks after brokers that are gone, draining or new (:mod:`esp.controller.self_repair`), and writes a record when
+nothing else is written, so that those who follow the log see it move.
 """
 
 import logging
@@ -22,6 +23,7 @@ from esp.controller.features import METADATA_VERSION
 from esp.controller.heartbeats import decide_fence
 from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.internal_replication import decide_internal_replication
+from esp.controller.self_repair import SelfRepair
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
 from esp.ports.env import Env
@@ -37,6 +39,9 @@ _AT_ONCE_US: Final = 1_000
 
 _GROWTH_INTERVAL_US: Final = 3_000_000
 """How often internal topics are held against the brokers that are there; nodes that start together mostly count as one step."""
+
+_REPAIR_INTERVAL_US: Final = 3_000_000
+"""How often the cluster is looked at for brokers that are gone, draining or new."""
 
 Reply = TypeVar("Reply")
 
@@ -83,6 +88,8 @@ class ControllerTerm:
             jobs.append(_Job(config.imbalance_check_interval_s * 1_000_000, self._balance))
         if config.internal_replication:
             jobs.append(_Job(_GROWTH_INTERVAL_US, self._grow_internal_topics))
+        self.self_repair = SelfRepair(config.cluster_id, config.self_repair)
+        jobs.append(_Job(_REPAIR_INTERVAL_US, self._repair))
         self._unclean_job = _Job(config.unclean_election_interval_ms * 1000, self._elect_unclean)
         jobs.append(self._unclean_job)
         self._jobs = tuple(jobs)
@@ -196,6 +203,14 @@ class ControllerTerm:
         if changed:
             log.info("%d partitions of internal topics get more replicas", changed)
         return _GROWTH_INTERVAL_US
+
+    def _repair(self) -> int:
+        repair = self.self_repair
+        repair.look(self._proposals.newest, self._env.clock.monotonic_us())
+        begun = self._propose(repair.decide, "Self-repair")
+        if begun is not None:
+            repair.on_begun(begun)
+        return _REPAIR_INTERVAL_US
 
     def _elect_unclean(self) -> int:
         unclean = self._config.unclean_leader_election

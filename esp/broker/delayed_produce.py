@@ -32,9 +32,10 @@ class DelayedProduce:
         """
         self._timer = clock.call_later_us(max(0, timeout_ms) * 1000, self._time_out)
         for hosted, _, _ in tuple(self._waiting.values()):
-            hosted.wait(self._look)
+            hosted.wait(self.look)
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """See what is committed by now. Called when more was committed; and after a start that came later than the appends."""
         for place, (hosted, next_offset, leader_epoch) in tuple(self._waiting.items()):
             leader = hosted.leader
             if leader is None or leader.leader_epoch != leader_epoch:
@@ -57,4 +58,4 @@ class DelayedProduce:
     def _stop_waiting(self, place: int) -> None:
         hosted = self._waiting.pop(place)[0]
         if not self._waiting or not any(other is hosted for other, _, _ in self._waiting.values()):
-            hosted.forget(self._look)
+            hosted.forget(self.look)

@@ -3,6 +3,8 @@
 from typing import Final
 
 from esp.broker.hosted_partition import HostedPartition
+from esp.broker.replication_throttle import Share
+from esp.model.ids import NodeId
 from esp.ports.clock import Timer
 from esp.replication.partition_follower import PartitionFollower
 
@@ -14,10 +16,11 @@ class FollowedPartition:
     """What a :class:`~esp.broker.replica_fetcher.ReplicaFetcher` remembers of one partition.
 
     ``asked`` is the position with which it was named last, in the request with the number ``sent_in``; ``is_held``: no request may name it
-    now; ``timer``: ends the pause after an error, which takes ``backoff_ms`` the next time.
+    now; ``timer``: ends the pause after an error, which takes ``backoff_ms`` the next time. ``is_behind``: the leader's last answer had
+    more committed than is here, or there was none; ``share``: of the throttle, None while the partition is not throttled.
     """
 
-    __slots__ = ("asked", "backoff_ms", "follower", "hosted", "is_held", "sent_in", "timer")
+    __slots__ = ("asked", "backoff_ms", "follower", "hosted", "is_behind", "is_held", "sent_in", "share", "timer")
 
     def __init__(self, hosted: HostedPartition, follower: PartitionFollower) -> None:
         self.hosted = hosted
@@ -27,3 +30,17 @@ class FollowedPartition:
         self.is_held = False
         self.backoff_ms = FIRST_BACKOFF_MS
         self.timer: Timer | None = None
+        self.is_behind = True
+        self.share: Share | None = None
+
+    def is_throttled(self, node_id: NodeId) -> bool:
+        """Whether the partition, on this node, is to be throttled where there is a rate: it is listed, and not in sync (THROTTLE-1).
+
+        One that has all that is committed counts as in sync, as it is about to be.
+        """
+        listed = self.hosted.log.settings.follower_replication_throttled_replicas
+        return (
+            self.is_behind
+            and node_id not in self.follower.state.isr
+            and listed.covers(self.hosted.name.partition, node_id)
+        )

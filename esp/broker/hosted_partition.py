@@ -98,6 +98,14 @@ class HostedPartition:
         self._wake_later = wake_later
         self._flush_later = flush_later
 
+    def replace_log(self, log: Log) -> None:
+        """The replica has moved to another data directory: the same log, in other files. Nobody is flushing or cutting it."""
+        self.log = log
+        if self.leader is not None:
+            self.leader.log = log
+        if self.follower is not None:
+            self.follower.log = log
+
     # Who is served.
 
     def leading(self, current_leader_epoch: int = NO_EPOCH) -> PartitionLeader:

@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 
 from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
-from esp.model.broker_settings import INT_MAX, BrokerSettings
+from esp.model.broker_settings import BrokerSettings
 from esp.model.dynamic_settings import with_changes
 from esp.model.ids import INTERNAL_TOPICS, NodeId, TopicId
 from esp.model.topic_overrides import find_stored_problems, resolve_topic_settings
@@ -42,7 +42,7 @@ class LiveSettings:
         # Leaders and controller agree on min.insync.replicas because both take it from the metadata (ELR-3).
         return replace(
             resolve_topic_settings(topic.configs, self.current),
-            min_insync_replicas=image.min_insync_replicas(topic, INT_MAX),
+            min_insync_replicas=image.min_insync_replicas(topic),
         )
 
     def forget(self, topic_id: TopicId) -> None:

@@ -43,7 +43,7 @@ from esp.raft.voters import VoterKey
 _NEVER_SAID: Final = 2**63 - 1
 """The high watermark in a fetch of one who does not know the field (KIP-1166)."""
 
-_TOP_LEVEL: Final = frozenset({ErrorCode.inconsistent_cluster_id, ErrorCode.invalid_request})
+_TOP_LEVEL: Final = frozenset({ErrorCode.inconsistent_cluster_id})
 """Refusals of a request as a whole; all others are about the partition."""
 
 
@@ -233,7 +233,7 @@ def fetch_answer(response: FetchResponse) -> fetch.FetchResponse:
         snapshot_id=fetch.SnapshotId()
         if snapshot_id is None
         else fetch.SnapshotId(end_offset=i64(snapshot_id.end_offset), epoch=i32(snapshot_id.epoch)),
-        aborted_transactions=None,
+        aborted_transactions=(),
         records=cast("Records", response.records),
     )
     address = response.leader_address

@@ -5,8 +5,9 @@ import errno
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Final, NoReturn
+
+from msgspec.structs import replace
 
 from esp.broker.metadata_snapshots import MetadataSnapshots, SnapshotDownload
 from esp.model.errors import ApiError, CorruptionError, ErrorCode

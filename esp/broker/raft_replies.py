@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from esp.broker.raft_files import RaftFiles
 from esp.model.errors import ApiError, ErrorCode

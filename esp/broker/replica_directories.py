@@ -7,7 +7,7 @@ left ends, and says why.
 import logging
 from collections.abc import Sequence
 
-from esp.model.ids import DirectoryId
+from esp.model.ids import DirectoryId, TopicPartition
 from esp.ports.host import Host
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
@@ -28,12 +28,24 @@ class ReplicaDirectories:
         self.all = tuple(directories)
         self.online = list(directories)
         """Those that can be read and written."""
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.failed: tuple[DirectoryId, ...] = ()
         """The ids of the others, in the order in which they failed: what heartbeats tell the controller."""
 
-    def least_used(self) -> LogDirectory:
-        """Where the next replica goes."""
-        return min(self.online, key=lambda candidate: len(candidate.logs))
+    def find(self, path: str) -> LogDirectory | None:
+        """The directory of that path, be it online or not."""
+        return next((directory for directory in self.all if directory.path == path), None)
+
+    def prefer(self, name: TopicPartition, directory: LogDirectory) -> None:
+        """A replica that is not here yet shall be made there (AlterReplicaLogDirs); forgotten when the node ends."""
+        self._preferred[name] = directory
+
+    def for_new(self, name: TopicPartition) -> LogDirectory:
+        """Where a new replica goes: as somebody wished, or where the fewest are."""
+        preferred = self._preferred.pop(name, None)
+        if preferred in self.online:
+            return preferred
+        return min(self.online, key=lambda candidate: len(candidate.logs) + len(candidate.futures))
 
     def holding(self, wanted: Log) -> LogDirectory | None:
         """The directory in which a log is; None if that has failed."""
@@ -49,7 +61,7 @@ class ReplicaDirectories:
         if directory.meta is not None:
             self.failed = (*self.failed, directory.meta.directory_id)
         directory.running_marker.remove()
-        for replica_log in directory.logs.values():
+        for replica_log in (*directory.logs.values(), *directory.futures.values()):
             replica_log.take_offline()
         if not self.online:
             self._host.fatal(f"{reason}; no log directory is left")

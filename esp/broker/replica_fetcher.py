@@ -8,13 +8,13 @@ Every answer is held against the request in which the partition was named last: 
 Errors of a partition hold back that partition alone, for a time that doubles up to ``replica.fetch.backoff.ms``.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from esp.broker.followed_partition import FIRST_BACKOFF_MS, FollowedPartition
+from esp.broker.follower_host import FollowerHost
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.leader_offsets import ask_leader_offsets
 from esp.broker.peer import Peer, PeerUnavailableError
@@ -42,21 +42,6 @@ NO_SESSION: Final = 0
 _EPOCH_MAX: Final = 2**31 - 1
 
 PartitionKey = tuple[bytes, int]
-
-
-class FollowerHost(Protocol):
-    """What a fetcher needs of :class:`esp.broker.replica_host.ReplicaHost`."""
-
-    directories_lock: asyncio.Lock
-
-    async def flush(self, hosted: HostedPartition) -> None:
-        """Flush one replica's log."""
-
-    def on_disk_error(self, hosted: HostedPartition, error: Exception) -> None:
-        """A replica's log could not be changed: take its directory offline."""
-
-    def take_offline(self, hosted: HostedPartition, error: Exception) -> None:
-        """A replica cannot follow without losing records: stop it, and leave its files as they are (TRUNC-8)."""
 
 
 class ReplicaFetcher:
@@ -89,6 +74,7 @@ class ReplicaFetcher:
         self._broker_epoch = broker_epoch
         self._tasks = tasks
         self._host = host
+        self._throttle = host.throttles.follower
         self._followed: dict[PartitionKey, FollowedPartition] = {}
         self._changed: dict[PartitionKey, None] = {}
         """Partitions that the next request has to name."""
@@ -124,6 +110,7 @@ class ReplicaFetcher:
         if item is not None:
             if item.timer is not None:
                 item.timer.cancel()
+            self._throttle.release(item)
             self._changed.pop(hosted.key, None)
             self._forgotten[hosted.key] = None
 
@@ -152,8 +139,22 @@ class ReplicaFetcher:
     # Requests.
 
     def _name_soon(self, key: PartitionKey) -> None:
-        self._changed[key] = None
-        self._send_soon()
+        if self._is_let(key, self._followed[key]):
+            self._changed[key] = None
+            self._send_soon()
+
+    def _is_let(self, key: PartitionKey, item: FollowedPartition) -> bool:
+        """Whether the throttle lets a partition be named now; else :meth:`_on_turn` is called when it may."""
+        throttle = self._throttle
+        if throttle.is_active and item.is_throttled(self._settings.node_id):
+            most = self._settings.replica_fetch_max_bytes
+            return throttle.claim(item, partial(self._on_turn, key, item), most) > 0
+        throttle.release(item)
+        return True
+
+    def _on_turn(self, key: PartitionKey, item: FollowedPartition) -> None:
+        if self._followed.get(key) is item and not item.is_held:
+            self._name_soon(key)
 
     def _send_soon(self) -> None:
         if self._send_timer is None and not self._is_taking:
@@ -179,7 +180,7 @@ class ReplicaFetcher:
         most = self._settings.replica_fetch_max_bytes
         for key in self._followed if is_first else self._changed:
             item = self._followed[key]
-            if item.is_held:
+            if item.is_held or (is_first and not self._is_let(key, item)):
                 continue
             item.sent_in = number
             position = item.asked = item.follower.position
@@ -187,7 +188,7 @@ class ReplicaFetcher:
                 FetchPartition(
                     *key,
                     position.fetch_offset,
-                    most,
+                    min(most, item.share.reserved) if item.share is not None else most,
                     position.leader_epoch,
                     position.log_start_offset,
                     position.last_fetched_epoch,
@@ -273,6 +274,8 @@ class ReplicaFetcher:
         self, key: PartitionKey, item: FollowedPartition, fetched: FetchedPartition, now_ms: int
     ) -> None:
         diverging = fetched.diverging_epoch
+        if item.share is not None and (fetched.records or fetched.error_code or diverging is not None):
+            self._throttle.settle(item.share, len(fetched.records))
         answer = FetchAnswer(
             fetched.error_code,
             fetched.high_watermark,
@@ -292,6 +295,8 @@ class ReplicaFetcher:
         end_offset, committed = replica_log.log_end_offset, replica_log.high_watermark
         start_offset = replica_log.log_start_offset
         following = self._guarded(item, lambda: item.follower.on_answer(item.asked, answer, now_ms))
+        if not fetched.error_code:
+            item.is_behind = fetched.high_watermark > replica_log.log_end_offset
         if replica_log.log_end_offset != end_offset:
             hosted.appended()
         if replica_log.high_watermark != committed:

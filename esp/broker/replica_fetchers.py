@@ -3,9 +3,10 @@
 import logging
 from collections.abc import Callable, Iterable
 
+from esp.broker.follower_host import FollowerHost
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.peer import Peer
-from esp.broker.replica_fetcher import FollowerHost, ReplicaFetcher
+from esp.broker.replica_fetcher import ReplicaFetcher
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterImage
 from esp.model.broker_settings import BrokerSettings

@@ -13,17 +13,17 @@ from esp.broker.controller_channel import ControllerCalls
 from esp.broker.directory_assignments import DirectoryAssignments
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.live_settings import LiveSettings
+from esp.broker.log_dir_moves import LogDirMoves
 from esp.broker.replica_directories import ReplicaDirectories
+from esp.broker.replica_loading import LoadedReplica, ReplicaLoading
 from esp.broker.replica_roles import ReplicaRoles
 from esp.broker.replica_throttles import ReplicaThrottles
 from esp.broker.rotten_replicas import RottenReplicas
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import BrokerSettings
-from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import LOST_DIRECTORY, METADATA_TOPIC, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
+from esp.model.ids import LOST_DIRECTORY, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
-from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
@@ -67,7 +67,10 @@ class ReplicaHost:
         self.directories_lock = asyncio.Lock()
         """Held by whoever lets a thread work on the data directories' logs or checkpoints, or cuts a log, so that only one does."""
         self.throttles = ReplicaThrottles(env.clock, settings)
-        self._rotten = RottenReplicas(node_id, tasks, self.directories_lock, self._tell_directory, self._renew)
+        self._rotten = RottenReplicas(node_id, tasks, self.directories_lock, self.tell_directory, self._renew)
+        self.moves = LogDirMoves(env, node_id, tasks, self, self.throttles.moves)
+        """Replicas on their way from one data directory to another."""
+        self._unfinished_moves: list[LoadedReplica] = []
         self.on_directory_failed: Callable[[], None] | None = None
         """Called when :attr:`offline_directories` has grown: the controller should know at once."""
         self.on_leading: Callable[[HostedPartition], None] | None = None
@@ -127,7 +130,10 @@ class ReplicaHost:
         self.throttles.on_settings(self.settings.current)
         self._roles.connect(channel, broker_epoch)
         for hosted in self:
-            self._tell_directory(hosted)
+            self.tell_directory(hosted)
+        for topic, directory, copy in self._unfinished_moves:
+            self.moves.begin(self.by_topic[topic.name][copy.partition.partition], directory, copy)
+        self._unfinished_moves.clear()
 
     def disconnect(self) -> None:
         """Ask other nodes nothing more; what they ask is still answered."""
@@ -161,35 +167,11 @@ class ReplicaHost:
             OperatorError: a log cannot be opened.
         """
         self.settings.update(image)
-        for directory in self._directories.online:
-            for partition, topic_id in tuple(directory.replicas.items()):
-                if partition.topic == METADATA_TOPIC:
-                    continue
-                topic = image.topics_by_name.get(partition.topic)
-                if (
-                    topic is None
-                    or topic_id not in (topic.topic_id, None)
-                    or partition.partition >= len(topic.partitions)
-                    or self._node_id not in topic.partitions[partition.partition].replicas
-                ):
-                    directory.mark_stray(partition)
-                    continue
-                settings = self.settings.of_topic(image, topic)
-                if topic_id is None:  # a power loss came before its first flush
-                    self._add(topic, directory.create_log_blocking(partition, topic.topic_id, settings))
-                else:
-                    self._add(topic, self._load_blocking(directory, partition, settings, now_ms))
-
-    def _load_blocking(
-        self, directory: LogDirectory, partition: TopicPartition, settings: TopicSettings, now_ms: int
-    ) -> Log:
-        try:
-            return directory.load_log_blocking(partition, settings, now_ms)
-        except (OSError, CorruptionError) as error:
-            raise OperatorError(
-                f"The log of {partition} in {directory.path} cannot be opened: {error}.",
-                "Mend the disk, or restore the partition's directory from a copy; moved away, the partition begins anew, empty.",
-            ) from error
+        loading = ReplicaLoading(self._node_id, self._directories.online, image, self.settings, now_ms)
+        loading.run_blocking()
+        for loaded in loading.replicas.values():
+            self._add(loaded.topic, loaded.log)
+        self._unfinished_moves = list(loading.copies.values())
 
     async def apply(self, image: ClusterImage, delta: ClusterDelta, publish: Callable[[ClusterImage], None]) -> None:
         """Make the replicas here what ``image`` says, then ``publish`` it.
@@ -250,11 +232,11 @@ class ReplicaHost:
             await self._roles.take_over(hosted, state)
         except OSError as error:
             self.on_disk_error(hosted, error)
-        self._tell_directory(hosted)
+        self.tell_directory(hosted)
 
     async def _create_log(self, topic: TopicImage, name: TopicPartition) -> Log | None:
-        """A new log in the directory with the fewest; None if its disk is full or failed, which is no reason to end the others."""
-        directory = self._directories.least_used()
+        """A new log; None if its disk is full or failed, which is no reason to end the others."""
+        directory = self._directories.for_new(name)
         settings = self.settings.of_topic(self._roles.image, topic)
         try:
             return await self._env.cpu.run(directory.create_log_blocking, name, topic.topic_id, settings)
@@ -273,8 +255,12 @@ class ReplicaHost:
         partitions = self.by_topic.setdefault(topic.name, {})
         self.by_topic_id[topic.topic_id.bytes] = partitions
         partitions[opened.partition.partition] = hosted
-        opened.on_rot = partial(self._rotten.add, hosted)
+        self.watch_log(hosted)
         return hosted
+
+    def watch_log(self, hosted: HostedPartition) -> None:
+        """The replica's log is a new one: hear of what rots in it."""
+        hosted.log.on_rot = partial(self._rotten.add, hosted)
 
     async def _renew(self, hosted: HostedPartition) -> None:
         """Put a replica's files aside and begin it anew, empty."""
@@ -299,6 +285,7 @@ class ReplicaHost:
             del self.by_topic_id[hosted.key[0]]
         self._roles.give_up(hosted)
         self._rotten.forget(hosted)
+        await self.moves.cancel(hosted)
         if self._assignments is not None:
             self._assignments.withdraw(hosted)
         async with hosted.busy:
@@ -307,9 +294,9 @@ class ReplicaHost:
                 try:
                     directory.schedule_delete(hosted.log, self._env.clock.wall_ms())
                 except OSError as error:
-                    self._fail(directory, f"{hosted.log.path} cannot be renamed: {error}")
+                    self.fail(directory, f"{hosted.log.path} cannot be renamed: {error}")
 
-    def _tell_directory(self, hosted: HostedPartition) -> None:
+    def tell_directory(self, hosted: HostedPartition) -> None:
         """Make sure that the controller knows in which directory a replica is (KIP-858)."""
         if self._assignments is None or hosted.state is None:
             return
@@ -317,7 +304,8 @@ class ReplicaHost:
         if directory is None or directory.meta is None:
             return
         is_lost = self._rotten.has_lost_directory(hosted)
-        here = LOST_DIRECTORY if is_lost else DirectoryId(directory.meta.directory_id)
+        announced = self.moves.announced_directory(hosted)
+        here = LOST_DIRECTORY if is_lost else announced or DirectoryId(directory.meta.directory_id)
         state = hosted.state
         if state.directories and state.directories[state.replicas.index(self._node_id)] != here:
             self._assignments.tell(hosted, here)
@@ -335,7 +323,7 @@ class ReplicaHost:
         alone = hosted.state is not None and len(hosted.state.replicas) == 1
         directory = self._directories.holding(hosted.log)
         if directory is not None and (hosted.log.is_offline or not alone):
-            self._fail(directory, f"{hosted.log.path} cannot be written: {error}")
+            self.fail(directory, f"{hosted.log.path} cannot be written: {error}")
 
     def take_offline(self, hosted: HostedPartition, error: Exception) -> None:
         """A replica cannot follow without losing records: stop it, and leave its files as they are (TRUNC-8)."""
@@ -343,7 +331,8 @@ class ReplicaHost:
         hosted.is_offline = True
         self._roles.give_up(hosted)
 
-    def _fail(self, directory: LogDirectory, reason: str) -> None:
+    def fail(self, directory: LogDirectory, reason: str) -> None:
+        """Take a directory offline, and the replicas in it."""
         if directory not in self._directories.online:
             return
         affected = [hosted for hosted in self if self._directories.holding(hosted.log) is directory]
@@ -351,6 +340,7 @@ class ReplicaHost:
         for hosted in affected:
             hosted.is_offline = True
             self._roles.give_up(hosted)
+        self.moves.on_directory_failed(directory)
         if self.on_directory_failed is not None:
             self.on_directory_failed()
 
@@ -378,7 +368,7 @@ class ReplicaHost:
                 except OSError as error:
                     directory = self._directories.holding(hosted.log)
                     if directory is not None:
-                        self._fail(directory, f"{hosted.log.path} cannot be flushed: {error}")
+                        self.fail(directory, f"{hosted.log.path} cannot be flushed: {error}")
                     return
                 hosted.flushed()
 

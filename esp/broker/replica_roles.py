@@ -9,9 +9,9 @@ from functools import partial
 from typing import Protocol
 
 from esp.broker.controller_channel import ControllerCalls
+from esp.broker.follower_host import FollowerHost
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.isr_updates import IsrUpdates
-from esp.broker.replica_fetcher import FollowerHost
 from esp.broker.replica_fetchers import ReplicaFetchers
 from esp.broker.tasks import Tasks
 from esp.controller.image import EMPTY_IMAGE

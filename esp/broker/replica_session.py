@@ -7,23 +7,28 @@ until a request names it.
 
 A request that is parked is answered when there are records, or an error; when its time is up; when the next request of the session comes
 in, which the follower sends ahead where it has something new to say; and a moment after more was committed, so that consumers of
-followers do not wait long, without an answer for each commit.
+followers do not wait long, without an answer for each commit. A partition that is throttled (:mod:`esp.broker.replication_throttle`) is
+left out of answers until its turn comes; the others are answered as ever.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.read_errors import READ_ERRORS, code_of
+from esp.broker.replication_throttle import ReplicationThrottle
 from esp.broker.request import Request
+from esp.broker.session_partition import SessionPartition
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
 from esp.ports.network import Buffer
-from esp.protocol.fetch_codec import FetchPartition, FetchRequest, FetchResult, encode_fetch_response
+from esp.protocol.fetch_codec import FetchRequest, FetchResult, encode_fetch_response
 from esp.protocol.primitives import TopicRef
+from esp.replication.partition_leader import PartitionLeader
 
 COMMITS_DELAY_US: Final = 10_000
 """How long a parked request waits for records once something was committed; then the follower is told of the commit alone."""
@@ -39,30 +44,15 @@ class Surroundings(NamedTuple):
     """What sessions work with.
 
     ``find`` returns a replica of this node or raises ApiError; ``may_join`` is told of a partition of which a follower may join the in-sync
-    set.
+    set; ``throttle`` is what followers that are not in sync are sent at most.
     """
 
+    node_id: NodeId
     clock: Clock
     tasks: Tasks
     find: FindReplica
     may_join: Callable[[HostedPartition], None]
-
-
-class _Item:
-    """One partition of a session.
-
-    ``stated``: the request that named it last has not been looked at yet. ``open``: it may be answered with records.
-    ``told``: high watermark and log start of the last answer.
-    """
-
-    __slots__ = ("hosted", "open", "stated", "told", "wanted")
-
-    def __init__(self, wanted: FetchPartition) -> None:
-        self.wanted = wanted
-        self.hosted: HostedPartition | None = None
-        self.stated = True
-        self.open = True
-        self.told: tuple[int, int] | None = None
+    throttle: ReplicationThrottle
 
 
 class _Look(NamedTuple):
@@ -91,7 +81,7 @@ class ReplicaSession:
         self._around = around
         self._replica_id = replica_id
         self._max_bytes = max_bytes
-        self._items: dict[PartitionKey, _Item] = {}
+        self._items: dict[PartitionKey, SessionPartition] = {}
         self._due: dict[PartitionKey, None] = {}
         self._request: Request | None = None
         self._asked: FetchRequest
@@ -135,7 +125,7 @@ class ReplicaSession:
             key = (wanted.topic, wanted.partition)
             item = self._items.get(key)
             if item is None:
-                self._items[key] = _Item(wanted)
+                self._items[key] = SessionPartition(wanted)
             else:
                 item.wanted = wanted
                 item.stated = item.open = True
@@ -169,16 +159,20 @@ class ReplicaSession:
             self._reply(_Look({}, [], is_due=True, has_news=False))
         self._stop_timers()
         for item in self._items.values():
-            if item.hosted is not None:
-                item.hosted.unwatch(self)
+            self._let_go(item)
         self._items.clear()
         self._due.clear()
 
     def _drop(self, key: PartitionKey) -> None:
         item = self._items.pop(key, None)
         self._due.pop(key, None)
-        if item is not None and item.hosted is not None:
+        if item is not None:
+            self._let_go(item)
+
+    def _let_go(self, item: SessionPartition) -> None:
+        if item.hosted is not None:
             item.hosted.unwatch(self)
+        self._around.throttle.release(item)
 
     # What partitions tell (esp.broker.hosted_partition.Watcher).
 
@@ -193,7 +187,7 @@ class ReplicaSession:
     def on_commit(self, hosted: HostedPartition) -> None:
         """See :class:`esp.broker.hosted_partition.Watcher`."""
         item = self._items.get(hosted.key)
-        if item is not None and item.open:
+        if item is not None and item.open and (item.share is None or not item.share.is_waiting):
             self._due[hosted.key] = None
             if self._request is not None and not self._is_reading:
                 self._answer_soon()
@@ -261,7 +255,7 @@ class ReplicaSession:
                 self._due.pop(key, None)
         return _Look(results, cold, is_due or (total > 0 and total >= self._asked.min_bytes), has_news)
 
-    def _look_at(self, item: _Item, total: int) -> tuple[FetchResult | None, bool]:
+    def _look_at(self, item: SessionPartition, total: int) -> tuple[FetchResult | None, bool]:
         """The answer for one partition, None for none yet, and whether its records have to be read from the device."""
         topic, partition, offset, most, leader_epoch, log_start, last_epoch, *_ = item.wanted
         replica_id, replica_epoch = self._replica_id, self._asked.replica_epoch
@@ -274,13 +268,7 @@ class ReplicaSession:
                 known = log.high_watermark
                 now_us = self._around.clock.monotonic_us()
                 offsets = leader.on_follower_fetch(
-                    now_us,
-                    replica_id,
-                    replica_epoch,
-                    leader_epoch,
-                    offset,
-                    last_epoch,
-                    log_start,
+                    now_us, replica_id, replica_epoch, leader_epoch, offset, last_epoch, log_start
                 )
                 item.stated = False
                 if log.high_watermark != known:
@@ -297,9 +285,17 @@ class ReplicaSession:
             committed, end = offsets.high_watermark, offsets.log_end_offset
             records: Buffer | None = b""
             if offset < end and item.open:
-                records = log.read(offset, min(most, self._max_bytes - total), end, at_least_one=not total)
-                if total and records is not None and not records:
-                    return _NO_ROOM, False
+                most = min(most, self._max_bytes - total)
+                if self._around.throttle.is_active or item.share is not None:
+                    most = self._allowed(item, hosted, leader, most)
+                    if not most and self.session_id and not self._is_full:
+                        return None, False
+                if most:
+                    records = log.read(offset, most, end, at_least_one=not total)
+                    if total and records is not None and not records:
+                        return _NO_ROOM, False
+                    if item.share is not None and records is not None:
+                        self._around.throttle.settle(item.share, len(records))
             known_records = b"" if records is None else records
             result = FetchResult(topic, partition, 0, committed, committed, offsets.log_start_offset, known_records)
         except READ_ERRORS as error:
@@ -309,7 +305,27 @@ class ReplicaSession:
             return FetchResult(topic, partition, code), False
         return result, records is None
 
-    def _watch(self, item: _Item, hosted: HostedPartition) -> None:
+    def _allowed(self, item: SessionPartition, hosted: HostedPartition, leader: PartitionLeader, most: int) -> int:
+        """How many bytes the throttle lets the follower have of a partition, at most ``most``; 0: none before :meth:`_on_turn`."""
+        around = self._around
+        listed = hosted.log.settings.leader_replication_throttled_replicas
+        if (
+            around.throttle.is_active
+            and listed.covers(hosted.name.partition, around.node_id)
+            and not leader.is_awaited(self._replica_id, around.clock.monotonic_us())
+        ):
+            return around.throttle.claim(item, partial(self._on_turn, hosted.key), most)
+        around.throttle.release(item)
+        return most
+
+    def _on_turn(self, key: PartitionKey) -> None:
+        """The throttle may let a partition have something now."""
+        self._due[key] = None
+        if self._look_timer is not None:
+            self._look_timer.cancel()
+        self._look_again()
+
+    def _watch(self, item: SessionPartition, hosted: HostedPartition) -> None:
         if item.hosted is not hosted:
             if item.hosted is not None:
                 item.hosted.unwatch(self)
@@ -337,6 +353,8 @@ class ReplicaSession:
                 )
                 item.hosted.leading(item.wanted.current_leader_epoch)
                 total += len(records)
+                if item.share is not None:
+                    self._around.throttle.settle(item.share, len(records))
                 results[key] = result._replace(records=records)
             except READ_ERRORS as error:
                 results[key] = FetchResult(result.topic, result.partition, code_of(error))

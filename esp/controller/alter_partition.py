@@ -77,7 +77,7 @@ def decide_alter_partition(
         record = plan_partition_change(
             state,
             is_acceptable=acceptable_leaders(image, state),
-            min_insync_replicas=image.min_insync_replicas(topic, len(state.replicas)),
+            min_insync_replicas=image.min_insync_replicas(topic),
             target_isr=tuple(node for node, _ in change.new_isr),
             election=automatic_election(image, topic, unclean_elections=unclean_elections),
             recovering=change.recovering,

@@ -6,6 +6,7 @@ Codes and texts are those of Kafka 4.3's ``ReplicationControlManager``.
 from collections.abc import Sequence
 
 from esp.controller.image import ClusterImage
+from esp.controller.self_repair_view import is_draining
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, LeaderEpoch, NodeId, TopicId
 from esp.placement.striped import PlacementBroker, PlacementError, place_replicas
@@ -25,17 +26,7 @@ def check_assignment(image: ClusterImage, partition: int, replicas: Sequence[Nod
     Raises:
         ApiError: INVALID_REPLICA_ASSIGNMENT.
     """
-    if not replicas:
-        raise invalid_assignment("The manual partition assignment includes an empty replica list.")
-    previous = None
-    for broker in sorted(replicas):
-        if broker not in image.brokers:
-            raise invalid_assignment(
-                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
-            )
-        if broker == previous:
-            raise invalid_assignment(f"The manual partition assignment includes the broker {broker} more than once.")
-        previous = broker
+    check_replicas(image, replicas)
     if len(replicas) != replication_factor:
         raise invalid_assignment(
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
@@ -48,6 +39,25 @@ def check_assignment(image: ClusterImage, partition: int, replicas: Sequence[Nod
         )
 
 
+def check_replicas(image: ClusterImage, replicas: Sequence[NodeId]) -> None:
+    """Whether these can be the replicas of a partition: some, all of them registered, each of them once.
+
+    Raises:
+        ApiError: INVALID_REPLICA_ASSIGNMENT.
+    """
+    if not replicas:
+        raise invalid_assignment("The manual partition assignment includes an empty replica list.")
+    previous = None
+    for broker in sorted(replicas):
+        if broker not in image.brokers:
+            raise invalid_assignment(
+                f"The manual partition assignment includes broker {broker}, but no such broker is registered."
+            )
+        if broker == previous:
+            raise invalid_assignment(f"The manual partition assignment includes the broker {broker} more than once.")
+        previous = broker
+
+
 def invalid_assignment(problem: str) -> ApiError:
     """INVALID_REPLICA_ASSIGNMENT, to be raised."""
     return ApiError(ErrorCode.invalid_replica_assignment, problem)
@@ -58,6 +68,8 @@ def place_partitions(
 ) -> list[tuple[NodeId, ...]]:
     """The replicas of each of ``count`` new partitions, each with one at least that may lead.
 
+    Brokers that are to be emptied get none, as long as enough others serve.
+
     Raises:
         PlacementError: there is no such place; the text is what Kafka says.
     """
@@ -66,6 +78,9 @@ def place_partitions(
         for broker in image.brokers.values()
         if not broker.in_controlled_shutdown
     ]
+    staying = [broker for broker in brokers if not is_draining(image, broker.node_id)]
+    if sum(not broker.fenced for broker in staying) >= replication_factor:
+        brokers = staying
     replicas = place_replicas(brokers, partitions=count, replication_factor=replication_factor, random=random)
     if not all(any(_is_active(image, broker) for broker in placed) for placed in replicas):
         raise PlacementError("All brokers are currently fenced or in controlled shutdown.")
@@ -87,15 +102,15 @@ def new_partition_record(
         leader=isr[0],
         leader_epoch=LeaderEpoch(0),
         partition_epoch=0,
-        directories=tuple(_directory(image, broker) for broker in replicas),
+        directories=tuple(default_directory(image, broker) for broker in replicas),
     )
+
+
+def default_directory(image: ClusterImage, node_id: NodeId) -> DirectoryId:
+    """Where a broker's new replica is: in its only directory; a broker with several chooses for itself (KIP-858)."""
+    log_dirs = image.brokers[node_id].log_dirs
+    return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY
 
 
 def _is_active(image: ClusterImage, node_id: NodeId) -> bool:
     return image.brokers[node_id].is_active
-
-
-def _directory(image: ClusterImage, node_id: NodeId) -> DirectoryId:
-    """A broker's only directory; one with several chooses for itself (KIP-858)."""
-    log_dirs = image.brokers[node_id].log_dirs
-    return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from esp.controller.decision import Decision
+from esp.controller.features import METADATA_VERSION
 from esp.controller.image import BrokerImage, ClusterImage, FeatureRange
 from esp.controller.leadership import plan_broker_gone
 from esp.model.errors import ApiError, ErrorCode
@@ -194,6 +195,8 @@ def _require_directories(image: ClusterImage, registration: BrokerRegistration) 
 
 
 def _require_features(image: ClusterImage, features: Mapping[str, FeatureRange]) -> None:
+    if METADATA_VERSION not in features:
+        raise ApiError(ErrorCode.invalid_registration, f"The broker says nothing of {METADATA_VERSION}")
     for name, level in image.features.items():
         low, high = features.get(name, FeatureRange(0, 0))
         if not low <= level <= high:

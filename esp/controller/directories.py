@@ -65,7 +65,7 @@ def decide_assign_directories(
         record = plan_partition_change(
             state,
             is_acceptable=acceptable_leaders(image, replace(state, directories=placed)),
-            min_insync_replicas=image.min_insync_replicas(topic, len(state.replicas)),
+            min_insync_replicas=image.min_insync_replicas(topic),
             target_isr=state.isr if is_online else others,
             election=automatic_election(image, topic, unclean_elections=unclean_elections),
             unclean_shutdown=node_id if is_lost else None,

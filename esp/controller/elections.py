@@ -109,6 +109,6 @@ def _plan(
     return plan_partition_change(
         state,
         is_acceptable=acceptable_leaders(image, state),
-        min_insync_replicas=image.min_insync_replicas(topic, len(state.replicas)),
+        min_insync_replicas=image.min_insync_replicas(topic),
         election=election,
     )

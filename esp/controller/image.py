@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from esp.model.broker_settings import INT_MAX
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.setting import find_integer
@@ -108,8 +109,13 @@ class ClusterImage:
             for partition in topic.partitions:
                 yield topic, partition
 
-    def min_insync_replicas(self, topic: TopicImage, replica_count: int) -> int:
-        """How many replicas of a partition must be in sync for its high watermark to move (HW-1, ELR-3)."""
+    def min_insync_replicas(self, topic: TopicImage, replica_count: int = INT_MAX) -> int:
+        """How many replicas of a partition must be in sync for its high watermark to move (HW-1, ELR-3).
+
+        Args:
+            topic: whose setting counts first, then that of all brokers.
+            replica_count: of the partition, which never needs more than it has.
+        """
         default = _count(self.broker_configs.get(CLUSTER_DEFAULT, {}).get(MIN_INSYNC_REPLICAS, ""), 1)
         return min(_count(topic.configs.get(MIN_INSYNC_REPLICAS, ""), default), replica_count)
 

@@ -8,10 +8,10 @@ partition of one replica may take no records for the moments until the second is
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from esp.controller.assignment import default_directory
 from esp.controller.decision import BATCH_RECORDS_MAX, Decision
-from esp.controller.image import BrokerImage, ClusterImage, TopicImage
-from esp.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, NodeId
-from esp.model.partition import PartitionState
+from esp.controller.image import ClusterImage, TopicImage
+from esp.model.ids import UNASSIGNED_DIRECTORY
 from esp.schemas.metadata_records import PartitionChangeRecord
 
 
@@ -22,24 +22,28 @@ def decide_internal_replication(image: ClusterImage, wanted: Mapping[str, int]) 
         image: the newest state.
         wanted: replication factors by name of the topic; those that are not there are passed over.
     """
-    serving = {broker.node_id: broker for broker in image.brokers.values() if broker.is_active}
+    serving = [broker for broker in image.brokers.values() if broker.is_active]
     records = [
         record
         for name, factor in wanted.items()
         if (topic := image.topics_by_name.get(name)) is not None
-        for record in _grow(topic, min(factor, len(serving)), serving)
+        for record in _grow(image, topic, min(factor, len(serving)))
     ][:BATCH_RECORDS_MAX]
     return Decision(tuple(records), len(records))
 
 
-def _grow(topic: TopicImage, factor: int, serving: Mapping[NodeId, BrokerImage]) -> Iterator[PartitionChangeRecord]:
-    """Changes of the partitions that have fewer replicas; each broker gets as many replicas, and is preferred as often, as the others."""
+def _grow(image: ClusterImage, topic: TopicImage, factor: int) -> Iterator[PartitionChangeRecord]:
+    """Changes of the partitions that have fewer replicas; each broker gets as many replicas, and is preferred as often, as the others.
+
+    Those that are being reassigned have somebody who cares for them.
+    """
+    serving = {broker.node_id: broker for broker in image.brokers.values() if broker.is_active}
     if all(len(partition.replicas) >= factor for partition in topic.partitions):
         return
     held = Counter(node for partition in topic.partitions for node in partition.replicas)
     preferred = Counter(partition.replicas[0] for partition in topic.partitions if len(partition.replicas) >= factor)
     for partition in topic.partitions:
-        if len(partition.replicas) >= factor:
+        if len(partition.replicas) >= factor or partition.is_reassigning:
             continue
         replicas = list(partition.replicas)
         racks = Counter(serving[node].rack for node in replicas if node in serving)
@@ -54,19 +58,13 @@ def _grow(topic: TopicImage, factor: int, serving: Mapping[NodeId, BrokerImage])
         first = min(replicas, key=lambda node: preferred[node])
         preferred[first] += 1
         replicas.sort(key=lambda node: node != first)
+        known = dict(zip(partition.replicas, partition.directories, strict=False))
         yield PartitionChangeRecord(
             partition_id=partition.partition,
             topic_id=partition.topic_id,
             replicas=tuple(replicas),
-            directories=tuple(_directory(partition, node, serving) for node in replicas),
+            directories=tuple(
+                known.get(node, UNASSIGNED_DIRECTORY) if node in partition.replicas else default_directory(image, node)
+                for node in replicas
+            ),
         )
-
-
-def _directory(partition: PartitionState, node: NodeId, serving: Mapping[NodeId, BrokerImage]) -> DirectoryId:
-    """Where a replica is; a new one is in its broker's only directory, or where the broker will say (KIP-858)."""
-    if node in partition.replicas:
-        if not partition.directories:
-            return UNASSIGNED_DIRECTORY
-        return partition.directories[partition.replicas.index(node)]
-    log_dirs = serving[node].log_dirs
-    return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY

@@ -114,7 +114,7 @@ def _change(
     change = plan_partition_change(
         partition,
         is_acceptable=acceptable_leaders(image, partition, is_active),
-        min_insync_replicas=image.min_insync_replicas(topic, len(partition.replicas)),
+        min_insync_replicas=image.min_insync_replicas(topic),
         target_isr=target_isr,
         election=automatic_election(image, topic, unclean_elections=unclean_elections),
         unclean_shutdown=unclean_shutdown,

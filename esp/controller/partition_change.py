@@ -1,6 +1,7 @@
 """The one place that picks a partition's next leader and in-sync set, and the one that applies a change of a partition.
 
-Rules: ELECT-1 to ELECT-5, ELR-1 (KIP-966), with Kafka's ``PartitionChangeBuilder`` as the precedent.
+Rules: ELECT-1 to ELECT-5, ELR-1 (KIP-966), REASSIGN-2, with Kafka's ``PartitionChangeBuilder`` as the precedent. Whatever a change is
+for, it also ends the partition's reassignment if that can end now.
 
 How an election came about can be read from its record and the state before it: a leader from the ISR or the ELR is a clean one; any other
 resets the ISR to the leader alone and marks it as recovering. If it was the only last-known leader, nothing is lost by the election itself
@@ -14,6 +15,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from esp.controller.image import BrokerImage
+from esp.controller.replica_sets import ReplicaSets, completed_sets, replica_sets
 from esp.model.ids import NO_NODE, UNASSIGNED_DIRECTORY, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import (
@@ -56,46 +58,52 @@ def plan_partition_change(
     unclean_shutdown: NodeId | None = None,
     recovering: bool | None = None,
     directories: Mapping[NodeId, DirectoryId] | None = None,
+    sets: ReplicaSets | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that brings a partition to ``target_isr`` with the right leader; None if there is nothing to change.
 
     Args:
         state: the partition as it is.
         is_acceptable: whether a replica may lead: registered, active, its directory online (ELECT-1's *ok*).
-        min_insync_replicas: effective minimum (HW-1).
+        min_insync_replicas: of the topic; a partition with fewer replicas needs no more than it has (HW-1).
         target_isr: who shall be in sync; may be empty. As it is, unless given.
         election: how a leader may be found.
         unclean_shutdown: a broker that may have lost its tail, and so can be in no ELR (BRK-2).
         recovering: whether the leader says that it is recovering; as it is, unless given.
-        directories: new directories of some replicas.
+        directories: new directories of some replicas, and those of new ones.
+        sets: the replicas, and which of them come and go. As they are, unless given.
     """
     isr = state.isr if target_isr is None else tuple(target_isr)
-    elr = _next_elr(state, isr, min_insync_replicas, unclean_shutdown)
-    elected = _elect(state, isr, elr, is_acceptable, election)
+    sets, isr = _maybe_complete(sets or replica_sets(state), isr)
+    min_isr = min(min_insync_replicas, len(sets.replicas))
+    elr = _next_elr(state, sets.replicas, isr, min_isr, unclean_shutdown)
+    elected = _elect(state, sets.replicas, isr, elr, is_acceptable, election)
     recovering = state.recovering if recovering is None else recovering
     if elected.leader != NO_NODE and elected.leader not in isr:
         isr = (elected.leader,)
         if elected.clean:
-            elr = () if len(isr) >= min_insync_replicas else tuple(node for node in elr if node != elected.leader)
+            elr = () if len(isr) >= min_isr else tuple(node for node in elr if node != elected.leader)
+            sets, isr = _maybe_complete(sets, isr)
+            elr = tuple(node for node in elr if node in sets.replicas)
         else:  # whoever was eligible may hold records that this leader has not
             elr = ()
             recovering = True
-    last_known = state.last_known_elr
+    last_known = tuple(node for node in state.last_known_elr if node in sets.replicas)
     if elected.leader != NO_NODE:
         last_known = ()
-    elif not isr and state.leader != NO_NODE:
+    elif not isr and state.leader in sets.replicas:
         last_known = (state.leader,)  # ELECT-2
-    placed = state.directories
-    if directories:
-        placed = tuple(
-            directories.get(replica, directory)
-            for replica, directory in zip(state.replicas, state.directories, strict=True)
-        )
+    placed = _directories(state, sets.replicas, directories or {})
+    leaves = sets.replicas != state.replicas and not set(state.replicas) <= set(sets.replicas)
     change = PartitionChangeRecord(
         partition_id=state.partition,
         topic_id=state.topic_id,
         isr=isr if isr != state.isr else None,
-        leader=elected.leader if elected.leader != state.leader else NO_LEADER_CHANGE,
+        # Whenever a replica leaves, the leader's epoch rises, also if the leader stays (ISR-8).
+        leader=elected.leader if elected.leader != state.leader or leaves else NO_LEADER_CHANGE,
+        replicas=sets.replicas if sets.replicas != state.replicas else None,
+        adding_replicas=sets.adding if sets.adding != state.adding_replicas else None,
+        removing_replicas=sets.removing if sets.removing != state.removing_replicas else None,
         leader_recovery_state=(
             NO_RECOVERY_CHANGE if recovering == state.recovering else RECOVERING if recovering else RECOVERED
         ),
@@ -111,8 +119,14 @@ def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -
     """Whether a change made a leader of a replica outside the ISR, the ELR and last-known leader, so that records may be lost (ELECT-5).
 
     The last-known leader counts as such only where nobody else was eligible: else it was picked for being there, by an unclean election.
+    A leader that came into the ISR with the same change, which ended a reassignment, is none that is recovering.
     """
-    if change.leader in (NO_LEADER_CHANGE, NO_NODE) or change.leader in before.isr or change.leader in before.elr:
+    after = apply_partition_change(before, change)
+    if (
+        change.leader in (NO_LEADER_CHANGE, NO_NODE)
+        or not after.recovering
+        or change.leader in (*before.isr, *before.elr)
+    ):
         return False
     return bool(before.isr or before.elr) or before.last_known_elr != (change.leader,)
 
@@ -157,18 +171,41 @@ def _ids(changed: tuple[int, ...] | None, present: tuple[NodeId, ...]) -> tuple[
     return present if changed is None else tuple(map(NodeId, changed))
 
 
+def _maybe_complete(sets: ReplicaSets, isr: tuple[NodeId, ...]) -> tuple[ReplicaSets, tuple[NodeId, ...]]:
+    """REASSIGN-2: end a reassignment that can end, for the sets and the ISR alike."""
+    completed = completed_sets(sets, isr)
+    if completed is None:
+        return sets, isr
+    return completed, tuple(node for node in isr if node in completed.replicas)
+
+
+def _directories(
+    state: PartitionState, replicas: tuple[NodeId, ...], given: Mapping[NodeId, DirectoryId]
+) -> tuple[DirectoryId, ...]:
+    """Where each of ``replicas`` is: as given, else as it is, else unknown."""
+    if replicas == state.replicas and not given:
+        return state.directories
+    known = dict(zip(state.replicas, state.directories, strict=False)) | dict(given)
+    return tuple(known.get(node, UNASSIGNED_DIRECTORY) for node in replicas)
+
+
 def _next_elr(
-    state: PartitionState, isr: Sequence[NodeId], min_insync_replicas: int, unclean_shutdown: NodeId | None
+    state: PartitionState,
+    replicas: tuple[NodeId, ...],
+    isr: Sequence[NodeId],
+    min_isr: int,
+    unclean_shutdown: NodeId | None,
 ) -> tuple[NodeId, ...]:
     """Who holds every committed record besides the ISR (ELR-1, ELR-2), in order of assignment."""
-    if len(isr) >= min_insync_replicas:
+    if len(isr) >= min_isr:
         return ()
     eligible = {*state.elr, *state.isr}.difference(isr) - {unclean_shutdown}
-    return tuple(replica for replica in state.replicas if replica in eligible)
+    return tuple(replica for replica in replicas if replica in eligible)
 
 
 def _elect(
     state: PartitionState,
+    replicas: tuple[NodeId, ...],
     isr: tuple[NodeId, ...],
     elr: tuple[NodeId, ...],
     is_acceptable: Callable[[NodeId], bool],
@@ -176,16 +213,17 @@ def _elect(
 ) -> _Elected:
     """Pick the leader by ELECT-1 and ELECT-3."""
     clean = isr or elr
-    first = (state.leader, *state.replicas)
+    first = (state.leader, *replicas)
     if election is Election.PREFERRED:
-        first = (state.replicas[0], *first)
+        first = (replicas[0], *first)
     for node in first:
         if node in clean and is_acceptable(node):
             return _Elected(node, clean=True)
-    if not clean and len(state.last_known_elr) == 1 and is_acceptable(state.last_known_elr[0]):
-        return _Elected(state.last_known_elr[0], clean=False)
+    last_known = tuple(node for node in state.last_known_elr if node in replicas)
+    if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):
+        return _Elected(last_known[0], clean=False)
     if election is Election.UNCLEAN:
-        for node in state.replicas:
+        for node in replicas:
             if is_acceptable(node):
                 return _Elected(node, clean=False)
     return _Elected(NO_NODE, clean=True)

@@ -1,4 +1,8 @@
-"""Topics get more partitions (KIP-195). Rules, error codes and texts are those of Kafka 4.3's controller."""
+"""Topics get more partitions (KIP-195). Rules, error codes and texts are those of Kafka 4.3's controller.
+
+A new partition gets as many replicas as the first one has, or will have when its reassignment has ended: Kafka counts those that come and
+those that go as well, and so makes partitions with too many.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,7 +78,7 @@ def _add(image: ClusterImage, wanted: NewPartitions, random: Random) -> list[Par
         raise ApiError(
             ErrorCode.unknown_server_error, f"Invalid state: topic {topic.name} appears to have no partitions."
         )
-    factor = len(topic.partitions[0].replicas)
+    factor = len(topic.partitions[0].target_replicas)
     if wanted.assignments is not None:
         if len(wanted.assignments) != additional:
             raise invalid_assignment(

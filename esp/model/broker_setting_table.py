@@ -1,18 +1,27 @@
 """Type, range and meaning of each setting of a node that has an effect here. Ranges are Kafka's (``KafkaConfig``).
 
 An effect is that the value is asked, by the node or for a topic that has none of its own, or that it is held against what this release
-can do: ``compression.type``, ``security.inter.broker.protocol``. A setting of Kafka's that is not listed is taken, and named in a warning.
+can do: ``security.inter.broker.protocol``. A setting of Kafka's that is not listed is taken, and named in a warning.
 """
 
 from typing import Final
 
 from esp.model.broker_settings import RACK_AWARE_SELECTOR, ROLES, SECURITY_PROTOCOLS
+from esp.model.rebalance_settings import REBALANCE_SETTINGS
 from esp.model.setting import Kind, Setting, SettingError, Value, at_least, between, one_of
 
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+LZ4_LEVELS: Final = (1, 17)
+ZSTD_LEVELS: Final = (-131_072, 22)
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 LEAST_SEGMENT_BYTES: Final = 1024 * 1024
 LEAST_METADATA_SEGMENT_BYTES: Final = 8 * 1024 * 1024
+
+
+def gzip_level(value: Value) -> None:
+    """Refuse what is no level of gzip."""
+    if value != -1 and value not in range(1, 10):
+        raise SettingError("Value must be between 1 and 9 or equal to -1")
 
 
 def _replica_selector(value: Value) -> None:
@@ -147,6 +156,7 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             "Seconds between two looks for partitions that their preferred replica does not lead.",
             at_least(1),
         ),
+        *REBALANCE_SETTINGS,
         Setting(
             "replica.lag.time.max.ms",
             Kind.LONG,
@@ -178,6 +188,30 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             f"Lets consumers fetch from a replica of their own rack: {RACK_AWARE_SELECTOR}.",
             _replica_selector,
         ),
+        Setting(
+            "replication.quota.window.num",
+            Kind.INT,
+            "With the window's size: a throttled fetch holds up the next ones for no longer than so many of them.",
+            at_least(1),
+        ),
+        Setting(
+            "replication.quota.window.size.seconds",
+            Kind.INT,
+            "Seconds of one window of the replication throttles.",
+            at_least(1),
+        ),
+        Setting(
+            "alter.log.dirs.replication.quota.window.num",
+            Kind.INT,
+            "The same for moves between log directories: how many windows.",
+            at_least(1),
+        ),
+        Setting(
+            "alter.log.dirs.replication.quota.window.size.seconds",
+            Kind.INT,
+            "Seconds of one window of the throttle of moves between log directories.",
+            at_least(1),
+        ),
         Setting("broker.rack", Kind.STRING, "The failure domain of the node, for the placement of replicas."),
         Setting("log.dir", Kind.LIST, "The data directory where log.dirs is not set."),
         Setting("log.dirs", Kind.LIST, "The data directories, separated by commas."),
@@ -196,6 +230,11 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         Setting(
             "compression.type", Kind.STRING, "How batches are kept; producer: as they came.", one_of(*COMPRESSION_TYPES)
         ),
+        Setting(
+            "compression.gzip.level", Kind.INT, "How hard the node compresses with gzip; -1: as gzip likes.", gzip_level
+        ),
+        Setting("compression.lz4.level", Kind.INT, "How hard the node compresses with lz4.", between(*LZ4_LEVELS)),
+        Setting("compression.zstd.level", Kind.INT, "How hard the node compresses with zstd.", between(*ZSTD_LEVELS)),
         Setting("message.max.bytes", Kind.INT, "Largest batch that is taken, in bytes.", at_least(0)),
         Setting("log.cleanup.policy", Kind.LIST, "What happens to old segments: delete.", one_of("compact", "delete")),
         Setting("log.flush.interval.messages", Kind.LONG, "Records after which a log is flushed.", at_least(1)),

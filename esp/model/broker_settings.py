@@ -133,6 +133,10 @@ class BrokerSettings:
     unclean_leader_election_enable: bool = False
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
+    rebalance_mode: str = "propose"
+    rebalance_broker_dead_after_ms: int = 900_000
+    """Copying all that a broker held costs more than to wait until a machine has booted."""
+    rebalance_partitions_in_flight_max: int = 20
 
     replica_lag_time_max_ms: int = 30_000
     replica_fetch_wait_max_ms: int = 500
@@ -142,6 +146,13 @@ class BrokerSettings:
     replica_fetch_backoff_ms: int = 1_000
     replica_socket_timeout_ms: int = 30_000
     replica_selector_class: str | None = None
+    replication_quota_window_num: int = 11
+    replication_quota_window_size_seconds: int = 1
+    leader_replication_throttled_rate: int = LONG_MAX
+    follower_replication_throttled_rate: int = LONG_MAX
+    alter_log_dirs_replication_quota_window_num: int = 11
+    alter_log_dirs_replication_quota_window_size_seconds: int = 1
+    replica_alter_log_dirs_io_max_bytes_per_second: int = LONG_MAX
 
     num_partitions: int = 1
     default_replication_factor: int = 1
@@ -149,6 +160,10 @@ class BrokerSettings:
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
 
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     message_max_bytes: int = 1_048_588
     log_cleanup_policy: tuple[str, ...] = ("delete",)
     log_flush_interval_messages: int = LONG_MAX

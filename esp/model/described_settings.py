@@ -131,7 +131,9 @@ def broker_doc(name: str) -> str | None:
         return BROKER_SETTINGS[name].doc
     if name in REFUSED:
         return f"Refused: {REFUSED[name]}."
-    return WITHOUT_EFFECT if name in known_settings("broker") or name in DYNAMIC_ONLY else None
+    if name in DYNAMIC_ONLY:
+        return DYNAMIC_ONLY[name].doc
+    return WITHOUT_EFFECT if name in known_settings("broker") else None
 
 
 def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSetting:

@@ -11,11 +11,15 @@ from typing import Any, Final
 from esp.model.broker_setting_table import BROKER_SETTINGS
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.known_settings import WITHOUT_EFFECT, KnownSetting, Scope, known_settings
+from esp.model.known_settings import KnownSetting, Scope, known_settings
 from esp.model.setting import Kind, Setting, SettingError, at_least, find_integer
 from esp.model.topic_setting_table import TOPIC_SETTINGS
 
 EFFECTIVE_AT_ONCE: Final = (
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
     "log.cleanup.policy",
     "log.flush.interval.messages",
     "log.flush.interval.ms",
@@ -46,16 +50,31 @@ NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
 """Settings that can be changed while a Kafka broker runs, and here cannot, because the change would be without its effect."""
 
 DYNAMIC_ONLY: Final[Mapping[str, Setting]] = {
-    name: Setting(name, Kind.LONG, WITHOUT_EFFECT, at_least(0))
-    for name in (
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
+    setting.name: setting
+    for setting in (
+        Setting(
+            "follower.replication.throttled.rate",
+            Kind.LONG,
+            "Bytes per second that the node fetches for replicas that are throttled as followers; 0: nothing.",
+            at_least(0),
+        ),
+        Setting(
+            "leader.replication.throttled.rate",
+            Kind.LONG,
+            "Bytes per second that the node sends to replicas that it throttles as their leader; 0: nothing.",
+            at_least(0),
+        ),
+        Setting(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            Kind.LONG,
+            "Bytes per second that the node copies from one of its log directories to another; 0: nothing.",
+            at_least(0),
+        ),
     )
 }
-"""Settings that no file gives a node: they exist only once they were changed."""
+"""Settings that no file gives a node: they exist only once they were changed, and take effect at once."""
 
-_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy", "compression.type": "compression.type"}
+_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
 _DURATIONS: Final = frozenset(("log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"))
 _THREADS: Final = frozenset(
     (
@@ -85,6 +104,10 @@ def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSet
                         assert isinstance(value, int), "a duration is a number"
                         value = max(-1, value)
                     values[name.replace(".", "_")] = value
+        for name, setting in DYNAMIC_ONLY.items():
+            if name in layer:
+                with suppress(SettingError):
+                    values[name.replace(".", "_")] = setting.parse_stored(layer[name])
     return replace(given, **values) if values else given
 
 

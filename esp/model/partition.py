@@ -10,7 +10,8 @@ class PartitionState:
     """A partition's replicas and leader, as the controller decided them: what a PartitionRecord holds.
 
     ``leader`` is -1 while there is none. ``partition_epoch`` rises with every change, ``leader_epoch`` with every change of
-    the leader. ``directories`` runs parallel to ``replicas``.
+    the leader. ``directories`` runs parallel to ``replicas``. ``adding_replicas`` and ``removing_replicas`` are of ``replicas``, and empty
+    unless the partition is reassigned (KIP-455).
     """
 
     topic_id: TopicId
@@ -26,3 +27,18 @@ class PartitionState:
     elr: tuple[NodeId, ...] = ()
     last_known_elr: tuple[NodeId, ...] = ()
     recovering: bool = False
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas come or go now."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def original_replicas(self) -> tuple[NodeId, ...]:
+        """The replicas before the reassignment that is running; all of them if there is none."""
+        return tuple(node for node in self.replicas if node not in self.adding_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[NodeId, ...]:
+        """The replicas after the reassignment that is running; all of them if there is none."""
+        return tuple(node for node in self.replicas if node not in self.removing_replicas)

@@ -53,7 +53,7 @@ __all__ = [
 
 _LOGGER: Final = logging.getLogger(__name__)
 _FIELDS: Final = {field.name for field in fields(BrokerSettings)}
-_CHECKED_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy", "compression.type": "compression.type"}
+_CHECKED_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
 """Settings of a node that topics take over, and of which this release serves fewer values than Kafka."""
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000

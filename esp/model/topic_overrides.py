@@ -7,6 +7,7 @@ from typing import Any
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.setting import SettingError, Value
+from esp.model.throttled_replicas import parse_throttled_replicas
 from esp.model.topic_setting_table import TOPIC_SETTINGS
 from esp.model.topic_settings import LONG_MAX, TopicSettings
 
@@ -24,12 +25,17 @@ def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings)
     for name, entry in TOPIC_SETTINGS.items():
         if entry.field is None:
             continue
-        assert entry.broker_name is not None, "every setting with an effect has a default of the node"
-        value: Value = getattr(broker, entry.broker_name.replace(".", "_"))
+        value: Value = () if entry.broker_name is None else getattr(broker, entry.broker_name.replace(".", "_"))
         if name in overrides:
             with suppress(SettingError):
                 value = entry.setting.parse_stored(overrides[name])
-        values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
+        if entry.broker_name is None:
+            assert isinstance(value, tuple), (
+                "no node's setting stands in for the two lists of throttled replicas, and for nothing else"
+            )
+            values[entry.field] = parse_throttled_replicas(value)
+        else:
+            values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
     return TopicSettings(**values)
 
 

@@ -6,7 +6,14 @@ All 33 of Kafka 4.3 are known and checked, so that tools find what they expect; 
 import re
 from typing import Final, NamedTuple
 
-from esp.model.broker_setting_table import COMPRESSION_TYPES, LEAST_SEGMENT_BYTES, TIMESTAMP_TYPES
+from esp.model.broker_setting_table import (
+    COMPRESSION_TYPES,
+    LEAST_SEGMENT_BYTES,
+    LZ4_LEVELS,
+    TIMESTAMP_TYPES,
+    ZSTD_LEVELS,
+    gzip_level,
+)
 from esp.model.setting import Check, Kind, Setting, SettingError, Value, at_least, between, one_of
 
 _THROTTLED_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
@@ -27,17 +34,6 @@ def _cleanup_policy(value: Value) -> None:
     one_of("compact", "delete")(value)
     if isinstance(value, tuple) and "compact" in value:
         raise SettingError("This release does not compact logs; give delete, which removes old segments", "compact")
-
-
-def _compression_type(value: Value) -> None:
-    one_of(*COMPRESSION_TYPES)(value)
-    if value != "producer":
-        raise SettingError("This release keeps batches as producers compressed them; give producer")
-
-
-def _gzip_level(value: Value) -> None:
-    if value != -1 and value not in range(1, 10):
-        raise SettingError("Value must be between 1 and 9 or equal to -1")
 
 
 def _throttled_replicas(name: str) -> Check:
@@ -74,15 +70,33 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
             "log.cleanup.policy",
             "cleanup_policy",
         ),
-        TopicSetting(
-            Setting(
-                "compression.type",
-                Kind.STRING,
-                "How batches are kept; producer: as they came.",
-                served=_compression_type,
-            ),
+        _effective(
+            "compression.gzip.level",
+            Kind.INT,
+            "compression.gzip.level",
+            "How hard the node compresses with gzip; -1: as gzip likes.",
+            gzip_level,
+        ),
+        _effective(
+            "compression.lz4.level",
+            Kind.INT,
+            "compression.lz4.level",
+            "How hard the node compresses with lz4.",
+            between(*LZ4_LEVELS),
+        ),
+        _effective(
             "compression.type",
-            None,
+            Kind.STRING,
+            "compression.type",
+            "How batches are kept; producer: as they came.",
+            one_of(*COMPRESSION_TYPES),
+        ),
+        _effective(
+            "compression.zstd.level",
+            Kind.INT,
+            "compression.zstd.level",
+            "How hard the node compresses with zstd.",
+            between(*ZSTD_LEVELS),
         ),
         _effective(
             "file.delete.delay.ms",
@@ -183,9 +197,6 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
             "unclean.leader.election.enable",
             "Whether a replica that may lack committed records can become leader when no other is left.",
         ),
-        _known("compression.gzip.level", Kind.INT, "compression.gzip.level", _gzip_level),
-        _known("compression.lz4.level", Kind.INT, "compression.lz4.level", between(1, 17)),
-        _known("compression.zstd.level", Kind.INT, "compression.zstd.level", between(-131_072, 22)),
         _known("delete.retention.ms", Kind.LONG, "log.cleaner.delete.retention.ms", at_least(0)),
         _known("local.retention.bytes", Kind.LONG, "log.local.retention.bytes", at_least(-2)),
         _known("local.retention.ms", Kind.LONG, "log.local.retention.ms", at_least(-2)),
@@ -196,7 +207,19 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
         _known("remote.log.copy.disable", Kind.BOOLEAN),
         _known("remote.log.delete.on.disable", Kind.BOOLEAN),
         _known("remote.storage.enable", Kind.BOOLEAN),
-        _known(_LEADER_THROTTLED, Kind.LIST, None, _throttled_replicas(_LEADER_THROTTLED)),
-        _known(_FOLLOWER_THROTTLED, Kind.LIST, None, _throttled_replicas(_FOLLOWER_THROTTLED)),
+        _effective(
+            _LEADER_THROTTLED,
+            Kind.LIST,
+            None,
+            "Leaders, as partition:broker, that send no faster than leader.replication.throttled.rate to replicas not in sync; *: all.",
+            _throttled_replicas(_LEADER_THROTTLED),
+        ),
+        _effective(
+            _FOLLOWER_THROTTLED,
+            Kind.LIST,
+            None,
+            "Replicas, as partition:broker, that fetch no faster than follower.replication.throttled.rate unless they are in sync; *: all.",
+            _throttled_replicas(_FOLLOWER_THROTTLED),
+        ),
     )
 }

@@ -5,32 +5,26 @@ still while the committed ISR is below the minimum (HW-2); what :meth:`Partition
 Everything is called from the node's loop. Times are monotonic microseconds.
 """
 
-import struct
 from collections.abc import Callable, Container, Iterable
 from typing import Final, NamedTuple
-
-from crc32c import crc32c
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.model.partition import PartitionState
-from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, MAX_TIMESTAMP_OFFSET, TIMESTAMP_TYPE_BIT, stamp
+from esp.records.batch_header import CODEC_MASK, stamp
 from esp.replication.fetch_check import FetchOffsets, check_leader_epoch, check_position
 from esp.replication.follower_progress import FollowerProgress
 from esp.replication.high_watermark import effective_min_isr
 from esp.replication.isr_changes import ChangeKind, IsrAnswer, IsrChange, IsrChanges
-from esp.replication.produced_batch import validate_produced
+from esp.replication.produced_batch import stamp_append_time, validate_produced
 from esp.replication.replica_log import ReplicaLog
+from esp.replication.topic_codec import require_topic_codec
 
 ALL_REPLICAS = -1
 """``acks`` of a producer that wants its records committed."""
 
 _NO_BOUND: Final = 1 << 63
 """Above every offset: there is no follower to wait for."""
-
-_UINT32 = struct.Struct(">I")
-_INT16 = struct.Struct(">h")
-_INT64 = struct.Struct(">q")
 
 IsEligible = Callable[[NodeId, int], bool]
 """Whether the metadata knows a broker, under just this broker epoch, as unfenced and not in controlled shutdown (KIP-841, KIP-903)."""
@@ -142,7 +136,9 @@ class PartitionLeader:
 
     # --- produce -------------------------------------------------------------------------------------------------------------------
 
-    def append(self, batch: memoryview, acks: int, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
+    def append(
+        self, batch: memoryview, acks: int, now_ms: int, *, zstd_allowed: bool = True, any_codec: bool = False
+    ) -> Appended:
         """Check and append one batch of a producer; ``batch`` is stamped in place.
 
         Args:
@@ -150,9 +146,11 @@ class PartitionLeader:
             acks: 0, 1 or -1 (all in-sync replicas).
             now_ms: wall time.
             zstd_allowed: whether the request's version knows zstd.
+            any_codec: whether the batch is kept in the codec that it has, whatever the topic's is.
 
         Raises:
             ApiError: the batch is refused, and nothing of it was appended.
+            RecompressionNeededError: it is sound as far as one can see, but of another codec than its topic; nothing was done.
         """
         log = self.log
         if acks == ALL_REPLICAS and not self._may_commit:
@@ -161,23 +159,27 @@ class PartitionLeader:
                 f"{len(self.state.isr)} in-sync replicas are fewer than the minimum of {self._min_isr}",
             )
         header = validate_produced(batch, log.settings, now_ms, zstd_allowed=zstd_allowed)
-        if header.producer_id >= 0:
+        _, _, _, _, _, attributes, _, _, _, producer_id, _, _, count = header
+        if producer_id >= 0:
             duplicate_of = log.producers.check(header)
             if duplicate_of is not None:
-                return Appended(duplicate_of, duplicate_of + header.record_count, -1)
+                return Appended(duplicate_of, duplicate_of + count, -1)
         base_offset = log.log_end_offset
         append_time_ms = -1
-        if log.settings.message_timestamp_type != "CreateTime":
-            append_time_ms = now_ms
-            header = header._replace(max_timestamp=now_ms, attributes=header.attributes | TIMESTAMP_TYPE_BIT)
-            _INT16.pack_into(batch, ATTRIBUTES_OFFSET, header.attributes)
-            _INT64.pack_into(batch, MAX_TIMESTAMP_OFFSET, now_ms)
-            header = header._replace(crc=crc32c(batch[ATTRIBUTES_OFFSET:]))
-            _UINT32.pack_into(batch, CRC_OFFSET, header.crc)
+        if not log.settings.keeps_batches:
+            if not any_codec:
+                require_topic_codec(attributes & CODEC_MASK, log.settings)
+            if log.settings.message_timestamp_type != "CreateTime":
+                append_time_ms = now_ms
+                header = stamp_append_time(batch, header, now_ms)
         log.append(batch, stamp(batch, header, base_offset, self.leader_epoch), now_ms)
         self.maybe_advance_high_watermark()
         # Without the constructor's call: this is done for every produced batch.
-        return tuple.__new__(Appended, (base_offset, base_offset + header.record_count, append_time_ms))
+        return tuple.__new__(Appended, (base_offset, base_offset + count, append_time_ms))
+
+    def commits_what_it_appends(self) -> bool:
+        """Whether an append that is not refused commits at once: no follower and no flush is waited for."""
+        return self._followers_end == _NO_BOUND and self.log.settings.flush_messages != 1
 
     def maybe_advance_high_watermark(self) -> bool:
         """Commit what all in-sync replicas have; True if the high watermark moved (HW-4, HW-5, HW-6).
@@ -212,18 +214,26 @@ class PartitionLeader:
         slowest = _NO_BOUND
         for node, follower in self._followers.items():
             if follower.log_end_offset < slowest and (
-                node in maximal_isr
-                # About to get in: the high watermark waits for it, or it would never catch up with it (HW-4).
-                or (
-                    not follower.lags(now_us, log_end_offset, self._lag_time_max_us)
-                    and self._is_eligible(node, follower.broker_epoch)
-                )
+                node in maximal_isr or self._is_about_to_join(node, follower, now_us, log_end_offset)
             ):
                 slowest = follower.log_end_offset
         self._followers_end = slowest
         return self.maybe_advance_high_watermark()
 
+    def _is_about_to_join(self, node: NodeId, follower: FollowerProgress, now_us: int, log_end_offset: int) -> bool:
+        """Whether the high watermark waits for a follower outside the ISR, which would else never catch up with it (HW-4)."""
+        return not follower.lags(now_us, log_end_offset, self._lag_time_max_us) and self._is_eligible(
+            node, follower.broker_epoch
+        )
+
     # --- followers -----------------------------------------------------------------------------------------------------------------
+
+    def is_awaited(self, replica_id: NodeId, now_us: int) -> bool:
+        """Whether commits wait for a follower, be it in the ISR or about to join it: such a one is never throttled (THROTTLE-1)."""
+        follower = self._followers[replica_id]
+        return replica_id in self._isr_changes.maximal_isr or self._is_about_to_join(
+            replica_id, follower, now_us, self.log.log_end_offset
+        )
 
     def check_follower_fetch(
         self,

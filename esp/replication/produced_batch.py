@@ -1,8 +1,12 @@
 """What a leader demands of a batch that a client sends, before the first byte of it is written (PRODUCE-5).
 
-Records are not opened: what the header says is held against itself, against the bytes and against the topic's settings. The error codes
-and their order are Kafka's (``ProduceRequest.validateRecords``, ``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``).
+Records are not opened, unless they are to be recompressed (:mod:`esp.replication.topic_codec`): what the header says is held against
+itself, against the bytes and against the topic's settings. The error codes and their order are Kafka's (``ProduceRequest.validateRecords``,
+``UnifiedLog.analyzeAndValidateRecords``, ``LogValidator``).
 """
+
+import struct
+from typing import Final
 
 from crc32c import crc32c
 
@@ -11,22 +15,29 @@ from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.records.batch_header import (
     ATTRIBUTES_OFFSET,
     CONTROL_BIT,
+    CRC_OFFSET,
     HEADER_SIZE,
     MAGIC,
+    MAX_TIMESTAMP_OFFSET,
     NO_TIMESTAMP,
     SIZE_BEFORE_LENGTH_ENDS,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    read_header,
+    HeaderFields,
+    read_fields,
 )
 
 HIGHEST_CODEC = 4
 ZSTD = 4
 _KNOWN_ATTRIBUTES = 0x7F
 
+_UINT32: Final = struct.Struct(">I")
+_INT16: Final = struct.Struct(">h")
+_INT64: Final = struct.Struct(">q")
 
-def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *, zstd_allowed: bool) -> BatchHeader:
+
+def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *, zstd_allowed: bool) -> HeaderFields:
     """Check what a client sent for one partition and return its header.
 
     Args:
@@ -41,14 +52,15 @@ def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *
     size = len(batch)
     if size < HEADER_SIZE:
         raise ApiError(ErrorCode.invalid_record, f"A record batch has at least {HEADER_SIZE} bytes, here are {size}")
-    header = read_header(batch)
-    header_says = header.batch_length + SIZE_BEFORE_LENGTH_ENDS
-    if header_says < HEADER_SIZE or not 0 <= header.magic <= MAGIC:
-        raise ApiError(ErrorCode.corrupt_message, f"Not a batch: {header_says} bytes of magic {header.magic}")
-    if header.magic != MAGIC:
-        raise ApiError(
-            ErrorCode.invalid_record, f"Produce requests carry record batches of magic 2, not {header.magic}"
-        )
+    header = read_fields(batch)
+    base_offset, length, _, magic, crc, attributes, delta, earliest, latest, producer_id, epoch, sequence, count = (
+        header
+    )
+    header_says = length + SIZE_BEFORE_LENGTH_ENDS
+    if header_says < HEADER_SIZE or not 0 <= magic <= MAGIC:
+        raise ApiError(ErrorCode.corrupt_message, f"Not a batch: {header_says} bytes of magic {magic}")
+    if magic != MAGIC:
+        raise ApiError(ErrorCode.invalid_record, f"Produce requests carry record batches of magic 2, not {magic}")
     if header_says != size:
         raise ApiError(
             ErrorCode.invalid_record,
@@ -59,23 +71,21 @@ def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *
             ErrorCode.message_too_large,
             f"The record batch size is {size} bytes, which exceeds the maximum configured value of {settings.max_message_bytes}.",
         )
-    if crc32c(batch[ATTRIBUTES_OFFSET:]) != header.crc:
+    if crc32c(batch[ATTRIBUTES_OFFSET:]) != crc:
         raise ApiError(ErrorCode.corrupt_message, "The batch's checksum does not match its bytes")
-    attributes = header.attributes
     # One test for the common case: no flag that needs a look, an ordinary codec.
     if attributes & ~0x07 or attributes >= ZSTD:
         _validate_attributes(attributes, zstd_allowed=zstd_allowed)
-    if header.base_offset != 0:
-        raise ApiError(ErrorCode.invalid_record, f"The base offset of a produced batch is 0, not {header.base_offset}")
-    count = header.record_count
-    if count < 1 or header.last_offset_delta != count - 1:
+    if base_offset != 0:
+        raise ApiError(ErrorCode.invalid_record, f"The base offset of a produced batch is 0, not {base_offset}")
+    if count < 1 or delta != count - 1:
         raise ApiError(
             ErrorCode.invalid_record,
-            f"{count} records do not go with a last offset delta of {header.last_offset_delta}",
+            f"{count} records do not go with a last offset delta of {delta}",
         )
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+    if producer_id >= 0 and (epoch < 0 or sequence < 0):
         raise ApiError(ErrorCode.invalid_record, "An idempotent batch needs a producer epoch and a sequence")
-    _validate_timestamps(header, settings, now_ms)
+    validate_timestamps(earliest, latest, settings, now_ms)
     return header
 
 
@@ -93,8 +103,12 @@ def _validate_attributes(attributes: int, *, zstd_allowed: bool) -> None:
         raise ApiError(ErrorCode.invalid_timestamp, "A producer's timestamps are of the type CreateTime")
 
 
-def _validate_timestamps(header: BatchHeader, settings: TopicSettings, now_ms: int) -> None:
-    latest = header.max_timestamp
+def validate_timestamps(earliest: int, latest: int, settings: TopicSettings, now_ms: int) -> None:
+    """Hold the timestamps of records against the topic's settings and the broker's clock, unless that stamps them itself.
+
+    Raises:
+        ApiError: INVALID_TIMESTAMP.
+    """
     if latest == NO_TIMESTAMP or settings.message_timestamp_type != "CreateTime":
         return
     if latest - now_ms > settings.message_timestamp_after_max_ms:
@@ -103,8 +117,19 @@ def _validate_timestamps(header: BatchHeader, settings: TopicSettings, now_ms: i
             f"Timestamp {latest} is more than {settings.message_timestamp_after_max_ms} ms after the broker's time {now_ms}",
         )
     before_max_ms = settings.message_timestamp_before_max_ms
-    if before_max_ms != LONG_MAX and now_ms - header.base_timestamp > before_max_ms:
+    if before_max_ms != LONG_MAX and now_ms - earliest > before_max_ms:
         raise ApiError(
             ErrorCode.invalid_timestamp,
-            f"Timestamp {header.base_timestamp} is more than {before_max_ms} ms before the broker's time {now_ms}",
+            f"Timestamp {earliest} is more than {before_max_ms} ms before the broker's time {now_ms}",
         )
+
+
+def stamp_append_time(batch: memoryview, fields: HeaderFields, now_ms: int) -> HeaderFields:
+    """Put the broker's time in place of the records' own (LogAppendTime), and return the header that the batch has now."""
+    header = BatchHeader(*fields)
+    header = header._replace(max_timestamp=now_ms, attributes=header.attributes | TIMESTAMP_TYPE_BIT)
+    _INT16.pack_into(batch, ATTRIBUTES_OFFSET, header.attributes)
+    _INT64.pack_into(batch, MAX_TIMESTAMP_OFFSET, now_ms)
+    header = header._replace(crc=crc32c(batch[ATTRIBUTES_OFFSET:]))
+    _UINT32.pack_into(batch, CRC_OFFSET, header.crc)
+    return header

@@ -4,13 +4,13 @@ from typing import Protocol
 
 from esp.model.topic_settings import TopicSettings
 from esp.ports.network import Buffer
-from esp.records.batch_header import BatchHeader
+from esp.records.batch_header import HeaderFields
 
 
 class ProducerChecks(Protocol):
     """The idempotent producers that a log knows."""
 
-    def check(self, header: BatchHeader) -> int | None:
+    def check(self, header: HeaderFields) -> int | None:
         """None if the batch may be appended; the base offset it already has if it is a duplicate (PROD-5).
 
         Raises:
@@ -50,7 +50,7 @@ class ReplicaLog(Protocol):
     def leader_epochs(self) -> EpochStarts:
         """The leader epochs that the log knows."""
 
-    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:
+    def append(self, batch: Buffer, header: HeaderFields, now_ms: int) -> None:
         """Append one checked and stamped batch; its epoch begins with it if it is a new one (LOG-8).
 
         Raises:

@@ -19,12 +19,7 @@ from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk
 from esp.ports.network import Buffer
 from esp.records.batch_header import BatchHeader, HeaderFields
-from esp.storage.layout import (
-    DELETED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-)
+from esp.storage.layout import DELETED_SUFFIX
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.log_reader import LogReader
 from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, snapshot_path
@@ -45,7 +40,7 @@ Found = TypeVar("Found")
 
 
 def _keep_nothing() -> None:
-    """Offsets are checkpointed by somebody else, or not at all."""
+    """Somebody else does it, or nobody has to."""
 
 
 class Log:
@@ -67,14 +62,11 @@ class Log:
         unsynced_snapshots: paths of producer snapshots that may not be synced.
         unsynced_directory: the directory above, if the replica's name in it is to be synced then.
         checkpoint_offsets: makes recovery points and log starts durable, called where that must come first.
-        on_offline: called, on any thread, before anybody learns that the log went offline.
-        is_whole: whether nothing was missing when it was opened but a write that was cut off.
     """
 
     __slots__ = (
         "_checkpoint_offsets",
         "_disk",
-        "_on_offline",
         "_reader",
         "_roll_jitter_ms",
         "_segments",
@@ -87,6 +79,7 @@ class Log:
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
+        "on_offline",
         "on_rot",
         "partition",
         "path",
@@ -115,8 +108,6 @@ class Log:
         unsynced_snapshots: Sequence[str] = (),
         unsynced_directory: str | None = None,
         checkpoint_offsets: Callable[[], None] = _keep_nothing,
-        on_offline: Callable[[], None] = _keep_nothing,
-        is_whole: bool = True,
     ) -> None:
         self.partition = partition
         self.topic_id = topic_id
@@ -130,18 +121,21 @@ class Log:
         self.recovery_point = recovery_point
         self.is_offline = False
         """Whether an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
-        self.is_whole = is_whole
+        self.is_whole = True
+        """Whether nothing was missing when it was opened but a write that was cut off (BRK-3)."""
+        self.on_offline: Callable[[], None] = _keep_nothing
+        """Called, on any thread, before anybody learns that the log is offline."""
         self.checkpointed_high_watermark = 0
         """What the checkpoint said when the log was opened, be it beyond the log's end."""
         self.rot: CorruptionError | None = None
         """What was found first that is not what was written, if anything was (REC-4)."""
-        self.on_rot: Callable[[], None] | None = None
+        self.on_rot: Callable[[], None] = _keep_nothing
         """Called when :attr:`rot` is set."""
         self._disk = disk
-        self._on_offline = on_offline
         self._segments = segments
         self._reader = LogReader(segments)
-        self._suspect_all()
+        for segment in segments:
+            segment.suspect()
         self._trash = trash
         self._checkpoint_offsets = checkpoint_offsets
         self._unsynced = Unsynced(
@@ -300,7 +294,7 @@ class Log:
         """Take nothing more: the device has failed, and what was written may not be there any more."""
         if not self.is_offline:
             self.is_offline = True
-            self._on_offline()
+            self.on_offline()
 
     def _set_jitter(self) -> None:
         self._roll_jitter_ms = roll_jitter_ms(self.settings, self.partition, self._segments.active.base_offset)
@@ -386,8 +380,7 @@ class Log:
         if self.rot is None:
             self.rot = error
             _logger.error("%s: %s", self.path, error)
-            if self.on_rot is not None:
-                self.on_rot()
+            self.on_rot()
 
     # --- flush ---------------------------------------------------------------------------------------------------------------------
 
@@ -424,10 +417,7 @@ class Log:
             active.seal()
             for segment in self._segments:
                 segment.save_indexes()
-            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-                file = self._disk.open(active.path(suffix))
-                file.sync_blocking()
-                file.close()
+            active.sync_indexes_blocking()
             self.flush_blocking()
             snapshot = snapshot_path(self.path, self.log_end_offset)
             if self.log_end_offset > self.first_segment_offset:
@@ -444,6 +434,13 @@ class Log:
         active_too = end_offset > self.recovery_point
         if (yield from self._unsynced.syncing(self._segments.active, active_too=active_too)):
             self.recovery_point = max(self.recovery_point, end_offset)
+
+    def relocate(self, path: str) -> None:
+        """The replica's directory was renamed (:meth:`esp.storage.log_directory.LogDirectory.adopt_future`); no flush is running."""
+        self.path = path
+        self._unsynced.relocate(path)
+        for segment in self._segments:
+            segment.relocate(path)
 
     # --- cut -----------------------------------------------------------------------------------------------------------------------
 
@@ -464,9 +461,7 @@ class Log:
         """
         segments = self._segments
         summaries = [
-            SegmentSummary(
-                min(segment.next_base_offset, self.log_end_offset), segment.size, self._largest_timestamp(segment)
-            )
+            SegmentSummary(min(segment.next_base_offset, self.log_end_offset), segment.size, segment.age_reference_ms())
             for segment in segments
         ]
         count = count_deletable(
@@ -572,7 +567,8 @@ class Log:
         assert end.next_offset == end_offset
         segment.save_indexes()
         self._set_end(end_offset)
-        self._suspect_all()
+        for kept in segments:
+            kept.suspect()
         self._unsynced.sync_names_blocking()
         self._set_jitter()
 
@@ -600,13 +596,3 @@ class Log:
             aside = path + DELETED_SUFFIX
             self._disk.rename(path, aside)
             self._trash.add(aside, due_ms, segment.close)
-
-    def _suspect_all(self) -> None:
-        for segment in self._segments:
-            segment.suspect()
-
-    def _largest_timestamp(self, segment: Segment) -> int:
-        """The age reference of a segment: its largest timestamp, or its file's time if no record has one."""
-        if segment.max_timestamp >= 0:
-            return segment.max_timestamp
-        return self._disk.stat(segment.path(LOG_SUFFIX)).modified_ms

@@ -4,33 +4,21 @@ What stands where: docs/OPERATIONS.md, "The data directory". A directory is clea
 marker says under which broker epoch, and is gone, durably, before anything is read or written (REC-1).
 """
 
-import json
 import logging
 import uuid
 from collections.abc import Iterable
 from typing import Final
 
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import (
-    METADATA_PARTITION,
-    NO_BROKER_EPOCH,
-    ZERO_UUID,
-    BrokerEpoch,
-    TopicId,
-    TopicPartition,
-)
+from esp.model.ids import NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk, Lock
-from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
+from esp.storage.clean_marker import CleanMarker
 from esp.storage.disk_reserve import DiskReserve
 from esp.storage.layout import (
-    CLEAN_SHUTDOWN_FILE,
-    HIGH_WATERMARK_FILE,
     LOCK_FILE,
-    LOG_START_FILE,
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
-    RECOVERY_POINT_FILE,
     TEMPORARY_SUFFIX,
     DirectoryKind,
     marked_directory_name,
@@ -39,8 +27,9 @@ from esp.storage.layout import (
 )
 from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
+from esp.storage.offset_checkpoints import OffsetCheckpoints
 from esp.storage.partition_metadata import read_topic_id, write_topic_id_blocking
-from esp.storage.recovery import KnownOffsets, load_log_blocking
+from esp.storage.recovery import load_log_blocking
 from esp.storage.running_marker import RunningMarker
 from esp.storage.trash import Trash
 
@@ -65,17 +54,19 @@ class LogDirectory:
         """The replica directories that are there, loaded or not, with the topic id that each says it has."""
         self.logs: dict[TopicPartition, Log] = {}
         """The loaded ones."""
+        self.futures: dict[TopicPartition, Log] = {}
+        """The logs that are moving here from other data directories (KIP-113)."""
+        self.left_futures: dict[str, TopicId | None] = {}
+        """The directories of moves that an earlier process began, not loaded, with the topic id that each says it has."""
         self.reserve = DiskReserve(disk, path)
         """Room for what the node cannot do without, once it is told to keep some."""
         self.running_marker = RunningMarker(disk, path)
+        self._clean_marker = CleanMarker(disk, path, self.reserve)
         self._disk = disk
         self._lock = lock
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._trash = Trash(disk)
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._log_starts: dict[TopicPartition, int] = {}
-        self._high_watermarks: dict[TopicPartition, int] = {}
-        """As the files say; entries of replicas that are not loaded are kept."""
+        self._offsets = OffsetCheckpoints(disk, path, self.reserve, self._open_logs, self._is_there)
 
     # --- open and close ----------------------------------------------------------------------------------------------------------
 
@@ -117,10 +108,10 @@ class LogDirectory:
     def _read_blocking(self) -> None:
         disk, path = self._disk, self.path
         self.meta = read_meta_properties(disk, f"{path}/{META_PROPERTIES_FILE}")
-        self._take_marker_blocking()
-        self._recovery_points = read_checkpoint(disk, f"{path}/{RECOVERY_POINT_FILE}")
-        self._log_starts = read_checkpoint(disk, f"{path}/{LOG_START_FILE}")
-        self._high_watermarks = read_checkpoint(disk, f"{path}/{HIGH_WATERMARK_FILE}")
+        left_under = self._clean_marker.take_blocking()
+        if left_under is not None:
+            self.was_clean, self.clean_broker_epoch = True, left_under
+        self._offsets.read()
         for name in disk.listdir(path):
             below = f"{path}/{name}"
             if name.endswith(TEMPORARY_SUFFIX):
@@ -132,27 +123,11 @@ class LogDirectory:
             if parsed.kind is DirectoryKind.REPLICA:
                 topic_id = read_topic_id(self._disk, below)
                 if topic_id is not None or not all(name.endswith(TEMPORARY_SUFFIX) for name in disk.listdir(below)):
-                    self.replicas[parsed.partition] = (
-                        topic_id  # else its creation was cut off by a crash: nothing is in it
-                    )
+                    self.replicas[parsed.partition] = topic_id  # else a crash cut its creation off: nothing is in it
             elif parsed.kind is DirectoryKind.DELETE:
                 self._trash.add(below, 0)
-
-    def _take_marker_blocking(self) -> None:
-        """Read and remove the marker of an orderly stop.
-
-        The directory is synced even if there is none: a start that was cut off may have removed it, and a power loss would bring it back.
-        """
-        marker = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
-        if self._disk.exists(marker):
-            try:
-                content = json.loads(self._disk.read_file(marker))
-                self.clean_broker_epoch = BrokerEpoch(int(content["brokerEpoch"]))
-                self.was_clean = True
-            except (ValueError, KeyError, TypeError) as error:
-                _logger.warning("%s cannot be read; the last stop counts as unclean: %s", marker, error)
-            self._disk.remove(marker)
-        self._disk.sync_directory_blocking(self.path)
+            elif parsed.kind is DirectoryKind.FUTURE:
+                self.left_futures[below] = read_topic_id(disk, below)
 
     def format_blocking(self, meta: MetaProperties) -> None:
         """Give the directory its identity.
@@ -175,15 +150,13 @@ class LogDirectory:
         """
         self.reserve.make_room_blocking()
         try:
-            for log in self.logs.values():
+            for log in self._open_logs():
                 log.close_blocking()
             self.write_checkpoints_blocking()
-            if any(log.is_offline for log in self.logs.values()):
+            if self.is_offline:
                 _logger.error("%s: a log is offline, so the stop counts as unclean", self.path)
             else:
-                marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-                path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
-                self.reserve.write_blocking(lambda: self._disk.replace_file_blocking(path, marker.encode()))
+                self._clean_marker.write_blocking(broker_epoch)
                 self.running_marker.remove()
         finally:
             self._lock.release()
@@ -191,7 +164,13 @@ class LogDirectory:
     @property
     def is_offline(self) -> bool:
         """Whether an error of the device left one of the logs in doubt."""
-        return any(log.is_offline for log in self.logs.values())
+        return any(log.is_offline for log in self._open_logs())
+
+    def _open_logs(self) -> list[Log]:
+        return [*self.logs.values(), *self.futures.values()]
+
+    def _is_there(self, partition: TopicPartition) -> bool:
+        return partition in self.replicas or partition in self.futures
 
     # --- logs --------------------------------------------------------------------------------------------------------------------
 
@@ -205,7 +184,10 @@ class LogDirectory:
         topic_id = self.replicas[partition]
         if topic_id is None:
             raise CorruptionError(f"{self._replica_path(partition)} has no readable {PARTITION_METADATA_FILE}")
-        return self._open_log_blocking(partition, topic_id, settings, now_ms, was_clean=self.was_clean)
+        path = self._replica_path(partition)
+        log = self._open_log_blocking(path, partition, topic_id, settings, now_ms, was_clean=self.was_clean)
+        self.logs[partition] = log
+        return log
 
     def create_log_blocking(self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log:
         """Begin an empty log; one whose creation was cut off by a crash is taken over.
@@ -219,13 +201,19 @@ class LogDirectory:
         """
         assert partition not in self.logs
         assert self.replicas.get(partition) in (None, topic_id), "a replica of another topic must be put aside first"
-        path = self._replica_path(partition)
-        self._forget_offsets_blocking(partition)
-        self._disk.make_directory(path)
-        write_topic_id_blocking(self._disk, path, topic_id)
-        log = self._open_log_blocking(partition, topic_id, settings, 0, was_clean=False)
+        log = self.logs[partition] = self._create_log_blocking(
+            self._replica_path(partition), partition, topic_id, settings
+        )
         self.replicas[partition] = topic_id
         return log
+
+    def _create_log_blocking(
+        self, path: str, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings
+    ) -> Log:
+        self._offsets.forget_blocking(partition)
+        self._disk.make_directory(path)
+        write_topic_id_blocking(self._disk, path, topic_id)
+        return self._open_log_blocking(path, partition, topic_id, settings, 0, was_clean=False)
 
     def schedule_delete(self, log: Log, now_ms: int) -> None:
         """Put a log aside under the name of a removed one; :meth:`purge` removes it after ``file.delete.delay.ms``.
@@ -269,64 +257,82 @@ class LogDirectory:
         Raises:
             OSError: the device failed or is full; the old files stay.
         """
-        self._write_offsets_blocking()
+        self._offsets.write_offsets_blocking()
         self.write_high_watermarks_blocking()
 
     def write_recovery_points_blocking(self) -> None:
         """Write the checkpoint of recovery points; raises and demands what :meth:`write_checkpoints_blocking` does."""
-        self.reserve.replenish_blocking()
-        recovery_points = self._still_there(self._recovery_points)
-        recovery_points.update({partition: log.recovery_point for partition, log in self.logs.items()})
-        self._write(RECOVERY_POINT_FILE, recovery_points)
-        self._recovery_points = recovery_points
+        self._offsets.write_recovery_points_blocking()
 
     def write_log_starts_blocking(self) -> None:
-        """Write the checkpoint of log starts, in which a log that starts with its first segment has no line. Raises OSError."""
-        log_starts = self._still_there(self._log_starts)
-        for partition, log in self.logs.items():
-            if log.log_start_offset > log.first_segment_offset or not log.names_are_durable:
-                log_starts[partition] = log.log_start_offset
-            else:
-                log_starts.pop(partition, None)
-        self._write(LOG_START_FILE, log_starts)
-        self._log_starts = log_starts
+        """Write the checkpoint of log starts. Raises OSError."""
+        self._offsets.write_log_starts_blocking()
 
     def write_high_watermarks_blocking(self) -> None:
-        """Write the checkpoint of high watermarks, which Kafka does more often than the others. Raises OSError."""
-        high_watermarks = self._still_there(self._high_watermarks)
-        high_watermarks.update({partition: log.high_watermark for partition, log in self.logs.items()})
-        metadata = self.logs.get(METADATA_PARTITION)
-        if metadata is not None:  # the next start takes it for what is committed and on this disk: see raft_start.py
-            high_watermarks[METADATA_PARTITION] = min(metadata.high_watermark, metadata.recovery_point)
-        self._write(HIGH_WATERMARK_FILE, high_watermarks)
-        self._high_watermarks = high_watermarks
+        """Write the checkpoint of high watermarks. Raises OSError."""
+        self._offsets.write_high_watermarks_blocking()
 
-    def _write_offsets_blocking(self) -> None:
-        self.write_recovery_points_blocking()
-        self.write_log_starts_blocking()
+    # --- moves between data directories ------------------------------------------------------------------------------------------
 
-    def _still_there(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """A copy without the replicas that were put aside."""
-        return {partition: offset for partition, offset in offsets.items() if partition in self.replicas}
+    def create_future_blocking(self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log:
+        """Begin an empty log that is to take the place of one in another data directory.
 
-    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        self.reserve.write_blocking(lambda: write_checkpoint_blocking(self._disk, f"{self.path}/{name}", offsets))
+        Raises:
+            OSError: the device failed or is full.
+        """
+        assert not self._is_there(partition)
+        path = self._free_path(partition, topic_id, DirectoryKind.FUTURE)
+        log = self.futures[partition] = self._create_log_blocking(path, partition, topic_id, settings)
+        return log
 
-    def _forget_offsets_blocking(self, partition: TopicPartition) -> None:
-        """No earlier log of that name may lend its offsets to a new one."""
-        for name, offsets in (
-            (RECOVERY_POINT_FILE, self._recovery_points),
-            (LOG_START_FILE, self._log_starts),
-            (HIGH_WATERMARK_FILE, self._high_watermarks),
-        ):
-            if partition in offsets:
-                self._write(name, {known: offset for known, offset in offsets.items() if known != partition})
-                del offsets[partition]
+    def load_future_blocking(self, path: str, partition: TopicPartition, settings: TopicSettings, now_ms: int) -> Log:
+        """Open the log of a move that an earlier process began, one of :attr:`left_futures`.
+
+        Raises:
+            CorruptionError: flushed batches are broken or missing.
+            OSError: the device failed.
+        """
+        assert not self._is_there(partition)
+        topic_id = self.left_futures.pop(path)
+        assert topic_id is not None, "a move whose topic nobody knows is discarded"
+        log = self._open_log_blocking(path, partition, topic_id, settings, now_ms, was_clean=self.was_clean)
+        self.futures[partition] = log
+        return log
+
+    def discard_future(self, path: str) -> None:
+        """A move that an earlier process began goes on no more: remove its directory soon. Raises OSError."""
+        parsed = parse_directory_name(path.rpartition("/")[2])
+        assert parsed is not None
+        topic_id = self.left_futures.pop(path, None) or TopicId(ZERO_UUID)
+        aside = self._free_path(parsed.partition, topic_id, DirectoryKind.DELETE)
+        self._disk.rename(path, aside)
+        self._trash.add(aside, 0)
+
+    def drop_future(self, partition: TopicPartition) -> None:
+        """A move was cancelled: put its log aside, to be removed soon. Raises OSError."""
+        log = self.futures.pop(partition)
+        log.release()
+        self.discard_future(log.path)
+
+    def adopt_future(self, partition: TopicPartition) -> None:
+        """Give a log that has moved here the name of a replica, durably: from now on it is the one of this partition.
+
+        Raises:
+            OSError: the device failed; the log is a future one still, and this directory in doubt.
+        """
+        log = self.futures[partition]
+        path = self._replica_path(partition)
+        self._disk.rename(log.path, path)
+        log.relocate(path)
+        self._disk.sync_directory_blocking(self.path)
+        self.logs[partition] = self.futures.pop(partition)
+        self.replicas[partition] = log.topic_id
 
     # --- names -------------------------------------------------------------------------------------------------------------------
 
     def _open_log_blocking(
         self,
+        path: str,
         partition: TopicPartition,
         topic_id: TopicId,
         settings: TopicSettings,
@@ -336,37 +342,37 @@ class LogDirectory:
     ) -> Log:
         log = load_log_blocking(
             self._disk,
-            self._replica_path(partition),
+            path,
             partition,
             topic_id,
             settings,
-            KnownOffsets(
-                self._recovery_points.get(partition, 0),
-                self._log_starts.get(partition, 0),
-                self._high_watermarks.get(partition, 0),
-            ),
+            self._offsets.known(partition),
             was_clean=was_clean,
             now_ms=now_ms,
             producer_id_expiration_ms=self._producer_id_expiration_ms,
             trash=self._trash,
-            checkpoint_offsets=self._write_offsets_blocking,
-            on_offline=self.running_marker.remove,
+            checkpoint_offsets=self._offsets.write_offsets_blocking,
             # After a crash nobody knows whether the replica's own name was synced.
             unsynced_directory=None if was_clean else self.path,
         )
-        self.logs[partition] = log
+        log.on_offline = self.running_marker.remove
         return log
 
     def _replica_path(self, partition: TopicPartition) -> str:
         return f"{self.path}/{replica_directory_name(partition)}"
 
-    def _put_aside(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
-        """Rename a replica's directory durably; the same topic may have been put aside before."""
+    def _free_path(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
+        """A name that no directory has; the same topic may have been put aside before."""
         number = unique.int
         while self._disk.exists(
             path := f"{self.path}/{marked_directory_name(partition, TopicId(uuid.UUID(int=number)), kind)}"
         ):
             number = (number + 1) % 2**128
+        return path
+
+    def _put_aside(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
+        """Rename a replica's directory durably."""
+        path = self._free_path(partition, unique, kind)
         self._disk.rename(self._replica_path(partition), path)
         self._disk.sync_directory_blocking(self.path)
         return path

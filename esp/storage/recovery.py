@@ -63,7 +63,6 @@ def load_log_blocking(
     producer_id_expiration_ms: int,
     trash: Trash,
     checkpoint_offsets: Callable[[], None],
-    on_offline: Callable[[], None],
     unsynced_directory: str | None = None,
 ) -> Log:
     """Open a replica's directory, or begin an empty log in it.
@@ -80,7 +79,6 @@ def load_log_blocking(
         producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
         trash: see :class:`~esp.storage.log.Log`.
         checkpoint_offsets: see :class:`~esp.storage.log.Log`.
-        on_offline: see :class:`~esp.storage.log.Log`.
         unsynced_directory: the directory above, if the replica's own name in it is to be synced then.
 
     Raises:
@@ -113,10 +111,9 @@ def load_log_blocking(
             snapshot_path(path, offset) for offset in snapshot_offsets(disk, path) if offset >= recovery_point
         ],
         checkpoint_offsets=checkpoint_offsets,
-        on_offline=on_offline,
-        is_whole=loader.is_whole,
         unsynced_directory=unsynced_directory,
     )
+    log.is_whole = loader.is_whole
     log.checkpointed_high_watermark = known.high_watermark
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     log.producers = load_producers_blocking(

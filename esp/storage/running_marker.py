@@ -2,7 +2,8 @@
 
 The end of a process, unlike that of its machine, takes nothing that was written: the kernel has it. So a directory that was left without
 order is complete, but for a write that was cut off, if the machine has been up ever since, which its boot id tells, and no sync has failed,
-after which the kernel may have dropped what it could not write. The marker need not outlast the machine, and is not synced.
+after which the kernel may have dropped what it could not write. The marker need not outlast the machine, and is not synced. It names the
+very file that it stands in: a copy of the directory that was put in its place, however fresh, is not what the process left.
 
 It is written under each broker epoch once the logs were found whole, and removed before a failed sync is told to anybody.
 """
@@ -35,7 +36,8 @@ class RunningMarker:
         """The broker epoch of a process that ran here since the machine was started with ``boot_id`` and lost nothing; -1 if none did."""
         try:
             content = json.loads(self._disk.read_file(self._path))
-            return BrokerEpoch(int(content["brokerEpoch"])) if content["bootId"] == boot_id else NO_BROKER_EPOCH
+            is_left = content["bootId"] == boot_id and content["file"] == self._disk.stat(self._path).identity
+            return BrokerEpoch(int(content["brokerEpoch"])) if is_left else NO_BROKER_EPOCH
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -47,9 +49,11 @@ class RunningMarker:
 
         A device that does not take it is no reason to stop: without it the next start counts as unclean.
         """
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch, "bootId": boot_id}, separators=(",", ":"))
         try:
-            self._disk.write_file(self._path, content.encode())
+            self._disk.write_file(self._path, b"")
+            file = self._disk.stat(self._path).identity
+            content = {"version": 0, "brokerEpoch": broker_epoch, "bootId": boot_id, "file": file}
+            self._disk.write_file(self._path, json.dumps(content, separators=(",", ":")).encode())
         except OSError as error:
             _logger.warning(
                 "%s cannot be written; after a kill the node counts as stopped uncleanly: %s", self._path, error

@@ -119,6 +119,12 @@ class Segment:
         """The path of one of the segment's files."""
         return f"{self._directory}/{offset_file_name(self.base_offset, suffix)}"
 
+    def relocate(self, directory: str) -> None:
+        """The directory of the segment's files has another name now."""
+        self._directory = directory
+        if self._file is not None:
+            self._file.path = self.path(LOG_SUFFIX)
+
     @property
     def file(self) -> File:
         """The open log file; opened on first use."""
@@ -196,6 +202,17 @@ class Segment:
         if self.indexes is not None:
             save_index(self._disk, self.path(INDEX_SUFFIX), self.indexes.offsets)
             save_index(self._disk, self.path(TIME_INDEX_SUFFIX), self.indexes.times)
+
+    def sync_indexes_blocking(self) -> None:
+        """Make the index files durable."""
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            file = self._disk.open(self.path(suffix))
+            file.sync_blocking()
+            file.close()
+
+    def age_reference_ms(self) -> int:
+        """What its age is counted from: its largest timestamp, or its file's time if no record has one."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self._disk.stat(self.path(LOG_SUFFIX)).modified_ms
 
     def close(self) -> None:
         """Let go of the file."""

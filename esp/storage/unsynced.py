@@ -73,6 +73,11 @@ class Unsynced:
         self._names_changed = 1  # a log that was just made or recovered may have new names
         self._names_synced = 0
 
+    def relocate(self, path: str) -> None:
+        """The replica's directory has another name now, which is durable."""
+        self._snapshots = [path + snapshot.removeprefix(self._path) for snapshot in self._snapshots]
+        self._path = path
+
     @property
     def has_segments(self) -> bool:
         """Whether a sealed segment waits."""

@@ -9,7 +9,7 @@ from esp.broker.handlers.common import NO_THROTTLE
 from esp.broker.request import Request
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.image import FeatureRange
-from esp.model.errors import ErrorCode
+from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId
 from esp.ports.network import Address
 
@@ -17,7 +17,14 @@ from esp.ports.network import Address
 async def handle(
     services: ControllerServices, _request: Request, message: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
-    """Answer with the broker's epoch."""
+    """Answer with the broker's epoch.
+
+    Raises:
+        ApiError: BROKER_ID_NOT_REGISTERED for a broker of a cluster with ZooKeeper; and see
+            :meth:`esp.broker.controller_driver.ControllerDriver.register_broker`.
+    """
+    if message.is_migrating_zk_broker:
+        raise ApiError(ErrorCode.broker_id_not_registered, "Brokers of clusters with ZooKeeper cannot be registered")
     registration = BrokerRegistration(
         node_id=NodeId(message.broker_id),
         cluster_id=message.cluster_id,

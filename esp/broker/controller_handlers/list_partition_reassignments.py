@@ -36,7 +36,7 @@ def handle(
         found = [
             states[number]
             for number in (range(len(states)) if numbers is None else numbers)
-            if 0 <= number < len(states) and (states[number].adding_replicas or states[number].removing_replicas)
+            if 0 <= number < len(states) and states[number].is_reassigning
         ]
         if found:
             ongoing.append(

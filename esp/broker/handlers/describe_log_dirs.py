@@ -1,6 +1,7 @@
 """DescribeLogDirs (35), versions 1-5: the data directories of this broker, and how large the replicas in them are (KIP-113, KIP-827).
 
-Nothing moves between directories, so there are no future replicas, and no lag: a replica's high watermark is never beyond its end.
+The lag of a replica is 0, as its high watermark is never beyond its end; a copy that is to take its place in another directory lags by
+what it has not copied yet.
 """
 
 from kio.schema.describe_log_dirs.v5.request import DescribeLogDirsRequest
@@ -39,16 +40,17 @@ def _describe(
     if not services.replicas.is_online(directory):
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=directory.path, topics=())
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for name, log in directory.logs.items():
-        if name.topic != METADATA_TOPIC and (wanted is None or name in wanted):
-            topics.setdefault(name.topic, []).append(
-                DescribeLogDirsPartition(
-                    partition_index=i32(name.partition),
-                    partition_size=i64(log.size),
-                    offset_lag=i64(0),
-                    is_future_key=False,
+    for logs, is_future in ((directory.logs, False), (directory.futures, True)):
+        for name, log in logs.items():
+            if name.topic != METADATA_TOPIC and (wanted is None or name in wanted):
+                topics.setdefault(name.topic, []).append(
+                    DescribeLogDirsPartition(
+                        partition_index=i32(name.partition),
+                        partition_size=i64(log.size),
+                        offset_lag=i64(services.replicas.moves.lag(name) if is_future else 0),
+                        is_future_key=is_future,
+                    )
                 )
-            )
     disk = services.env.disk
     return DescribeLogDirsResult(
         error_code=ErrorCode.none,

@@ -46,7 +46,14 @@ class FetchHandler:
             allowed: ConsumerReads(self._find, services.is_current, allowed) for allowed in (False, True)
         }
         self._replica_sessions = ReplicaSessions(
-            Surroundings(services.env.clock, tasks, self._find, services.replicas.may_join),
+            Surroundings(
+                services.node_id,
+                services.env.clock,
+                tasks,
+                self._find,
+                services.replicas.may_join,
+                services.replicas.throttles.leader,
+            ),
             services.env.random,
             self._max_bytes,
             lambda node: node in services.metadata.image.brokers,

@@ -4,7 +4,8 @@ Each partition's batch goes from the receive buffer through the leader's checks 
 is committed by then, or if nobody asked for that. Version 13 names topics by id. Versions 0-2 are advertised and not served:
 old librdkafka compresses only then. Their requests end the connection, as in Kafka.
 
-Deviation from Kafka: records inside a batch are not opened; header fields are held against one another.
+Deviation from Kafka: records inside a batch are not opened, unless their topic has another codec; header fields are held against one
+another.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,17 @@ from typing import Final
 
 from esp.broker.delayed_produce import DelayedProduce
 from esp.broker.hosted_partition import HostedPartition
+from esp.broker.produce_repetitions import ProduceRepetitions, can_be_repeated
+from esp.broker.recompressing_produce import RecompressingProduce, Unfinished, refusal_of
 from esp.broker.request import NO_REPLY, Request
 from esp.broker.services import Services
+from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.produce_codec import ProduceResult, TopicRef, decode_produce, encode_produce_response
 from esp.replication.partition_leader import ALL_REPLICAS
+from esp.replication.topic_codec import RecompressionNeededError
 
 ZSTD_FROM: Final = 7
 ADMIN_CLIENT_ID: Final = "__admin_client"
@@ -35,12 +40,16 @@ class ProduceHandler:
 
     Args:
         services: the node's parts.
+        tasks: where requests live that cannot be finished at once.
+        shortcuts: whether requests that repeat earlier ones may be answered by a shorter way.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, tasks: Tasks, *, shortcuts: bool) -> None:
         self._services = services
+        self._shortcuts = shortcuts
         self._clock = services.env.clock
         self._replicas = services.replicas
+        self._recompressing = RecompressingProduce(services.env, tasks, self._find, self._refuse)
 
     def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
         """Append every partition's batch; see :meth:`esp.broker.dispatcher.Dispatcher.dispatch` for the answer.
@@ -60,6 +69,7 @@ class ProduceHandler:
         delayed: DelayedProduce | None = None
         results: list[ProduceResult] = []
         for topic, partition, records in partitions:
+            hosted = None
             try:
                 if refusal is not None:
                     raise refusal
@@ -69,10 +79,13 @@ class ProduceHandler:
                     raise ApiError(ErrorCode.invalid_record, "A partition without records")
                 appended = leader.append(records, acks, now_ms, zstd_allowed=zstd_allowed)
             except ApiError as error:
-                results.append(self._refused(topic, partition, error))
-                if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
-                    self._replicas.on_disk_error(hosted, error)
+                results.append(self._refuse(hosted, topic, partition, error))
                 continue
+            except RecompressionNeededError:
+                delayed = delayed or self._delay(request, results)
+                left = partitions[len(results) :]
+                self._recompressing.begin(Unfinished(request, acks, timeout_ms, zstd_allowed, left, results, delayed))
+                return NO_REPLY if acks == 0 else None
             hosted.appended()
             log = hosted.log
             if acks == ALL_REPLICAS and log.high_watermark < appended.next_offset:
@@ -85,15 +98,13 @@ class ProduceHandler:
                 )
             )
         if acks == 0:
-            for result in results:
-                if result.error_code:
-                    raise RefusedWithoutAnswerError(
-                        f"produce with acks=0 to {result.topic!r}-{result.partition} failed: {result.error_message}"
-                    )
+            _require_success(results)
             return NO_REPLY
         if delayed is not None:
             delayed.start(self._clock, timeout_ms)
             return None
+        if self._shortcuts and len(results) == 1 and hosted is not None and not results[0].error_code:
+            self._remember(request, acks, timeout_ms, results[0], hosted)
         return (encode_produce_response(version, request.correlation_id, results),)
 
     def _find(self, topic: TopicRef, partition: int, client_id: str | None) -> HostedPartition:
@@ -106,8 +117,25 @@ class ProduceHandler:
             raise ApiError(ErrorCode.invalid_topic_exception)
         return hosted
 
-    def _refused(self, topic: TopicRef, partition: int, error: ApiError) -> ProduceResult:
+    def _refuse(
+        self, hosted: HostedPartition | None, topic: TopicRef, partition: int, error: ApiError
+    ) -> ProduceResult:
+        if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
+            assert hosted is not None, "the disk fails where a replica is"
+            self._replicas.on_disk_error(hosted, error)
         return ProduceResult(topic, partition, error.code, -1, error_message=error.message)
+
+    def _remember(
+        self, request: Request, acks: int, timeout_ms: int, result: ProduceResult, hosted: HostedPartition
+    ) -> None:
+        if not can_be_repeated(request.api_version):
+            return
+        client = request.client
+        shortcut = client.shortcut
+        if shortcut is None:
+            shortcut = client.shortcut = ProduceRepetitions(request, self._clock, self._refuse)
+        assert isinstance(shortcut, ProduceRepetitions)
+        shortcut.remember(request, acks, timeout_ms, result.topic, result.partition, hosted)
 
     def _delay(self, request: Request, results: list[ProduceResult]) -> DelayedProduce:
         def finish(failed: dict[int, ErrorCode]) -> None:
@@ -119,3 +147,9 @@ class ProduceHandler:
             request.reply((answer,), at_once=False)
 
         return DelayedProduce(finish)
+
+
+def _require_success(results: Sequence[ProduceResult]) -> None:
+    for result in results:
+        if result.error_code:
+            raise RefusedWithoutAnswerError(refusal_of(result))

@@ -17,6 +17,7 @@ from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.raft_driver import RaftDriver
 from esp.broker.replica_host import ReplicaHost
 from esp.controller.image import ClusterImage
+from esp.controller.self_repair_plan import Proposal
 from esp.model.ids import NO_NODE
 from esp.protocol.registry import ListenerKind
 
@@ -58,7 +59,7 @@ def collect_loop(delays: Histogram) -> Iterator[Metric]:
 
 def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
     """The replicas of a node that is a broker."""
-    led = followed = under_replicated = under_min_isr = at_min_isr = 0
+    led = followed = under_replicated = under_min_isr = at_min_isr = reassigning = 0
     for hosted in replicas:
         leader = hosted.leader
         if leader is None:
@@ -66,7 +67,8 @@ def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
             continue
         led += 1
         in_sync, state = len(leader.state.isr), leader.state
-        under_replicated += in_sync < len(state.replicas)
+        under_replicated += in_sync < len(state.original_replicas)  # those being added are not missing yet
+        reassigning += state.is_reassigning
         under_min_isr += not leader.has_enough_replicas()
         at_min_isr += in_sync == leader.min_isr
     offline = len(replicas.offline_directories)
@@ -76,6 +78,7 @@ def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
         ("esp_under_replicated_partitions", "Led partitions with replicas out of sync", under_replicated),
         ("esp_under_min_isr_partitions", "Led partitions that refuse acks=all", under_min_isr),
         ("esp_at_min_isr_partitions", "Led partitions that would refuse acks=all with one replica less", at_min_isr),
+        ("esp_reassigning_partitions", "Led partitions that get or lose replicas now", reassigning),
         ("esp_offline_log_directories", "Log directories that have failed", offline),
     )
 
@@ -118,6 +121,15 @@ def _collect_cluster(image: ClusterImage) -> Iterator[Metric]:
     )
 
 
+def _collect_self_repair(proposal: Proposal | None) -> Iterator[Metric]:
+    """What the active controller proposes, or does, about brokers that are gone, draining or new."""
+    moves, left_alone = (len(proposal.moves), len(proposal.left_alone)) if proposal else (0, 0)
+    return _gauges(
+        ("esp_self_repair_moves", "Partitions that self-repair moves, or would if it were allowed to", moves),
+        ("esp_self_repair_left_alone", "Partitions that self-repair should move and cannot", left_alone),
+    )
+
+
 def collect_node(node: MeasuredNode) -> Iterator[Metric]:
     """All that is the node's own, by the roles that it has."""
     roles = ((ListenerKind.BROKER, node.broker), (ListenerKind.CONTROLLER, node.controller))
@@ -127,6 +139,8 @@ def collect_node(node: MeasuredNode) -> Iterator[Metric]:
     yield from _collect_quorum(node.raft)
     if node.raft.is_active:
         yield from _collect_cluster(node.metadata.image)
+        if node.controller is not None:
+            yield from _collect_self_repair(node.controller.driver.proposed_repair)
 
 
 def _gauges(*gauges: tuple[str, str, float]) -> Iterator[Metric]:

@@ -23,6 +23,8 @@ class MeasuredDispatcher(Dispatcher):
         metrics: where the requests are counted.
     """
 
+    allows_shortcuts = False
+
     def __init__(self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, metrics: RequestMetrics) -> None:
         super().__init__(kind, services, tasks)
         self._now_us: Final = clock.monotonic_us

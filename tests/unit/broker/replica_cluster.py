@@ -53,7 +53,9 @@ class Controller:
         self.delay_s = 0.001
         self.lossy = 0
 
-    def publish(self, *, topics=None, brokers=None, changed=None, deleted=None, configs=frozenset()):
+    def publish(
+        self, *, topics=None, brokers=None, changed=None, deleted=None, configs=frozenset(), broker_configs=frozenset()
+    ):
         old = self.image
         topics = old.topics_by_id if topics is None else topics
         self.image = replace(
@@ -73,6 +75,7 @@ class Controller:
             deleted_topics=deleted or {},
             changed_topic_configs=configs,
             changed_brokers=changed_brokers,
+            changed_broker_configs=broker_configs,
         )
         for broker in self.cluster.brokers.values():
             broker.tell(self.image, delta)
@@ -150,6 +153,17 @@ class Controller:
             topic, configs={**topic.configs, **{key.replace("_", "."): str(value) for key, value in configs.items()}}
         )
         self.publish(topics={**self.image.topics_by_id, topic.topic_id: changed}, configs=frozenset([topic.topic_id]))
+
+    def configure_brokers(self, name="", **configs):
+        """Give all brokers, or the one of that number, settings; None takes one away."""
+        image = self.image
+        known = dict(image.broker_configs.get(name, {}))
+        for key, value in configs.items():
+            known.pop(key.replace("_", "."), None)
+            if value is not None:
+                known[key.replace("_", ".")] = str(value)
+        self.image = replace(image, broker_configs={**image.broker_configs, name: known})
+        self.publish(broker_configs=frozenset([name]))
 
     def delete(self, name="t"):
         topic = self.image.topics_by_name[name]
@@ -326,7 +340,7 @@ class Broker:
             services,
             tasks,
             {
-                ApiKey.PRODUCE: ProduceHandler(services).handle,
+                ApiKey.PRODUCE: ProduceHandler(services, tasks, shortcuts=True).handle,
                 ApiKey.FETCH: FetchHandler(services, tasks).handle,
             },
         )

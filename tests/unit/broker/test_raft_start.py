@@ -168,3 +168,32 @@ async def test_a_member_whose_log_lost_what_it_knew_to_be_committed_takes_no_par
     else:
         await member.start()
         assert (await quorum.agree()).offset >= end_offset - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_voter_that_lost_what_it_knew_to_be_committed_but_had_not_flushed_starts_and_fetches_it_again(seed):
+    """A follower is told of a commit with the records themselves: what it writes down of that is no more than is on its disk."""
+
+    @with_quorum(3, seed)
+    async def scenario(quorum):
+        leader = await quorum.elect()
+        away = next(member for member in quorum.alive if member is not leader)
+        away.kill()
+        for number in range(30):
+            assert await quorum.create(f"t{number}")
+        await away.start()
+
+        async def slow(_operation, _size):
+            await asyncio.sleep(1)
+
+        wait, away.disk.wait = away.disk.wait, slow
+        await quorum.wait(lambda: away.log.high_watermark > away.log.recovery_point)
+        known = away.log.high_watermark
+        away.directory.write_high_watermarks_blocking()
+        away.disk.wait = wait
+        away.kill(power=True)
+        await away.start()
+        assert away.log.checkpointed_high_watermark < known
+        assert len((await quorum.agree()).topics_by_id) == 30
+
+    scenario()

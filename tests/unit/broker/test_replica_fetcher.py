@@ -9,6 +9,7 @@ import pytest
 
 from esp.broker.peer import PeerUnavailableError
 from esp.broker.replica_fetcher import ReplicaFetcher
+from esp.broker.replica_throttles import ReplicaThrottles
 from esp.broker.tasks import Tasks
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
@@ -125,6 +126,7 @@ class Played:
         self.failed = []
         self.flushes = []
         env = SimpleNamespace(clock=SimulatedClock(loop), random=Random(0))
+        self.throttles = ReplicaThrottles(env.clock, SETTINGS)
         self.fetcher = ReplicaFetcher(
             env, SETTINGS, NodeId(1), self.peer, lambda: 77, Tasks(SimpleNamespace(fatal=None)), self
         )

@@ -175,7 +175,7 @@ async def test_several_rounds_of_divergence_end_with_the_leaders_log(cluster):
         leader, other = (1, 2) if turn % 2 else (2, 1)
         await cluster.applied()
         cluster[other].kill()
-        controller.change(leader=NodeId(leader), isr=(NodeId(leader),))
+        controller.change(leader=NodeId(leader), isr=(NodeId(leader),), recovering=True)
         await cluster.applied()
         client = await cluster[leader].client()
         for _ in range(3):
@@ -185,7 +185,7 @@ async def test_several_rounds_of_divergence_end_with_the_leaders_log(cluster):
         await cluster[other].start()
         if turn < 5:
             await cluster[leader].start()
-    controller.change(leader=NodeId(1), isr=(NodeId(1),))
+    controller.change(leader=NodeId(1), isr=(NodeId(1),), recovering=True)
     for node in (1, 2):
         if not cluster[node].process.alive:
             await cluster[node].start()

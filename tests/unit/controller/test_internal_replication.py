@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.controller.internal_replication import decide_internal_replication
+from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.topics import NewTopic
-from esp.model.ids import UNASSIGNED_DIRECTORY
+from esp.model.ids import UNASSIGNED_DIRECTORY, NodeId
 from tests.unit.controller.samples import Cluster
 
 TOPIC = "__consumer_offsets"
@@ -55,6 +56,18 @@ def test_replicas_and_preferences_are_spread_evenly():
     assert max(held[node] for node in (2, 3, 4)) - min(held[node] for node in (2, 3, 4)) <= 1
     preferred = Counter(partition.replicas[0] for partition in partitions)
     assert max(preferred.values()) - min(preferred.values()) <= 1
+
+
+def test_a_partition_that_is_being_reassigned_is_left_alone():
+    cluster = Cluster(1)
+    offsets_topic(cluster, partitions=2)
+    for number in (2, 3):
+        cluster.start_broker(number)
+    cluster.decide(decide_reassignments(cluster.image, [Reassignment(TOPIC, 0, (NodeId(2),))]))
+    moving = cluster.partition(TOPIC)
+    assert grown(cluster) == 1
+    assert cluster.partition(TOPIC) == moving
+    assert len(cluster.partition(TOPIC, 1).replicas) == 3
 
 
 def test_racks_are_mixed_before_one_is_used_twice():

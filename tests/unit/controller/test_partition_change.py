@@ -131,7 +131,9 @@ def test_only_leaders_from_outside_all_that_is_known_are_unclean():
     def unclean(**state):
         before = _state(leader=-1, **state)
         records = {
-            leader: PartitionChangeRecord(partition_id=0, topic_id=_TOPIC, leader=leader)
+            leader: PartitionChangeRecord(
+                partition_id=0, topic_id=_TOPIC, leader=leader, leader_recovery_state=RECOVERING
+            )
             for leader in (-2, -1, 1, 2, 3)
         }
         return [leader for leader, record in records.items() if is_unclean_election(before, record)]

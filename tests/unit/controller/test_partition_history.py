@@ -1,8 +1,8 @@
 """Histories of a cluster's partitions against a naive model of what every replica holds.
 
 The model knows each replica's records one by one. It lets leaders commit as soon as the rules allow (HW-2, HW-3), lets requests arrive late
-and twice, lets brokers be fenced, killed, stopped and bereft of their disks, and then asks of the controller's decisions: does whoever
-leads, and whoever may lead next, hold every committed record (PROMISE-1, ELR-2)?
+and twice, lets brokers be fenced, killed, stopped and bereft of their disks, lets partitions be reassigned, and then asks of the
+controller's decisions: does whoever leads, and whoever may lead next, hold every committed record (PROMISE-1, ELR-2)?
 """
 
 from random import Random
@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from esp.controller.alter_partition import IsrChange, decide_alter_partition
 from esp.controller.elections import decide_elect_leaders, decide_preferred_leaders
 from esp.controller.partition_change import Election, apply_partition_change, is_unclean_election
+from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.errors import ApiError
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.schemas.metadata_records import (
@@ -189,6 +190,44 @@ class PartitionHistory:
             ]
         )
 
+    # --- reassignments -------------------------------------------------------------------------------------------------------------
+
+    def reassign(self, topic, target):
+        """Begin a reassignment, or change the one that is running (REASSIGN-1, REASSIGN-5)."""
+        if not all(self._is_registered(node) for node in target):
+            return
+        before = self._state(topic)
+        original = before.original_replicas
+        (outcome,) = self._decide_reassignment(topic, tuple(map(NodeId, target)))
+        assert outcome is None
+        after = self._state(topic)
+        if after.is_reassigning:
+            assert after.target_replicas == target
+            assert set(after.original_replicas) == set(original)
+            assert {*before.isr, *before.elr} <= {*after.isr, *after.elr}, "INV-REASSIGN"
+        else:
+            assert after.replicas == target
+
+    def cancel(self, topic):
+        """REASSIGN-3."""
+        before = self._state(topic)
+        (outcome,) = self._decide_reassignment(topic, None)
+        after = self._state(topic)
+        if outcome is not None:
+            assert after == before
+        else:
+            image = self.cluster.image
+            assert set(after.replicas) == set(before.original_replicas)
+            assert not after.is_reassigning
+            fewer = not {*before.isr, *before.elr} <= {*after.isr, *after.elr}
+            minimum = image.min_insync_replicas(image.topics_by_name[topic], len(after.replicas))
+            assert topic == "careless" or not fewer or len(after.isr) >= minimum, "INV-REASSIGN"
+
+    def _decide_reassignment(self, topic, target):
+        decision = decide_reassignments(self.cluster.image, [Reassignment(topic, 0, target)])
+        self._apply(decision.records)
+        return decision.reply
+
     # --- brokers -------------------------------------------------------------------------------------------------------------------
 
     def heartbeat(self, number):
@@ -302,15 +341,32 @@ class PartitionHistory:
         before, partition = self.states[topic], self.partitions[topic]
         after = apply_partition_change(before, record)
         assert after.partition_epoch == before.partition_epoch + 1, "INV-EPOCHS-MONO"
-        assert after.leader_epoch == before.leader_epoch + (after.leader != before.leader), "INV-EPOCHS-MONO"
+        gone = set(before.replicas) - set(after.replicas)
+        rises = after.leader != before.leader or bool(gone)
+        assert after.leader_epoch == before.leader_epoch + rises, "INV-EPOCHS-MONO"
         self.states[topic] = after
-        if after.leader != before.leader:
+        for node in set(after.replicas) - set(before.replicas):
+            partition.logs[node] = []
+        if rises:
             partition.in_flight = None
+        self._watch_end_of_reassignment(topic, before, after)
+        if after.leader != before.leader:
             if is_unclean_election(before, record):  # records may be lost, and what is left is what is committed
                 partition.committed = partition.committed[: self._common(topic, after.leader)]
             elif before.last_known_elr == (after.leader,) and after.leader in partition.bereft:
                 partition.promised = False  # ELECT-5: nobody can know that it is the one that lost its disk
         partition.bereft -= set(after.isr)
+        for node in gone:  # REASSIGN-4
+            del partition.logs[node]
+            partition.bereft.discard(node)
+
+    @staticmethod
+    def _watch_end_of_reassignment(topic, before, after):
+        assert {*after.adding_replicas, *after.removing_replicas} <= set(after.replicas)
+        assert set(after.target_replicas), "somebody stays"
+        has_ended = before.is_reassigning and not after.is_reassigning
+        if has_ended and after.replicas == before.target_replicas and after.replicas != before.original_replicas:
+            assert set(after.isr) == set(after.replicas), "INV-REASSIGN"
 
     def _common(self, topic, leader):
         partition = self.partitions[topic]
@@ -360,6 +416,14 @@ class PartitionMachine(RuleBasedStateMachine):
     def change_minimum(self, topic, minimum):
         self.history.change_minimum(topic, minimum)
 
+    @rule(topic=_TOPIC, nodes=st.lists(_BROKER, min_size=1, max_size=4, unique=True))
+    def reassign(self, topic, nodes):
+        self.history.reassign(topic, tuple(nodes))
+
+    @rule(topic=_TOPIC)
+    def cancel(self, topic):
+        self.history.cancel(topic)
+
     @rule(number=_BROKER)
     def heartbeat(self, number):
         self.history.heartbeat(number)
@@ -388,6 +452,8 @@ _STEPS = {
     "balance": 1,
     "elect": 1,
     "change_minimum": 0.1,
+    "reassign": 1,
+    "cancel": 0.5,
     **dict.fromkeys(_BROKER_FAULTS, 0.8),
 }
 """How often each step is taken, relative to the others, in a random walk; each walk favours some and does without others."""
@@ -399,7 +465,8 @@ def _walk(seed, steps):
     topic = random.choice(sorted(_TOPICS))
     weights = [weight * random.choice((0, 0.3, 1, 1, 3)) for weight in _STEPS.values()]
     arguments = {
-        **dict.fromkeys(("produce", "read_metadata"), lambda: [topic]),
+        **dict.fromkeys(("produce", "read_metadata", "cancel"), lambda: [topic]),
+        "reassign": lambda: [topic, tuple(random.sample(_BROKERS, random.randint(1, 3)))],
         "catch_up": lambda: [topic, random.choice(_BROKERS)],
         "propose": lambda: [topic, {node for node in _BROKERS if random.random() < 0.7}, random.random() < 0.3],
         "deliver": lambda: [random.randrange(10), random.random() < 0.3],

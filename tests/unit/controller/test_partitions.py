@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.controller.partitions import NewPartitions, decide_create_partitions
+from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, NodeId
@@ -110,6 +111,18 @@ def test_new_partitions_get_the_replicas_that_are_given():
         (3, _nodes(2, 3), _nodes(2, 3), 2),
     ]
     assert new[0].directories == (directory(3), directory(1))
+
+
+def test_new_partitions_get_as_many_replicas_as_the_first_one_will_have():
+    cluster = _cluster(4, partitions=1, factor=2)
+    present = cluster.partition("t").replicas
+    target = tuple(node for node in cluster.image.brokers if node not in present)
+    cluster.decide(decide_reassignments(cluster.image, [Reassignment("t", 0, target)]))
+    assert len(cluster.partition("t").replicas) == 4
+    assert cluster.decide(
+        decide_create_partitions(cluster.image, [NewPartitions("t", 2)], cluster.random, validate_only=False)
+    ) == [None]
+    assert len(cluster.partition("t", 1).replicas) == 2
 
 
 def test_fenced_replicas_are_not_in_sync_and_lead_nothing():

@@ -32,7 +32,7 @@ def refusal(changes, **options):
 def test_whatever_has_an_effect_and_can_be_changed_while_kafka_runs_can_be_changed_or_is_refused():
     for name in BROKER_SETTINGS:
         known = known_settings("broker").get(name)
-        if known is not None and not known.read_only and name != "compression.type":
+        if known is not None and not known.read_only:
             assert name in {*EFFECTIVE_AT_ONCE, *NOT_WHILE_RUNNING, *FROM_METADATA}, name
     assert all(not known_settings("broker")[name].read_only for name in (*EFFECTIVE_AT_ONCE, *NOT_WHILE_RUNNING))
     assert not NOT_WHILE_RUNNING.keys() & REFUSED.keys() - known_settings("broker").keys()
@@ -55,7 +55,14 @@ def test_below_zero_is_no_limit():
 
 
 def test_every_change_that_takes_effect_reaches_its_field():
-    samples = {"log.cleanup.policy": "delete", "log.message.timestamp.type": "LogAppendTime"}
+    samples = {
+        "compression.gzip.level": "5",
+        "compression.lz4.level": "5",
+        "compression.type": "lz4",
+        "compression.zstd.level": "5",
+        "log.cleanup.policy": "delete",
+        "log.message.timestamp.type": "LogAppendTime",
+    }
     for name in EFFECTIVE_AT_ONCE:
         text = samples.get(name, "7654321")
         value = getattr(with_changes(BrokerSettings(), {name: text}), name.replace(".", "_"))

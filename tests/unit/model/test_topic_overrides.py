@@ -50,7 +50,7 @@ def test_what_kafka_stored_for_its_offsets_topic_is_taken_and_told():
     [
         ("cleanup.policy", "compact,delete", TopicSettings(cleanup_policy="compact,delete"), "without its effect"),
         ("cleanup.policy", "of.a.later.release", TopicSettings(cleanup_policy="of.a.later.release"), "without its"),
-        ("compression.type", "zstd", TopicSettings(), "compression.type=zstd is kept without its effect"),
+        ("compression.type", "brotli", TopicSettings(), "compression.type=brotli is ignored, the node's counts"),
         ("retention.ms", "soon", TopicSettings(), "retention.ms=soon is ignored, the node's counts: Not a number"),
         ("segment.bytes", "14", TopicSettings(), "segment.bytes=14 is ignored, the node's counts: Value must be"),
         ("message.timestamp.type", "x", TopicSettings(), "message.timestamp.type=x is ignored"),

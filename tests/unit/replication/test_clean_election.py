@@ -11,7 +11,8 @@ EMPTY = state(leader=-1, epoch=5, isr=(), elr=(B,), last_known_elr=(C,), partiti
     ("old", "new", "clean"),
     [
         (OLD, state(leader=B, epoch=6, isr=(B,), partition_epoch=11), True),
-        (OLD, state(leader=C, epoch=6, isr=(C,), partition_epoch=11), False),
+        (OLD, state(leader=C, epoch=6, isr=(C,), partition_epoch=11, recovering=True), False),
+        (OLD, state(leader=C, epoch=6, isr=(C,), replicas=(C,), partition_epoch=11), True),  # a reassignment has ended
         (OLD, state(leader=B, epoch=7, isr=(B,), partition_epoch=12), False),
         (OLD, state(leader=ME, epoch=5, isr=(ME,), partition_epoch=14), True),
         (OLD, state(leader=-1, epoch=6, isr=(), partition_epoch=11), True),

@@ -10,11 +10,12 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.topic_settings import TopicSettings
-from esp.records.batch_header import BatchHeader, read_header
+from esp.records.batch_header import BatchHeader, HeaderFields, read_header
 from esp.records.builder import build_batch
 from esp.records.checks import check_batch
 from esp.records.record import NewRecord
 from esp.replication.partition_leader import PartitionLeader
+from esp.replication.topic_codec import RecompressionNeededError
 from esp.storage.leader_epochs import LeaderEpochs
 
 NODE = NodeId(1)
@@ -41,7 +42,8 @@ class RememberingLog:
         self.leader_epochs = LeaderEpochs([(5, 0)])
         self.batches: list[bytes] = []
 
-    def append(self, batch, header: BatchHeader, now_ms: int) -> None:
+    def append(self, batch, header: HeaderFields, now_ms: int) -> None:
+        header = BatchHeader(*header)
         check_batch(batch, header)
         assert read_header(batch) == header
         assert header.base_offset == self.log_end_offset
@@ -199,6 +201,23 @@ def test_zstd_is_refused_from_requests_that_do_not_know_it():
     core, _ = leader()
     assert refusal(core, produced(codec=4), zstd_allowed=False) is ErrorCode.unsupported_compression_type
     core.append(produced(codec=4), -1, NOW_MS, zstd_allowed=True)
+
+
+def test_a_batch_of_another_codec_than_its_topic_is_not_touched():
+    core, log = leader(compression_type="zstd", message_timestamp_type="LogAppendTime")
+    batch = produced(codec=1)
+    before = bytes(batch)
+    with pytest.raises(RecompressionNeededError):
+        core.append(batch, -1, NOW_MS)
+    assert (bytes(batch), log.batches) == (before, [])
+    core.append(batch, -1, NOW_MS, any_codec=True)
+    core.append(produced(codec=4), -1, NOW_MS)
+    assert [read_header(kept).codec for kept in log.batches] == [1, 4]
+
+
+def test_a_batch_that_is_to_be_recompressed_is_checked_first():
+    core, _ = leader(compression_type="zstd")
+    assert refusal(core, patched(17, ">I", 7)) is ErrorCode.corrupt_message
 
 
 def test_an_older_state_of_the_partition_is_passed_over():

@@ -10,6 +10,7 @@ from esp.model.ids import DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.simulation.disk import SimulatedDisk
 from esp.simulation.disk_faults import ProcessKilledError
+from esp.simulation.disk_image import make_tree, take_image
 from esp.storage.layout import RUNNING_FILE
 from esp.storage.log_directory import LogDirectory, previous_broker_epoch
 from esp.storage.meta_properties import MetaProperties
@@ -121,6 +122,18 @@ def test_who_is_killed_has_lost_nothing_as_long_as_the_machine_runs() -> None:
     assert survived(disk) == 7
     assert survived(disk, "next boot") == -1
     assert survived(disk) == 7, "who is killed before it has registered has changed nothing"
+
+
+def test_a_copy_of_a_directory_in_which_a_process_ran_is_not_what_it_left() -> None:
+    """BRK-3: a copy that was taken while the process ran says the same of boot and epoch, and lacks what came after it."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    directory.running_marker.write("boot", 7)  # type: ignore[arg-type]
+    image = take_image(disk, DATA, lambda _path: True)
+    append(log)
+    disk.crash()
+    disk.install(make_tree(image))
+    assert survived(disk) == -1
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"brokerEpoch":7}', b'{"brokerEpoch":"x","bootId":"boot"}'])

@@ -26,7 +26,8 @@ async def test_a_broker_is_written_down_as_it_says_of_itself(node, version):
         ({"cluster_id": "another"}, ErrorCode.inconsistent_cluster_id),
         ({"log_dirs": ()}, ErrorCode.invalid_registration),
         ({"log_dirs": (None,)}, ErrorCode.invalid_registration),
-        ({"features": ()}, ErrorCode.unsupported_version),
+        ({"features": ()}, ErrorCode.invalid_registration),
+        ({"is_migrating_zk_broker": True}, ErrorCode.broker_id_not_registered),
         ({"broker_id": 1}, ErrorCode.duplicate_broker_registration),  # the node's own, which lives
     ],
 )

@@ -67,6 +67,7 @@ async def test_partitions_connections_and_the_cluster_are_told(node):
     assert told["esp_partitions_followed",] == 0
     assert told["esp_under_replicated_partitions",] == 0
     assert told["esp_at_min_isr_partitions",] == 3
+    assert told["esp_reassigning_partitions",] == 0
     assert told["esp_connections", "broker"] == 1
     assert told["esp_active_controller",] == 1
     assert told["esp_cluster_topics",] == 1

@@ -1,0 +1,201 @@
+"""The cluster repairs itself: brokers that are gone for good, draining or new lead to a plan, and if the settings allow it to its moves.
+
+Only the active controller does this. What it remembers (who is away since when, what it plans, what it has begun) dies with its term, and
+the next one finds out anew: a reassignment that was begun goes on by itself, and a plan is made from the metadata as it is.
+
+The planner is that of the tools (:mod:`esp.placement`), and a move is a reassignment like anybody's (REASSIGN-1): Kafka's tools list it and
+can cancel it.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from esp.controller.decision import Decision
+from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
+from esp.controller.reassignment import Reassignment, decide_reassignments
+from esp.controller.self_repair_absences import BrokerAbsences
+from esp.controller.self_repair_plan import Proposal, Situation, plan_self_repair
+from esp.controller.self_repair_view import is_draining, view_of
+from esp.model.ids import NodeId, TopicId, TopicPartition
+from esp.model.partition import PartitionState
+from esp.placement.step import Move
+
+log = logging.getLogger(__name__)
+
+MODE: Final = "rebalance.mode"
+
+_REPLAN_INTERVAL_US: Final = 30_000_000
+"""How soon is planned again though nothing has changed that can be told at a glance: what had nowhere to go may have by now."""
+
+
+class Mode(Enum):
+    """``rebalance.mode``."""
+
+    OFF = "off"
+    PROPOSE = "propose"
+    """Plans are made and logged, and nothing moves."""
+    APPLY = "apply"
+
+
+@dataclass(frozen=True, slots=True)
+class SelfRepairSettings:
+    """A node's settings; ``rebalance.mode`` as a default of all brokers in the metadata counts more than its own."""
+
+    mode: Mode = Mode.PROPOSE
+    dead_after_us: int = 900_000_000
+    """``rebalance.broker.dead.after.ms``."""
+    in_flight_max: int = 20
+    """``rebalance.partitions.in.flight.max``: partitions that are being reassigned at once, whoever began it."""
+
+
+class Begun(NamedTuple):
+    """What a decision begins, and what it withdraws."""
+
+    moves: tuple[Move, ...] = ()
+    withdrawn: tuple[TopicPartition, ...] = ()
+
+
+class SelfRepair:
+    """What one term of the active controller knows and plans.
+
+    Args:
+        cluster_id: of the cluster.
+        settings: of the node.
+        seed: for ties in plans.
+    """
+
+    def __init__(self, cluster_id: str, settings: SelfRepairSettings, seed: int = 0) -> None:
+        self._cluster_id = cluster_id
+        self._settings = settings
+        self._seed = seed
+        self._absences = BrokerAbsences()
+        self._topics: Mapping[TopicId, TopicImage] | None = None
+        self._assigned: Counter[NodeId] = Counter()
+        """Replicas of each broker, as long as ``_topics`` are those of the image."""
+        self._situation: Situation | None = None
+        self._planned_us = 0
+        self._agenda: list[Move] = []
+        """What is planned and not begun."""
+        self._begun: dict[TopicPartition, tuple[NodeId, ...]] = {}
+        """What this term has begun, and which brokers were gone then."""
+        self.proposal: Proposal | None = None
+        """What should be done, or is being done; None if all is well."""
+
+    def mode(self, image: ClusterImage) -> Mode:
+        """The mode in effect. What stands in the metadata and is no mode does not count."""
+        text = image.broker_configs.get(CLUSTER_DEFAULT, {}).get(MODE, "").strip().lower()
+        return next((mode for mode in Mode if mode.value == text), self._settings.mode)
+
+    def look(self, image: ClusterImage, now_us: int) -> None:
+        """Take note of the cluster as it is, and plan anew if that is due. To be called every few seconds."""
+        if image.topics_by_id is not self._topics:
+            self._topics = image.topics_by_id
+            self._assigned = Counter(node for _, state in image.partitions() for node in state.target_replicas)
+        unregistered = [node for node in self._assigned if node not in image.brokers]
+        fenced = [broker.node_id for broker in image.brokers.values() if broker.fenced]
+        self._absences.observe((*fenced, *unregistered), now_us)
+        if self.mode(image) is Mode.OFF:
+            self._situation, self.proposal, self._agenda = None, None, []
+            return
+        self._forget_what_is_done(image)
+        situation = self._assess(image, now_us)
+        is_stale = not self._agenda and now_us - self._planned_us >= _REPLAN_INTERVAL_US
+        if is_stale or self._needs_another_plan(situation):
+            self._planned_us = now_us
+            proposal = plan_self_repair(view_of(image, self._cluster_id, unregistered), situation, self._seed)
+            self._propose(proposal, self.mode(image))
+        self._situation = situation
+
+    def decide(self, image: ClusterImage) -> Decision[Begun]:
+        """Begin the next moves (REPAIR-2), and withdraw those whose broker is back (REPAIR-3); nothing unless the mode is *apply*."""
+        if self.mode(image) is not Mode.APPLY or not (self._agenda or self._begun):
+            return Decision((), Begun())
+        back = [
+            name
+            for name, gone in self._begun.items()
+            if gone and all(node in image.brokers and image.brokers[node].is_active for node in gone)
+        ]
+        in_flight = sum(state.is_reassigning for _, state in image.partitions())
+        moves = self._agenda[: max(0, self._settings.in_flight_max - in_flight)]
+        wanted = [Reassignment(*name, None) for name in back]
+        wanted += [Reassignment(move.topic, move.partition, move.after) for move in moves]
+        decision = decide_reassignments(image, wanted)
+        accepted = [refusal is None for refusal in decision.reply]
+        return Decision(
+            decision.records,
+            Begun(
+                tuple(move for move, is_begun in zip(moves, accepted[len(back) :], strict=True) if is_begun),
+                tuple(name for name, is_withdrawn in zip(back, accepted, strict=False) if is_withdrawn),
+            ),
+        )
+
+    def on_begun(self, begun: Begun) -> None:
+        """What was decided was replayed: remember it."""
+        gone = self._situation.gone if self._situation is not None else ()
+        for move in begun.moves:
+            self._begun[move.name] = tuple(node for node in gone if node in move.before)
+            log.info("self-repair moves %s from %s to %s", move.name, list(move.before), list(move.after))
+        for name in begun.withdrawn:
+            self._begun.pop(name, None)
+            log.info("self-repair leaves %s where it was: its broker is back", name)
+        names = {move.name for move in begun.moves}
+        self._agenda = [move for move in self._agenda if move.name not in names]
+
+    def _assess(self, image: ClusterImage, now_us: int) -> Situation:
+        held = self._assigned
+        draining = {node for node in image.brokers if is_draining(image, node)}
+        targets = sorted(b.node_id for b in image.brokers.values() if b.is_active and b.node_id not in draining)
+        away = self._absences.longer_than(self._settings.dead_after_us, now_us)
+        return Situation(
+            gone=tuple(node for node in away if held[node]),
+            draining=tuple(sorted(node for node in draining if held[node])),
+            newcomers=tuple(node for node in targets if not held[node]),
+            targets=tuple(targets),
+        )
+
+    def _needs_another_plan(self, situation: Situation) -> bool:
+        """A newcomer that has got something by now is no reason; its plan goes on."""
+        known = self._situation
+        if known is None or situation._replace(newcomers=()) != known._replace(newcomers=()):
+            return True
+        return not set(situation.newcomers) <= set(known.newcomers)
+
+    def _propose(self, proposal: Proposal | None, mode: Mode) -> None:
+        told = (self.proposal.reason, len(self.proposal.moves)) if self.proposal else None
+        self.proposal = proposal
+        self._agenda = list(proposal.moves) if proposal else []
+        if proposal is None or told == (proposal.reason, len(proposal.moves)):
+            return
+        action = "moves" if mode is Mode.APPLY else "proposes to move"
+        log.warning(
+            "%s: self-repair %s %d partition(s), and %d cannot move; by hand: %s",
+            proposal.reason,
+            action,
+            len(proposal.moves),
+            len(proposal.left_alone),
+            proposal.command,
+        )
+        for reason in proposal.left_alone:
+            log.info("self-repair leaves alone %s", reason)
+
+    def _forget_what_is_done(self, image: ClusterImage) -> None:
+        """Drop what is no longer as it was when it was planned or begun."""
+
+        def find(name: TopicPartition) -> PartitionState | None:
+            topic = image.topics_by_name.get(name.topic)
+            return topic.partitions[name.partition] if topic and name.partition < len(topic.partitions) else None
+
+        self._begun = {
+            name: gone
+            for name, gone in self._begun.items()
+            if (state := find(name)) is not None and state.is_reassigning
+        }
+        self._agenda = [
+            move
+            for move in self._agenda
+            if (state := find(move.name)) is not None and not state.is_reassigning and state.replicas == move.before
+        ]

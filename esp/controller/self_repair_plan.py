@@ -1,0 +1,100 @@
+"""What should be done about brokers that are gone, draining or new: the planner is asked, without what nobody can do anything about."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from esp.model.ids import NodeId
+from esp.placement.cluster_view import ClusterView, PartitionView
+from esp.placement.intents import Drain, Spread
+from esp.placement.limits import Limits
+from esp.placement.planner import Refusal, make_plan
+from esp.placement.step import Move
+
+
+class Situation(NamedTuple):
+    """What is to be dealt with; brokers by id, and only those that hold replicas, or the newcomers, that hold none."""
+
+    gone: tuple[NodeId, ...]
+    draining: tuple[NodeId, ...]
+    newcomers: tuple[NodeId, ...]
+    targets: tuple[NodeId, ...]
+    """Brokers that may get replicas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What should be done."""
+
+    reason: str
+    command: str
+    """What does the same by hand."""
+    moves: tuple[Move, ...]
+    left_alone: tuple[str, ...] = ()
+    """Partitions that should move and cannot, each with the reason."""
+
+
+def plan_self_repair(view: ClusterView, situation: Situation, seed: int) -> Proposal | None:
+    """What should be done, or None if there is nothing.
+
+    Brokers that are gone or draining come first: what they hold goes to others, and nothing else moves. If there are none, a broker that
+    holds nothing gets its share. A partition is left alone that is being reassigned, has no leader, has a replica on a broker that is away
+    and not given up, or has nowhere to go.
+    """
+    leaving = tuple(sorted({*situation.gone, *situation.draining}))
+    if leaving:
+        return _drain(view, situation, leaving, seed)
+    if not situation.newcomers:
+        return None
+    plan = make_plan(view, Spread(), Limits(), seed)
+    if isinstance(plan, Refusal) or plan.is_empty:
+        return None
+    new = _listed(situation.newcomers)
+    return Proposal(f"broker {new} holds nothing", "esp rebalance plan spread", plan.moves)
+
+
+def _drain(view: ClusterView, situation: Situation, leaving: tuple[NodeId, ...], seed: int) -> Proposal:
+    left_alone = dict(_beyond_help(view, leaving))
+    while True:
+        rest = replace(view, partitions=tuple(one for one in view.partitions if str(one.name) not in left_alone))
+        plan = make_plan(rest, Drain(leaving), Limits(), seed)
+        if not isinstance(plan, Refusal):
+            moves = plan.moves
+            break
+        refused = {reason.entry: str(reason) for reason in plan.reasons if reason.entry not in left_alone}
+        named = {str(one.name) for one in rest.partitions} & refused.keys()
+        if not named:  # it is about the cluster: nobody may get replicas
+            moves = ()
+            left_alone |= refused
+            break
+        left_alone |= {entry: reason for entry, reason in refused.items() if entry in named}
+    reasons = []
+    if situation.gone:
+        reasons.append(f"broker {_listed(situation.gone)} is gone")
+    if situation.draining:
+        reasons.append(f"broker {_listed(situation.draining)} is draining")
+    command = "esp rebalance plan drain " + " ".join(map(str, leaving))
+    return Proposal(" and ".join(reasons), command, moves, tuple(left_alone.values()))
+
+
+def _beyond_help(view: ClusterView, leaving: Collection[NodeId]) -> Iterator[tuple[str, str]]:
+    """Partitions on brokers that leave, which cannot be moved now, with the reason."""
+    alive = {broker.broker_id for broker in view.brokers if broker.is_alive}
+    for one in view.partitions:
+        if any(node in leaving for node in one.replicas):
+            problem = _find_problem(one, alive, leaving)
+            if problem is not None:
+                yield str(one.name), f"{one.name}: {problem}"
+
+
+def _find_problem(one: PartitionView, alive: Collection[NodeId], leaving: Collection[NodeId]) -> str | None:
+    if one.is_reassigning:
+        return "it is being reassigned"
+    if one.leader not in alive:
+        return "it has no leader"
+    away = [node for node in one.replicas if node not in alive and node not in leaving]
+    return f"its replica on broker {_listed(away)} is away and not given up" if away else None
+
+
+def _listed(nodes: Collection[NodeId]) -> str:
+    return ", ".join(map(str, nodes))

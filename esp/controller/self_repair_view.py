@@ -1,0 +1,55 @@
+"""The cluster as the planner sees it, made of what the metadata log says.
+
+The log says nothing of sizes and disks. So all partitions count alike here, and what a plan evens out are numbers of replicas and leaders.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from esp.controller.image import ClusterImage
+from esp.model.ids import NO_NODE, NodeId
+from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
+
+DRAINING: Final = "broker.draining"
+"""A setting of one broker: ``true`` for one that shall be emptied and gets no replicas. Kafka's tools set and show it as any other."""
+
+
+def is_draining(image: ClusterImage, node_id: NodeId) -> bool:
+    """Whether a broker shall be emptied."""
+    return image.broker_configs.get(str(node_id), {}).get(DRAINING, "").strip().lower() == "true"
+
+
+def view_of(image: ClusterImage, cluster_id: str, unregistered: Iterable[NodeId]) -> ClusterView:
+    """All brokers and partitions; a partition that is being reassigned counts for the brokers that it shall be on.
+
+    Args:
+        image: the newest state.
+        cluster_id: its name.
+        unregistered: brokers that replicas are assigned to though nobody knows them.
+    """
+    brokers = [
+        BrokerView(
+            broker_id=broker.node_id,
+            rack=broker.rack,
+            is_alive=broker.is_active,
+            is_draining=is_draining(image, broker.node_id),
+            disk_capacity_bytes=None,
+            disk_used_bytes=0,
+        )
+        for broker in image.brokers.values()
+    ]
+    brokers += [BrokerView(node, None, False, False, None, 0) for node in unregistered]
+    partitions = tuple(
+        PartitionView(
+            topic=topic.name,
+            partition=state.partition,
+            replicas=state.target_replicas,
+            leader=None if state.leader == NO_NODE else state.leader,
+            isr=state.isr,
+            size_bytes=0,
+            min_in_sync_replicas=image.min_insync_replicas(topic, len(state.target_replicas)),
+            is_reassigning=state.is_reassigning,
+        )
+        for topic, state in image.partitions()
+    )
+    return ClusterView(cluster_id, tuple(brokers), partitions)

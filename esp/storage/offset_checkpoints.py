@@ -1,0 +1,107 @@
+"""The checkpoints of one data directory: recovery points, log starts and high watermarks of the logs in it, in Kafka's files."""
+
+from collections.abc import Callable, Iterable
+
+from esp.model.ids import METADATA_PARTITION, TopicPartition
+from esp.ports.disk import Disk
+from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
+from esp.storage.disk_reserve import DiskReserve
+from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from esp.storage.log import Log
+from esp.storage.recovery import KnownOffsets
+
+
+class OffsetCheckpoints:
+    """What the files say, and how they are brought up to date. Entries of replicas that are there and not loaded are kept.
+
+    Args:
+        disk: where they are.
+        path: of the data directory.
+        reserve: room for them.
+        logs: the open logs of the directory.
+        is_there: whether a replica has a directory here, be it loaded or not.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        reserve: DiskReserve,
+        logs: Callable[[], Iterable[Log]],
+        is_there: Callable[[TopicPartition], bool],
+    ) -> None:
+        self._disk = disk
+        self._path = path
+        self._reserve = reserve
+        self._logs = logs
+        self._is_there = is_there
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+
+    def read(self) -> None:
+        """Read the files."""
+        self._recovery_points = read_checkpoint(self._disk, f"{self._path}/{RECOVERY_POINT_FILE}")
+        self._log_starts = read_checkpoint(self._disk, f"{self._path}/{LOG_START_FILE}")
+        self._high_watermarks = read_checkpoint(self._disk, f"{self._path}/{HIGH_WATERMARK_FILE}")
+
+    def known(self, partition: TopicPartition) -> KnownOffsets:
+        """What they say of one log."""
+        return KnownOffsets(
+            self._recovery_points.get(partition, 0),
+            self._log_starts.get(partition, 0),
+            self._high_watermarks.get(partition, 0),
+        )
+
+    def forget_blocking(self, partition: TopicPartition) -> None:
+        """No earlier log of that name may lend its offsets to a new one. Raises OSError."""
+        for name, offsets in (
+            (RECOVERY_POINT_FILE, self._recovery_points),
+            (LOG_START_FILE, self._log_starts),
+            (HIGH_WATERMARK_FILE, self._high_watermarks),
+        ):
+            if partition in offsets:
+                self._write(name, {known: offset for known, offset in offsets.items() if known != partition})
+                del offsets[partition]
+
+    def write_offsets_blocking(self) -> None:
+        """Write the checkpoints of recovery points and log starts. Raises OSError."""
+        self.write_recovery_points_blocking()
+        self.write_log_starts_blocking()
+
+    def write_recovery_points_blocking(self) -> None:
+        """Write the checkpoint of recovery points. Raises OSError."""
+        self._reserve.replenish_blocking()
+        recovery_points = self._still_there(self._recovery_points)
+        recovery_points.update({log.partition: log.recovery_point for log in self._logs()})
+        self._write(RECOVERY_POINT_FILE, recovery_points)
+        self._recovery_points = recovery_points
+
+    def write_log_starts_blocking(self) -> None:
+        """Write the checkpoint of log starts, in which a log that starts with its first segment has no line. Raises OSError."""
+        log_starts = self._still_there(self._log_starts)
+        for log in self._logs():
+            if log.log_start_offset > log.first_segment_offset or not log.names_are_durable:
+                log_starts[log.partition] = log.log_start_offset
+            else:
+                log_starts.pop(log.partition, None)
+        self._write(LOG_START_FILE, log_starts)
+        self._log_starts = log_starts
+
+    def write_high_watermarks_blocking(self) -> None:
+        """Write the checkpoint of high watermarks, which Kafka does more often than the others. Raises OSError."""
+        high_watermarks = self._still_there(self._high_watermarks)
+        for log in self._logs():
+            # What the metadata log's says the next start takes for what is committed and on this disk: see raft_start.py.
+            is_metadata = log.partition == METADATA_PARTITION
+            committed = min(log.high_watermark, log.recovery_point) if is_metadata else log.high_watermark
+            high_watermarks[log.partition] = committed
+        self._write(HIGH_WATERMARK_FILE, high_watermarks)
+        self._high_watermarks = high_watermarks
+
+    def _still_there(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """A copy without the replicas that were put aside."""
+        return {partition: offset for partition, offset in offsets.items() if self._is_there(partition)}
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        self._reserve.write_blocking(lambda: write_checkpoint_blocking(self._disk, f"{self._path}/{name}", offsets))

@@ -1,0 +1,243 @@
+"""Whole nodes with topics that recompress, on virtual time: work beside the loop takes up to four milliseconds, requests less than that."""
+
+import asyncio
+
+import pytest
+
+from esp.model.errors import ErrorCode
+from esp.protocol.messages import encode_request
+from esp.protocol.registry import ApiKey
+from esp.records.batch_header import read_header
+from tests.unit.broker.config_requests import SET, TOPIC, alter
+from tests.unit.broker.conversation import (
+    create_topic,
+    delete_topic,
+    fetch,
+    init_producer_id,
+    of_one_partition,
+    produce,
+    produce_later,
+    produce_request,
+)
+from tests.unit.broker.replica_cluster import clustered
+from tests.unit.broker.simulated_node import RefusedError, records, simulated, values
+
+NAMES = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
+ROUNDS = 20
+
+
+def headers(data):
+    found = []
+    data = memoryview(bytes(data))
+    while data:
+        found.append(read_header(data))
+        data = data[found[-1].size :]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+@simulated()
+async def test_every_batch_is_kept_in_the_codec_of_its_topic(node, name):
+    client = await node.client()
+    await create_topic(client, compression_type=name)
+    for codec in range(5):
+        answer = await produce(client, "t", records(b"%d" % codec, b"x", codec=codec))
+        assert (answer.error_code, answer.base_offset) == (0, 2 * codec)
+    found = await fetch(client, "t")
+    assert {header.codec for header in headers(found.records)} == {NAMES.index(name)}
+    assert values(found.records) == [value for codec in range(5) for value in (b"%d" % codec, b"x")]
+
+
+@simulated()
+async def test_batches_of_one_connection_keep_their_order_however_long_one_takes(node):
+    client = await node.client()
+    await create_topic(client, compression_type="zstd")
+    batches = [records(b"%d" % number, codec=4 if number % 3 else 1) for number in range(ROUNDS)]
+    answers = [of_one_partition(await sent) for sent in [produce_later(client, "t", batch) for batch in batches]]
+    assert [answer.base_offset for answer in answers] == list(range(ROUNDS))
+    assert values((await fetch(client, "t")).records) == [b"%d" % number for number in range(ROUNDS)]
+
+
+@simulated()
+async def test_an_idempotent_producer_with_requests_in_flight_is_never_out_of_order(node):
+    client = await node.client()
+    await create_topic(client, compression_type="uncompressed")
+    producer = (await init_producer_id(client)).producer_id
+    sent = [
+        produce_later(
+            client,
+            "t",
+            records(b"x", codec=number % 5, producer_id=producer, producer_epoch=0, base_sequence=number),
+        )
+        for number in range(ROUNDS)
+    ]
+    answers = [of_one_partition(await one) for one in sent]
+    assert [(int(answer.error_code), answer.base_offset) for answer in answers] == [(0, n) for n in range(ROUNDS)]
+    kept = headers((await fetch(client, "t")).records)
+    assert [(header.producer_id, header.base_sequence) for header in kept] == [(producer, n) for n in range(ROUNDS)]
+    again = records(b"x", codec=4, producer_id=producer, producer_epoch=0, base_sequence=ROUNDS - 1)
+    assert (await produce(client, "t", again)).base_offset == ROUNDS - 1
+    assert node.log("t").log_end_offset == ROUNDS
+
+
+@simulated()
+async def test_other_connections_are_not_held_up(node):
+    slow, quick = await node.client(), await node.client()
+    await create_topic(slow, "slow", compression_type="zstd")
+    await create_topic(slow, "quick")
+    waiting = [produce_later(slow, "slow", records(b"x")) for _ in range(ROUNDS)]
+    for number in range(ROUNDS):
+        assert (await produce(quick, "quick", records(b"x"))).base_offset == number
+        if waiting[-1].done():
+            break
+    assert not waiting[-1].done()
+    assert [of_one_partition(await one).base_offset for one in waiting] == list(range(ROUNDS))
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+@simulated()
+async def test_each_partition_of_a_request_is_answered_for_itself(node, acks):
+    client = await node.client()
+    await create_topic(client, "plain")
+    await create_topic(client, "lz4", compression_type="lz4")
+    parts = [
+        ("plain", 0, records(b"a")),
+        ("lz4", 0, records(b"b")),
+        ("lz4", 0, None),
+        ("missing", 0, records(b"c")),
+        ("plain", 0, b"junk"),
+        ("lz4", 0, records(b"d", codec=1)),
+        ("plain", 0, records(b"e")),
+    ]
+    answer = await client.call(ApiKey.PRODUCE, 12, produce_request(parts, acks=acks))
+    seen = [
+        (topic.name, int(part.error_code), part.base_offset)
+        for topic in answer.responses
+        for part in topic.partition_responses
+    ]
+    assert seen == [
+        ("plain", 0, 0),
+        ("lz4", 0, 0),
+        ("lz4", 87, -1),
+        ("missing", 3, -1),
+        ("plain", 87, -1),
+        ("lz4", 0, 1),
+        ("plain", 0, 1),
+    ]
+
+
+def frame(*parts, acks):
+    return encode_request(ApiKey.PRODUCE, 12, 99, "test", produce_request(parts, acks=acks))
+
+
+@simulated()
+async def test_acks_0_is_never_answered_and_keeps_the_order(node):
+    client = await node.client()
+    await create_topic(client, compression_type="gzip")
+    for number in range(3):
+        client.connection.write([frame(("t", 0, records(b"%d" % number)), acks=0)])
+    assert (await produce(client, "t", records(b"3"))).base_offset == 3
+    assert values((await fetch(client, "t")).records) == [b"0", b"1", b"2", b"3"]
+
+
+@simulated()
+async def test_acks_0_that_is_refused_ends_the_connection(node):
+    client, other = await node.client(), await node.client()
+    await create_topic(client, compression_type="gzip")
+    client.connection.write([frame(("t", 0, records(b"a")), ("missing", 0, records(b"b")), acks=0)])
+    with pytest.raises(RefusedError):
+        await produce(client, "t", records(b"c"))
+    assert values((await fetch(other, "t")).records) == [b"a"]
+
+
+@simulated()
+async def test_what_cannot_be_opened_is_refused_and_nothing_is_appended(node):
+    client = await node.client()
+    await create_topic(client, compression_type="uncompressed", max_message_bytes=1000)
+    answer = await produce(client, "t", records(bytes(1000), codec=4))
+    assert answer.error_code is ErrorCode.message_too_large
+    assert node.log("t").log_end_offset == 0
+    assert (await produce(client, "t", records(bytes(100), codec=4))).base_offset == 0
+
+
+@simulated()
+async def test_what_became_too_large_is_refused(node):
+    client = await node.client()
+    await create_topic(client, compression_type="zstd", max_message_bytes=len(records(b"a")))
+    assert (await produce(client, "t", records(b"a"))).error_code is ErrorCode.message_too_large
+    assert node.log("t").log_end_offset == 0
+
+
+@simulated()
+async def test_the_broker_s_time_is_stamped_on_what_was_recompressed(node):
+    client = await node.client()
+    await create_topic(client, compression_type="zstd", message_timestamp_type="LogAppendTime")
+    answer = await produce(client, "t", records(b"a", timestamp_ms=5))
+    (header,) = headers((await fetch(client, "t")).records)
+    assert (header.codec, header.has_log_append_time) == (4, True)
+    assert header.max_timestamp > 5
+    assert answer.log_append_time is not None
+
+
+@simulated()
+async def test_requests_too_old_for_zstd_may_produce_to_a_topic_of_that_codec(node):
+    client = await node.client()
+    await create_topic(client, compression_type="zstd")
+    assert (await produce(client, "t", records(b"a"), version=3)).base_offset == 0
+    refused = await produce(client, "t", records(b"a", codec=4), version=6)
+    assert refused.error_code is ErrorCode.unsupported_compression_type
+
+
+@simulated()
+async def test_the_codec_changes_while_the_node_runs(node):
+    client = await node.client()
+    await create_topic(client)
+    for name in ("producer", *NAMES, "producer"):
+        assert await alter(client, (TOPIC, "t", ("compression.type", SET, name))) == [(ErrorCode.none, None)]
+        await asyncio.sleep(1)
+        before = node.log("t").log_end_offset
+        assert (await produce(client, "t", records(b"a", codec=3))).error_code is ErrorCode.none
+        (header,) = headers((await fetch(client, "t", before)).records)
+        assert header.codec == (3 if name == "producer" else NAMES.index(name))
+
+
+@simulated(compression_type="gzip", compression_gzip_level=1)
+async def test_topics_without_a_codec_of_their_own_have_the_node_s(node):
+    client = await node.client()
+    await create_topic(client)
+    await create_topic(client, "own", compression_type="producer")
+    for topic, codec in (("t", 1), ("own", 0)):
+        await produce(client, topic, records(b"a"))
+        (header,) = headers((await fetch(client, topic)).records)
+        assert header.codec == codec
+
+
+@simulated()
+async def test_a_topic_may_be_deleted_and_a_client_may_go_while_a_batch_is_recompressed(node):
+    client, other = await node.client(), await node.client()
+    await create_topic(client, compression_type="zstd")
+    await create_topic(client, "kept", compression_type="zstd")
+    for number in range(ROUNDS):
+        leaving = await node.client()
+        leaving.connection.write([frame(("kept", 0, records(b"%d" % number)), acks=0)])
+        await asyncio.sleep(node.rng.random() / 500)
+        leaving.close()
+    waiting = [produce_later(client, "t", records(b"x")) for _ in range(ROUNDS)]
+    assert (await delete_topic(other, "t")).error_code is ErrorCode.none
+    codes = [of_one_partition(await one).error_code for one in waiting]
+    assert ErrorCode.unknown_topic_or_partition in codes
+    assert codes == sorted(codes)
+    assert (await produce(other, "kept", records(b"last"))).error_code is ErrorCode.none
+
+
+@clustered()
+async def test_followers_get_the_recompressed_bytes_and_acks_all_waits_for_them(cluster):
+    cluster.controller.create(compression_type="lz4")
+    await cluster.applied()
+    client = await cluster[1].client()
+    for number in range(5):
+        answer = await produce(client, "t", records(b"%d" % number, codec=number))
+        assert (answer.error_code, answer.base_offset) == (0, number)
+        assert all(cluster[node].log().log_end_offset > number for node in (1, 2, 3))
+    await cluster.until(cluster.are_equal)
+    assert {header.codec for header in headers(cluster[2].bytes_of())} == {3}

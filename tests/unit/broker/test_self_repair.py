@@ -1,0 +1,160 @@
+"""A cluster of whole nodes, on virtual time, repairs itself when a machine is gone for good."""
+
+import asyncio
+import dataclasses
+from random import Random
+
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
+from esp.records.batch_header import read_header
+from esp.records.builder import build_batch
+from esp.records.record import NewRecord
+from esp.simulation.checkers import probe
+from esp.simulation.cluster import bootstrap_addresses
+from esp.simulation.layout import Layout
+from esp.simulation.profile import Profile, TopicProfile
+from esp.simulation.workload import requests
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.history import SentBatch
+from esp.simulation.world import World
+
+TOPIC = TopicProfile("t", 8, 3, 2, {"min.insync.replicas": "2"})
+DEAD_AFTER_S = 20
+TIMEOUT_S = 30
+
+
+class Cluster:
+    """Four brokers, of which the first three are the quorum; the topic is on three each, and has records."""
+
+    def __init__(self, mode):
+        profile = dataclasses.replace(
+            Profile.draw(1, node_count=4),
+            layout=Layout((1, 2, 3, 4), (1, 2, 3), (1, 2, 3)),
+            latency_us=(50, 500),
+            clock_rates=(1.0,) * 4,
+            snapshots_metadata=False,
+        )
+        self.world = World(profile)
+        for node in self.world.nodes.values():
+            node.settings = dataclasses.replace(
+                node.settings,
+                broker_rack=None,
+                rebalance_mode=mode,
+                rebalance_broker_dead_after_ms=DEAD_AFTER_S * 1000,
+                rebalance_partitions_in_flight_max=3,
+            )
+        addresses = bootstrap_addresses(profile.layout)
+        self.client = ClusterClient(self.world.client_network(), addresses, "client", Random(1))
+
+    @property
+    def partitions(self):
+        """As the node knows them that knows the newest metadata."""
+        image = max((probe.image(node) for node in self.world.living), key=lambda image: image.offset)
+        return image.topics_by_name["t"].partitions if "t" in image.topics_by_name else ()
+
+    def logs(self):
+        """The end of each partition's log on each living node that has it."""
+        ends = {}
+        for node in self.world.living:
+            for hosted in probe.hosted_partitions(node):
+                if hosted.name.topic == "t":
+                    ends.setdefault(hosted.name.partition, {})[node.node_id] = hosted.log.log_end_offset
+        return ends
+
+    async def start(self):
+        await self.world.boot()
+        await self.until(lambda: all(self._is_served_by(node) for node in self.world.living), within_s=30)
+        connection = await self.client.any_broker()
+        request = requests.create_topic(TOPIC, TIMEOUT_S)
+        answer = await connection.call(ApiKey.CREATE_TOPICS, requests.CREATE_TOPICS_VERSION, request, TIMEOUT_S)
+        assert answer.topics[0].error_code is ErrorCode.none
+        await self.until(lambda: len(self.logs()) == TOPIC.partitions, within_s=30)
+        for number in range(TOPIC.partitions):
+            await self._produce(number)
+
+    @staticmethod
+    def _is_served_by(node):
+        """Whether the node knows that all four serve."""
+        return [broker.is_active for broker in probe.image(node).brokers.values()] == [True] * 4
+
+    async def _produce(self, partition):
+        leader, _ = await self.client.leader("t", partition)
+        data = bytes(build_batch([NewRecord(timestamp=1, value=b"v" * 500) for _ in range(20)]))
+        batch = SentBatch(
+            "t", self.client.topic_ids["t"], partition, "p", 0, data, 20, read_header(data).crc, False, acks=-1
+        )
+        request = requests.produce(batch, TIMEOUT_S)
+        await leader.call(ApiKey.PRODUCE, requests.PRODUCE_VERSION, request, TIMEOUT_S)
+
+    async def until(self, condition, *, within_s):
+        began = self.world.loop.time()
+        while not condition():
+            assert self.world.loop.time() - began < within_s, "it does not come about"
+            await asyncio.sleep(0.1)
+        return self.world.loop.time() - began
+
+
+def _run(mode, scenario):
+    cluster = Cluster(mode)
+
+    async def main():
+        await cluster.start()
+        await scenario(cluster)
+
+    cluster.world.loop.run(main(), limit_s=600)
+
+
+def _is_whole(cluster, gone):
+    return all(
+        len(state.replicas) == 3 and set(state.isr) == set(state.replicas) and gone not in state.replicas
+        for state in cluster.partitions
+    )
+
+
+def test_all_partitions_come_back_to_full_replication_by_themselves():
+    async def scenario(cluster):
+        cluster.world.nodes[4].lose_power()
+        took_s = await cluster.until(lambda: _is_whole(cluster, 4), within_s=DEAD_AFTER_S + 60)
+        assert took_s >= DEAD_AFTER_S
+        for ends in cluster.logs().values():
+            assert ends == {1: 20, 2: 20, 3: 20}
+
+    _run("apply", scenario)
+
+
+def test_active_controller_that_dies_for_good_is_replaced_and_repaired():
+    async def scenario(cluster):
+        active = next(
+            n for n, node in cluster.world.nodes.items() if n != 4 and node.broker.controller.driver.is_active
+        )
+        cluster.world.nodes[active].lose_power()
+        await cluster.until(lambda: _is_whole(cluster, active), within_s=DEAD_AFTER_S + 90)
+
+    _run("apply", scenario)
+
+
+def test_nothing_moves_when_only_proposing():
+    async def scenario(cluster):
+        before = [state.replicas for state in cluster.partitions]
+        cluster.world.nodes[4].lose_power()
+        await asyncio.sleep(DEAD_AFTER_S + 60)
+        assert [state.replicas for state in cluster.partitions] == before
+        assert any(4 in replicas for replicas in before)
+        drivers = (node.broker.controller.driver for node in cluster.world.living)
+        proposals = [driver.proposed_repair for driver in drivers if driver.is_active]
+        assert [proposal.command for proposal in proposals] == ["esp rebalance plan drain 4"]
+
+    _run("propose", scenario)
+
+
+def test_broker_that_comes_back_keeps_what_it_had():
+    async def scenario(cluster):
+        before = [state.replicas for state in cluster.partitions]
+        cluster.world.nodes[4].lose_power()
+        await asyncio.sleep(DEAD_AFTER_S / 2)
+        await cluster.world.start(cluster.world.nodes[4])
+        await asyncio.sleep(DEAD_AFTER_S * 2)
+        assert [state.replicas for state in cluster.partitions] == before
+        assert all(set(state.isr) == set(state.replicas) for state in cluster.partitions)
+
+    _run("apply", scenario)
