@@ -3,8 +3,9 @@
 Each ends before the next begins, except :class:`Flush` and :class:`Send`, which only begin something.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from esp.model.ids import LeaderEpoch, NodeId
 from esp.ports.network import Address, Buffer
@@ -14,22 +15,19 @@ from esp.raft.snapshot import SnapshotId
 from esp.records.batch_header import BatchHeader
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(Struct, frozen=True):
     """Write this to ``quorum-state``, durably, before anything that follows (RAFT-1)."""
 
     state: QuorumState
 
 
-@dataclass(frozen=True, slots=True)
-class BeginEpoch:
+class BeginEpoch(Struct, frozen=True):
     """Let the log begin this epoch at its end (LOG-8); on disk it stands with the flush of its first batch (LOG-10)."""
 
     epoch: LeaderEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(Struct, frozen=True):
     """Append this batch, checked, its offset and epoch stamped. ``is_fetched`` tells a leader's batch from an own one."""
 
     batch: Buffer
@@ -37,15 +35,13 @@ class Append:
     is_fetched: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Truncate:
+class Truncate(Struct, frozen=True):
     """Cut the log back to this end offset; nothing below the high watermark is ever cut (RAFT-10)."""
 
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(Struct, frozen=True):
     """Begin to flush the log, then say so (:meth:`~esp.raft.node.RaftNode.on_flushed`); one flush may serve many batches (SYNC-2)."""
 
 
@@ -56,8 +52,7 @@ class Peer(NamedTuple):
     address: Address
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Struct, frozen=True):
     """Send a request; exactly one of ``on_response`` and ``on_send_failed`` follows, with the same ``peer.node_id`` and ``request``."""
 
     peer: Peer
@@ -83,8 +78,7 @@ class ReadSnapshot(NamedTuple):
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """Answer a request (the ``token`` came with it), after adding what is to be read."""
 
     token: object
@@ -92,15 +86,13 @@ class Reply:
     read: ReadRecords | ReadSnapshot | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Struct, frozen=True):
     """Everything below this offset is committed."""
 
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderChanged:
+class LeaderChanged(Struct, frozen=True):
     """The member's epoch, or its leader (NO_NODE if there is none), or the leader's address has changed.
 
     If this node itself led the epoch before, its uncommitted records may be lost: who waits for them is told so (RAFT-22).
@@ -111,8 +103,7 @@ class LeaderChanged:
     leader_address: Address | None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteSnapshotChunk:
+class WriteSnapshotChunk(Struct, frozen=True):
     """Write a fetched piece of a snapshot at this position of its part file; position 0 begins the file anew."""
 
     snapshot_id: SnapshotId
@@ -120,8 +111,7 @@ class WriteSnapshotChunk:
     data: Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class FinishSnapshot:
+class FinishSnapshot(Struct, frozen=True):
     """All pieces are there: verify the snapshot, make it durable, cut the log fully to its end, load it (RAFT-31, RAFT-32).
 
     Then say so (:meth:`~esp.raft.node.RaftNode.on_snapshot_installed`), or that it was corrupt (``on_snapshot_refused``).
@@ -130,8 +120,7 @@ class FinishSnapshot:
     snapshot_id: SnapshotId
 
 
-@dataclass(frozen=True, slots=True)
-class Fatal:
+class Fatal(Struct, frozen=True):
     """State is in doubt; the node ends at once (RAFT-16)."""
 
     reason: str

@@ -35,6 +35,9 @@ class Following:
         self._member = member
         self._elections = elections
         self._polled = 0
+        self._compared: VoterSet | None = None
+        self._differs = False
+        """Whether this node is one of the compared voters, with other endpoints."""
 
     # Without a leader
 
@@ -99,7 +102,7 @@ class Following:
         if self._can_fetch(state):
             state.in_flight = self._new_fetch_of(state)
             member.send(member.known_leader, address, state.in_flight)
-        if self._has_moved() and state.has_fetched and state.update is None and member.is_due(state.update_at_us):
+        if state.has_fetched and state.update is None and self._has_moved() and member.is_due(state.update_at_us):
             state.update = UpdateVoterRequest(
                 cluster_id=member.cluster_id,
                 current_leader_epoch=member.epoch,
@@ -237,13 +240,12 @@ class Following:
     def _has_moved(self) -> bool:
         """Whether the newest voters' record names other endpoints than this voter has."""
         member = self._member
-        voter = member.history.voters.find(member.local)
-        return bool(
-            voter is not None
-            and member.history.kraft_version > 0
-            and member.endpoints
-            and voter.endpoints != member.endpoints
-        )
+        voters = member.history.voters
+        if voters is not self._compared:
+            self._compared = voters
+            voter = voters.find(member.local)
+            self._differs = voter is not None and member.endpoints not in {(), voter.endpoints}
+        return self._differs and member.history.kraft_version > 0
 
     def _back_off(self, state: Follower) -> None:
         state.retry_at_us = self._member.after_us(self._member.settings.retry_backoff_us)

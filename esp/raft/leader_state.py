@@ -1,8 +1,10 @@
 """What a leader remembers of its epoch: how far the replicas are, which fetches wait, which change of the voters is under way."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
+from esp.model.ids import NodeId
 from esp.raft.messages import (
     AddVoterRequest,
     BeginQuorumEpochRequest,
@@ -13,7 +15,7 @@ from esp.raft.messages import (
 from esp.raft.quorum import majority_offset
 from esp.raft.replica_progress import ReplicaProgress
 from esp.raft.roles import Role
-from esp.raft.voters import VoterKey, VoterSet
+from esp.raft.voters import Voter, VoterKey, VoterSet
 
 
 @dataclass(slots=True)
@@ -23,6 +25,13 @@ class ParkedFetch:
     token: object
     request: FetchRequest
     deadline_us: int
+
+
+class OtherVoter(NamedTuple):
+    """A voter, not this node, and how far it is."""
+
+    voter: Voter
+    progress: ReplicaProgress
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,10 +65,31 @@ class LeaderState:
     """Voters and observers, without this node."""
     parked: list[ParkedFetch] = field(default_factory=list)
     change: VoterChange | None = None
+    remind_at_us: int = 0
+    """No voter is to be told of the epoch before (RAFT-9)."""
+    _voters: VoterSet | None = None
+    """The voters of whom the next two are told."""
+    _others: dict[NodeId, OtherVoter] = field(default_factory=dict)
+    _quorum_deadline_us: int = 0
+
+    def others(self, voters: VoterSet) -> Collection[OtherVoter]:
+        """The voters without this node, each with its progress."""
+        if voters is not self._voters:
+            self._voters = voters
+            self._quorum_deadline_us = self.remind_at_us = 0
+            self._others = {
+                voter.key.node_id: OtherVoter(voter, self.replicas.setdefault(voter.key, ReplicaProgress()))
+                for voter in voters.voters
+                if not voter.key.is_same(self.local)
+            }
+        return self._others.values()
 
     def progress(self, voters: VoterSet, replica: VoterKey) -> ReplicaProgress:
         """The progress of a replica, which is known by its voter's key if it votes."""
+        self.others(voters)
         voter = voters.find(replica)
+        if voter is not None and voter.key.node_id in self._others:
+            return self._others[voter.key.node_id].progress
         return self.replicas.setdefault(replica if voter is None else voter.key, ReplicaProgress())
 
     def plan_high_watermark(self, voters: VoterSet, flushed_offset: int) -> int | None:
@@ -67,27 +97,27 @@ class LeaderState:
 
         This node counts only if it votes (KAFKA-16530), and by what it has flushed (RAFT-12).
         """
-        offset = majority_offset([self._held(voter.key, flushed_offset) for voter in voters.voters])
+        held = [other.progress.log_end_offset for other in self.others(voters)]
+        if len(held) < len(voters.voters):  # this node votes
+            held.append(flushed_offset)
+        offset = majority_offset(held)
         return offset if offset > self.epoch_start_offset else None
 
-    def _held(self, key: VoterKey, flushed_offset: int) -> int:
-        if key.is_same(self.local):
-            return flushed_offset
-        replica = self.replicas.get(key)
-        return -1 if replica is None else replica.log_end_offset
+    def quorum_deadline_us(self, voters: VoterSet, now_us: int, timeout_us: int) -> int:
+        """When a majority of the voters, this node included if it votes, will not have fetched for ``timeout_us``.
 
-    def majority_contact_us(self, voters: VoterSet, now_us: int) -> int:
-        """The last time at which a majority of the voters, this node included if it votes, had fetched since."""
-        return majority_offset([self._contact_us(voter.key, now_us) for voter in voters.voters])
-
-    def _contact_us(self, key: VoterKey, now_us: int) -> int:
-        if key.is_same(self.local):
-            return now_us
-        replica = self.replicas.get(key)
-        contact_us = None if replica is None else replica.last_contact_us
-        return self.began_us if contact_us is None else max(contact_us, self.began_us)
+        Contacts only come nearer, so a moment that was found before is at most too early: it is found anew when it has come.
+        """
+        others = self.others(voters)
+        if now_us >= self._quorum_deadline_us:
+            began_us = self.began_us
+            contacts = [max(other.progress.last_contact_us or began_us, began_us) for other in others]
+            if len(contacts) < len(voters.voters):  # this node votes
+                contacts.append(now_us)
+            self._quorum_deadline_us = majority_offset(contacts) + timeout_us
+        return self._quorum_deadline_us
 
     def successors(self, voters: VoterSet) -> tuple[VoterKey, ...]:
         """The other voters, those with the longest logs first."""
-        others = [voter.key for voter in voters.voters if not voter.key.is_same(self.local)]
-        return tuple(sorted(others, key=lambda key: (-self._held(key, -1), key)))
+        others = sorted(self.others(voters), key=lambda other: (-other.progress.log_end_offset, other.voter.key))
+        return tuple(other.voter.key for other in others)

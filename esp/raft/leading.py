@@ -91,35 +91,40 @@ class Leading:
         if member.is_due(self._quorum_deadline_us(state)):
             self.resign(state)
             return
-        if any(parked.deadline_us <= now_us for parked in state.parked):
-            due = [parked for parked in state.parked if parked.deadline_us <= now_us]
+        due = [parked for parked in state.parked if parked.deadline_us <= now_us]
+        if due:
             state.parked = [parked for parked in state.parked if parked.deadline_us > now_us]
             for parked in due:
                 self._reply(state, parked.token, parked.request)
-        for voter in member.history.voters.voters:
-            if voter.key.is_same(member.local):
+        if now_us >= state.remind_at_us:
+            self._remind(state)
+
+    def _remind(self, state: LeaderState) -> None:
+        """Tell the voters that are due of the epoch, and find out when the next one is: contacts only make that later."""
+        member = self._member
+        now_us = member.now.monotonic_us
+        interval_us = member.settings.begin_epoch_interval_us
+        state.remind_at_us = now_us + member.settings.check_quorum_timeout_us
+        for voter, replica in state.others(member.history.voters):
+            if replica.begin_request is not None:
                 continue
-            replica = state.progress(member.history.voters, voter.key)
+            if now_us < replica.next_begin_us(interval_us):
+                state.remind_at_us = min(state.remind_at_us, replica.next_begin_us(interval_us))
+                continue
             address = voter.find_address(member.listener_name)
-            is_due = member.is_due(replica.next_begin_us(member.settings.begin_epoch_interval_us))
             if address is None:
-                replica.begin_at_us = member.after_us(member.settings.begin_epoch_interval_us)
-            elif replica.begin_request is None and is_due:
+                replica.begin_at_us = member.after_us(interval_us)
+            else:
                 replica.begin_request = self.new_begin_request(voter.key)
                 member.send(voter.key.node_id, address, replica.begin_request)
 
     def next_deadline_us(self, state: LeaderState) -> int:
-        """When :meth:`poll` has something to do."""
-        member = self._member
-        voters = member.history.voters
-        deadlines = [self._quorum_deadline_us(state)]
-        deadlines += [parked.deadline_us for parked in state.parked]
-        for voter in voters.voters:
-            if not voter.key.is_same(member.local):
-                replica = state.progress(voters, voter.key)
-                if replica.begin_request is None:
-                    deadlines.append(replica.next_begin_us(member.settings.begin_epoch_interval_us))
-        return min(deadlines)
+        """When :meth:`poll` may have something to do."""
+        deadline_us = min(self._quorum_deadline_us(state), state.remind_at_us)
+        for parked in state.parked:
+            if parked.deadline_us < deadline_us:
+                deadline_us = parked.deadline_us
+        return deadline_us
 
     def new_begin_request(self, voter: VoterKey) -> BeginQuorumEpochRequest:
         """Word to a voter that this node leads."""
@@ -132,9 +137,12 @@ class Leading:
             leader_endpoints=member.endpoints,
         )
 
-    def on_begin_response(self, replica: ReplicaProgress, response: BeginQuorumEpochResponse) -> None:
+    def on_begin_response(
+        self, state: LeaderState, replica: ReplicaProgress, response: BeginQuorumEpochResponse
+    ) -> None:
         """A voter has answered; it knows of the epoch unless it says that it does not."""
         member = self._member
+        state.remind_at_us = 0
         replica.begin_request = None
         member.observe(response.leader_epoch, response.leader_id, response.leader_address)
         is_known = response.error is ErrorCode.none
@@ -142,8 +150,9 @@ class Leading:
         pause_us = member.settings.begin_epoch_interval_us if is_known else member.settings.retry_backoff_us * 5
         replica.begin_at_us = member.after_us(pause_us)
 
-    def on_begin_failed(self, replica: ReplicaProgress) -> None:
+    def on_begin_failed(self, state: LeaderState, replica: ReplicaProgress) -> None:
         """A voter did not answer."""
+        state.remind_at_us = 0
         replica.begin_request = None
         replica.begin_at_us = self._member.after_us(self._member.settings.retry_backoff_us * 5)
 
@@ -239,8 +248,9 @@ class Leading:
 
     def _quorum_deadline_us(self, state: LeaderState) -> int:
         member = self._member
-        contact_us = state.majority_contact_us(member.history.voters, member.now.monotonic_us)
-        return contact_us + member.settings.check_quorum_timeout_us
+        return state.quorum_deadline_us(
+            member.history.voters, member.now.monotonic_us, member.settings.check_quorum_timeout_us
+        )
 
     def _touch(self, state: LeaderState, key: VoterKey) -> ReplicaProgress:
         """The replica that asked for something, with the time of it; observers that came no more are forgotten."""

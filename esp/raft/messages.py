@@ -4,7 +4,7 @@ The driver translates between these and the wire. ``cluster_id`` None means that
 that the sender did not say it, or does not know it (static voters).
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
@@ -13,8 +13,7 @@ from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterEndpoint, VoterKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(Struct, frozen=True, kw_only=True):
     """What every answer says: whether the request was served, and whom the sender follows in which epoch."""
 
     error: ErrorCode = ErrorCode.none
@@ -26,8 +25,7 @@ class Response:
     """Where that leader is found, if it is known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteRequest:
+class VoteRequest(Struct, frozen=True, kw_only=True):
     """A candidate asks for a vote, or whether it would get one (``pre_vote``; KIP-996)."""
 
     cluster_id: str | None
@@ -42,15 +40,13 @@ class VoteRequest:
     pre_vote: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoteResponse(Response):
+class VoteResponse(Response, frozen=True, kw_only=True):
     """The answer to a :class:`VoteRequest`."""
 
     is_granted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochRequest:
+class BeginQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     """A leader makes itself known to a voter."""
 
     cluster_id: str | None
@@ -60,13 +56,11 @@ class BeginQuorumEpochRequest:
     leader_endpoints: tuple[VoterEndpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginQuorumEpochResponse(Response):
+class BeginQuorumEpochResponse(Response, frozen=True, kw_only=True):
     """The answer to a :class:`BeginQuorumEpochRequest`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochRequest:
+class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     """A leader gives up its epoch."""
 
     cluster_id: str | None
@@ -77,21 +71,18 @@ class EndQuorumEpochRequest:
     leader_endpoints: tuple[VoterEndpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuorumEpochResponse(Response):
+class EndQuorumEpochResponse(Response, frozen=True, kw_only=True):
     """The answer to an :class:`EndQuorumEpochRequest`."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
+class EpochEnd(Struct, frozen=True):
     """Where an epoch ends in the leader's log (LOG-11)."""
 
     epoch: int
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True, kw_only=True):
     """A member asks for what follows its log; from a voter it also says that the log below is on its device (RAFT-11)."""
 
     cluster_id: str | None
@@ -108,8 +99,7 @@ class FetchRequest:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResponse(Response):
+class FetchResponse(Response, frozen=True, kw_only=True):
     """The answer to a :class:`FetchRequest`: records, or where the logs part, or a snapshot to begin from."""
 
     high_watermark: int | None = None
@@ -121,8 +111,7 @@ class FetchResponse(Response):
     """Whole batches, unchecked; the driver of the leader reads them (:class:`~esp.raft.effects.ReadRecords`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotRequest:
+class FetchSnapshotRequest(Struct, frozen=True, kw_only=True):
     """A member asks for a piece of a snapshot."""
 
     cluster_id: str | None
@@ -133,8 +122,7 @@ class FetchSnapshotRequest:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSnapshotResponse(Response):
+class FetchSnapshotResponse(Response, frozen=True, kw_only=True):
     """The answer to a :class:`FetchSnapshotRequest`."""
 
     snapshot_id: SnapshotId
@@ -144,8 +132,7 @@ class FetchSnapshotResponse(Response):
     data: Buffer = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddVoterRequest:
+class AddVoterRequest(Struct, frozen=True, kw_only=True):
     """An operator, or the observer itself, wants an observer to become a voter (RAFT-42)."""
 
     cluster_id: str | None
@@ -156,8 +143,7 @@ class AddVoterRequest:
     """Whether the answer waits for the commit (else for the append)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveVoterRequest:
+class RemoveVoterRequest(Struct, frozen=True, kw_only=True):
     """An operator wants a voter to vote no more."""
 
     cluster_id: str | None
@@ -165,8 +151,7 @@ class RemoveVoterRequest:
     timeout_ms: int = 30_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateVoterRequest:
+class UpdateVoterRequest(Struct, frozen=True, kw_only=True):
     """A voter says that its endpoints are not those of the voters' record."""
 
     cluster_id: str | None
@@ -175,8 +160,7 @@ class UpdateVoterRequest:
     endpoints: tuple[VoterEndpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoterChangeResponse(Response):
+class VoterChangeResponse(Response, frozen=True, kw_only=True):
     """The answer to a request to add, remove or update a voter."""
 
     message: str | None = None
@@ -185,3 +169,6 @@ class VoterChangeResponse(Response):
 ElectionRequest = VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 LeaderRequest = FetchRequest | FetchSnapshotRequest | AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 Request = ElectionRequest | LeaderRequest
+FetchAnswer = FetchResponse | FetchSnapshotResponse
+EpochRequest = FetchRequest | FetchSnapshotRequest | UpdateVoterRequest
+"""Requests to a leader that say which epoch they mean."""

@@ -21,8 +21,7 @@ from esp.raft.log_outline import LogOutline
 from esp.raft.member import LeaderContact, Member
 from esp.raft.messages import (
     BeginQuorumEpochResponse,
-    FetchResponse,
-    FetchSnapshotResponse,
+    FetchAnswer,
     Request,
     Response,
     VoteRequest,
@@ -234,7 +233,7 @@ class RaftNode:
             if found is not None:
                 self._elections.on_response(state, *found, response)
         elif isinstance(state, Follower):
-            if request is state.in_flight and isinstance(response, FetchResponse | FetchSnapshotResponse):
+            if request is state.in_flight and isinstance(response, FetchAnswer):
                 self._following.on_response(state, response)
             elif request is state.update:
                 self._following.on_update_done(state)
@@ -356,7 +355,7 @@ class RaftNode:
             self._changes.on_probe_failed(state, state.change)
         for replica in state.replicas.values():
             if replica.begin_request is request:
-                self._leading.on_begin_failed(replica)
+                self._leading.on_begin_failed(state, replica)
 
     def _on_begin_response(self, state: LeaderState, request: Request, response: BeginQuorumEpochResponse) -> None:
         if (change := state.change) is not None and change.probe is request:
@@ -364,7 +363,7 @@ class RaftNode:
             return
         for replica in list(state.replicas.values()):
             if replica.begin_request is request:
-                self._leading.on_begin_response(replica, response)
+                self._leading.on_begin_response(state, replica, response)
 
     def _settle(self) -> list[Effect]:
         """Do what the role has to do now, until no role changes any more, and hand over the effects."""

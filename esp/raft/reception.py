@@ -12,11 +12,11 @@ from esp.raft.messages import (
     BeginQuorumEpochRequest,
     ElectionRequest,
     EndQuorumEpochRequest,
+    EpochRequest,
     FetchRequest,
     FetchSnapshotRequest,
     LeaderRequest,
     Request,
-    UpdateVoterRequest,
     VoteRequest,
 )
 from esp.raft.role_states import Election, Follower
@@ -49,21 +49,23 @@ class Reception:
         member = self._member
         if request.cluster_id is not None and request.cluster_id != member.cluster_id:
             member.refuse(token, request, ErrorCode.inconsistent_cluster_id)
-        elif isinstance(request, VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest):
+        elif isinstance(request, ElectionRequest):
             self._on_election_request(request, token)
         else:
             self._on_leader_request(request, token)
 
     def _on_election_request(self, request: ElectionRequest, token: object) -> None:
-        """Requests between voters: the addressee and the epoch are checked (RAFT-15)."""
+        """Requests between voters: the epoch and the addressee are checked, in the order in which Kafka does it (RAFT-15)."""
         member = self._member
-        is_addressee = isinstance(request, EndQuorumEpochRequest) or request.voter.is_same(member.local)
-        if not is_addressee or not member.has_controller_role:
+        epoch = request.candidate_epoch if isinstance(request, VoteRequest) else request.leader_epoch
+        if isinstance(request, VoteRequest) and _is_impossible(request):
+            member.refuse(token, request, ErrorCode.invalid_request)
+        elif epoch < member.epoch:
+            member.refuse(token, request, ErrorCode.fenced_leader_epoch)
+        elif not self._is_addressee(request):
             member.refuse(token, request, ErrorCode.invalid_voter_key)
         elif isinstance(request, VoteRequest):
             self._elections.on_request(request, token)
-        elif request.leader_epoch < member.epoch:
-            member.refuse(token, request, ErrorCode.fenced_leader_epoch)
         elif request.leader_epoch == member.epoch and member.known_leader not in {NO_NODE, request.leader_id}:
             member.refuse(token, request, ErrorCode.invalid_request)
         else:
@@ -73,6 +75,15 @@ class Reception:
             else:
                 self._on_end_epoch(request, address)
             member.refuse(token, request, ErrorCode.none)
+
+    def _is_addressee(self, request: ElectionRequest) -> bool:
+        """Whether a request is for this member; old versions do not say whom they are for, and leaders that resign tell everybody."""
+        member = self._member
+        if not member.has_controller_role:
+            return False
+        if isinstance(request, EndQuorumEpochRequest):
+            return True
+        return request.voter.node_id == NO_NODE or request.voter.is_same(member.local)
 
     def _on_begin_epoch(self, request: BeginQuorumEpochRequest, address: Address | None) -> None:
         """The leader says that it leads, so it is alive, whatever was believed here."""
@@ -95,9 +106,11 @@ class Reception:
         member = self._member
         state = member.state
         epoch = member.epoch
-        if isinstance(request, FetchRequest | FetchSnapshotRequest | UpdateVoterRequest):
+        if isinstance(request, EpochRequest):
             epoch = request.current_leader_epoch
-        if epoch < member.epoch:
+        if isinstance(request, FetchRequest) and min(epoch, request.fetch_offset, request.last_fetched_epoch) < 0:
+            member.refuse(token, request, ErrorCode.invalid_request)
+        elif epoch < member.epoch:
             member.refuse(token, request, ErrorCode.fenced_leader_epoch)
         elif epoch > member.epoch:
             member.refuse(token, request, ErrorCode.unknown_leader_epoch)
@@ -110,3 +123,9 @@ class Reception:
             self._leading.on_fetch_snapshot(state, request, token)
         else:
             self._changes.on_request(state, request, token)
+
+
+def _is_impossible(request: VoteRequest) -> bool:
+    """Whether nobody can have such a log in such an epoch: a candidate's epoch is newer than all that it has."""
+    newest = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
+    return request.last_epoch_end_offset < 0 or not 0 <= request.last_epoch <= newest

@@ -47,7 +47,9 @@ class VoterChanges:
                 token, request, ErrorCode.request_timed_out, "The leader cannot change the voters yet; try again."
             )
         elif isinstance(request, AddVoterRequest):
-            if voters.find_node(request.voter.node_id) is not None:
+            if request.voter.node_id < 0:
+                member.refuse(token, request, ErrorCode.invalid_request, "No voter has a negative id.")
+            elif voters.find_node(request.voter.node_id) is not None:
                 message = f"Node {request.voter.node_id} is a voter already."
                 member.refuse(token, request, ErrorCode.duplicate_voter, message)
             elif find_address(request.endpoints, member.listener_name) is None:

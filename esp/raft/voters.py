@@ -1,6 +1,6 @@
 """The voters of the metadata quorum (RAFT-40): who they are, and their record in log and snapshots."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kio.schema.types import BrokerId
@@ -25,9 +25,7 @@ class VoterKey(NamedTuple):
 
     def is_same(self, other: "VoterKey") -> bool:
         """Whether both may be one voter: same node, and no two different directories are known."""
-        return self.node_id == other.node_id and (
-            self.directory_id == other.directory_id or ZERO_UUID in (self.directory_id, other.directory_id)
-        )
+        return self == other or (self.node_id == other.node_id and ZERO_UUID in (self.directory_id, other.directory_id))
 
 
 class VoterEndpoint(NamedTuple):
@@ -63,6 +61,10 @@ class VoterSet:
     """All voters, by id. Empty at an observer that has not fetched yet."""
 
     voters: tuple[Voter, ...]
+    _by_id: dict[NodeId, Voter] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_id", {voter.key.node_id: voter for voter in reversed(self.voters)})
 
     def keys(self) -> frozenset[VoterKey]:
         """Who may vote."""
@@ -70,19 +72,14 @@ class VoterSet:
 
     def find(self, key: VoterKey) -> Voter | None:
         """The voter that ``key`` stands for; the key of a static voter has no directory, so the node's id decides there."""
-        for voter in self.voters:
-            if voter.key.node_id == key.node_id and (
-                voter.key.directory_id == key.directory_id or voter.key.directory_id == ZERO_UUID
-            ):
-                return voter
+        voter = self._by_id.get(key.node_id)
+        if voter is None or voter.key == key or voter.key.directory_id == ZERO_UUID:
+            return voter
         return None
 
     def find_node(self, node_id: NodeId) -> Voter | None:
         """The voter of that id, whatever its directory."""
-        for voter in self.voters:
-            if voter.key.node_id == node_id:
-                return voter
-        return None
+        return self._by_id.get(node_id)
 
     def with_voter(self, voter: Voter) -> "VoterSet":
         """The set with this voter, in place of one with its id."""

@@ -15,6 +15,7 @@ from esp.simulation.checkers import probe
 from esp.simulation.cluster import CLIENT_HOST
 from esp.simulation.links import LinkCondition, LinkRule
 from esp.simulation.node import SimulatedNode
+from esp.simulation.workload.mover import Move
 from esp.simulation.world import World
 
 _BLOCKED: Final = LinkCondition(is_blocked=True)
@@ -28,7 +29,11 @@ class Quorum(NamedTuple):
 
 
 def choose_core(
-    rng: Random, nodes: Mapping[int, SimulatedNode], image: ClusterImage, doubtful: Iterable[int]
+    rng: Random,
+    nodes: Mapping[int, SimulatedNode],
+    image: ClusterImage,
+    doubtful: Iterable[int],
+    moves: Collection[Move] = (),
 ) -> frozenset[int]:
     """Some least set of nodes that suffices; all of them if only all do.
 
@@ -37,15 +42,16 @@ def choose_core(
         nodes: all, as the faults left them.
         image: the newest committed metadata.
         doubtful: controllers that are about to become voters, or to be voters no more, as far as anybody knows.
+        moves: of partitions, that may still be done.
     """
     quorums = _possible_quorums(nodes, doubtful)
     # Others come back with less than they had, or may do so.
     complete = {number for number, node in nodes.items() if node.is_serving and not node.disk_was_faulty}
     core = set(nodes)
-    if not _suffices(core, quorums, complete, image):
+    if not _suffices(core, quorums, complete, image, moves):
         return frozenset(core)
     for number in rng.sample(sorted(core), len(core)):
-        if _suffices(core - {number}, quorums, complete, image):
+        if _suffices(core - {number}, quorums, complete, image, moves):
             core.remove(number)
     return frozenset(core)
 
@@ -69,14 +75,22 @@ def _possible_quorums(nodes: Mapping[int, SimulatedNode], doubtful: Iterable[int
     return list(known)
 
 
-def _suffices(core: Collection[int], quorums: Iterable[Quorum], complete: Collection[int], image: ClusterImage) -> bool:
+def _suffices(
+    core: Collection[int],
+    quorums: Iterable[Quorum],
+    complete: Collection[int],
+    image: ClusterImage,
+    moves: Iterable[Move],
+) -> bool:
     if not all(is_majority(len(quorum.able.intersection(core)), quorum.size) for quorum in quorums):
         return False
     for topic, state in image.partitions():
-        copies = [replica for replica in state.replicas if replica in core]
+        planned = [move.replicas for move in moves if move.key == (state.topic_id, state.partition)]
         candidates = state.isr or state.elr or state.last_known_elr
-        if len(copies) < image.min_insync_replicas(topic, len(state.replicas)):
-            return False
+        for replicas in (state.replicas, state.target_replicas, *planned):
+            copies = [replica for replica in replicas if replica in core]
+            if len(copies) < image.min_insync_replicas(topic, len(replicas)):
+                return False
         if not any(candidate in core and candidate in complete for candidate in candidates):
             return False
     return True

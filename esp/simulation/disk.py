@@ -160,6 +160,7 @@ class SimulatedDisk:
         self._now_ms = now_ms
         self._tree = DirectoryTree()
         self._free: int | None = None
+        self._stats = 0
 
     # --- misfortunes -------------------------------------------------------------------------------------------------------------
 
@@ -232,9 +233,7 @@ class SimulatedDisk:
         directory, name = self._tree.parent(path)
         if name not in directory.names and create:
             self.faults.check("create", path)
-            content = FileContent()
-            content.modified_ms = self._now_ms()
-            self._tree.change(Change(directory, name, content))
+            self._tree.change(Change(directory, name, FileContent(self._now_ms())))
         return SimulatedFile(self, path, self._file(path))
 
     def exists(self, path: str) -> bool:
@@ -247,8 +246,9 @@ class SimulatedDisk:
         if node is None:
             raise file_error(errno.ENOENT, path)
         if isinstance(node, Directory):
-            return Stat(0, 0, is_directory=True)
-        return Stat(len(node.cached), node.modified_ms, is_directory=False)
+            return Stat(0, 0, is_directory=True, identity=0)
+        self._stats += 1
+        return Stat(len(node.cached), node.modified_ms, is_directory=False, identity=node.identify(self._stats))
 
     def listdir(self, path: str) -> list[str]:
         """See :class:`esp.ports.disk.Disk`."""

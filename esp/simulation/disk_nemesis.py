@@ -1,6 +1,6 @@
 """Faults that outlive a process and its page cache: rot, and disks that are replaced. Each is brought as far as the ledger covers it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
@@ -16,6 +16,9 @@ from esp.simulation.rot import WEIGHTS, RotKind, Target, find_rotten, find_targe
 from esp.simulation.world import World
 from esp.storage.checkpoints import decode_checkpoint
 from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_SUFFIX
+
+SEALED_SHARE = 0.7
+"""Of the rot of records: in segments that nobody appends to and few read, if there are any, as most of a disk is."""
 
 OLD_DISK_DOWN_S = 1.0
 """How long who puts an old copy in place takes for it."""
@@ -48,7 +51,9 @@ class DiskNemesis:
             targets = [target for target in targets if self._has_others_in_sync(node, target)]
         if not targets or not self._may_rot(node, kind):
             return False
-        target = rng.choice(targets)
+        target = rng.choice(
+            _prefer_sealed(targets) if kind is RotKind.RECORDS and rng.random() < SEALED_SHARE else targets
+        )
         if kind is RotKind.DERIVED and target.path.endswith(HIGH_WATERMARK_FILE) and self._is_member_in_doubt(node):
             return False  # it is what tells a voter that its log was cut too short
         limit = self._committed_bytes(node, target) if kind is RotKind.METADATA else None
@@ -85,7 +90,7 @@ class DiskNemesis:
         name = target.partition
         if name is not None and name.topic == RECKLESS:
             return False
-        topic = self._newest_image().topics_by_name.get(name.topic) if name is not None else None
+        topic = self.newest_image().topics_by_name.get(name.topic) if name is not None else None
         if name is None or topic is None or name.partition >= len(topic.partitions):
             return False
         return any(number != node.node_id for number in topic.partitions[name.partition].isr)
@@ -94,10 +99,11 @@ class DiskNemesis:
         """Whether a partition has no other replica in sync: who loses the disk then loses records."""
         return any(
             node.node_id in state.replicas and set(state.isr) <= {node.node_id}
-            for _, state in self._newest_image().partitions()
+            for _, state in self.newest_image().partitions()
         )
 
-    def _newest_image(self) -> ClusterImage:
+    def newest_image(self) -> ClusterImage:
+        """The newest committed metadata that a living node has."""
         images = (probe.image(other) for other in self._world.living)
         return max(images, key=lambda known: known.offset, default=EMPTY_IMAGE)
 
@@ -161,3 +167,11 @@ class DiskNemesis:
         node.kill()
         self.caretaker.restore_records(node, image)
         self._world.start_later(node, OLD_DISK_DOWN_S)
+
+
+def _prefer_sealed(targets: Sequence[Target]) -> Sequence[Target]:
+    """Those behind which another segment of their partition stands; all of them if there are none."""
+    newest: dict[str, str] = {}
+    for target in targets:
+        newest[target.directory] = max(newest.get(target.directory, ""), target.path)
+    return [target for target in targets if target.path != newest[target.directory]] or targets

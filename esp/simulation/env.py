@@ -13,6 +13,7 @@ from esp.simulation.disk import SimulatedDisk
 from esp.simulation.disk_faults import Operation
 from esp.simulation.loop import Process, ProcessEndedError, SimulatedLoop
 from esp.simulation.network import SimulatedNetwork
+from esp.simulation.streams import between
 from esp.simulation.trace import Trace
 
 Arguments = ParamSpec("Arguments")
@@ -48,7 +49,7 @@ class SeededRandom:
 
     def below(self, limit: int) -> int:
         """See :class:`esp.ports.random.Random`."""
-        return self._rng.randrange(limit)
+        return between(self._rng, 0, limit - 1)
 
     def uuid(self) -> uuid.UUID:
         """See :class:`esp.ports.random.Random`."""

@@ -16,6 +16,8 @@ class FaultKind(Enum):
     """The process dies at the ``amount``-th change that it makes to its disk from now on."""
     KILL_CONTROLLER = "kill controller"
     """The process of the active controller dies."""
+    STRAND = "strand"
+    """The other copies of a partition of ``reckless`` die, and when its leader is alone in sync, it does; the others are back at once."""
     RESTART = "restart"
     """The node is stopped in order and started again."""
     POWER_LOSS = "power loss"

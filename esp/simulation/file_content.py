@@ -23,9 +23,19 @@ class PendingSync(NamedTuple):
 class FileContent:
     """An inode of the simulated disk. Lengths and offsets in bytes; sectors are numbered from 0."""
 
-    __slots__ = ("cached", "cold", "dirty", "durable", "modified_ms", "rotten", "sequence", "synced_sequence")
+    __slots__ = (
+        "cached",
+        "cold",
+        "dirty",
+        "durable",
+        "identity",
+        "modified_ms",
+        "rotten",
+        "sequence",
+        "synced_sequence",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, modified_ms: int = 0) -> None:
         self.cached = bytearray()
         self.durable = bytearray()
         self.dirty: dict[int, int] = {}
@@ -35,9 +45,16 @@ class FileContent:
         self.sequence = 0
         self.synced_sequence = 0
         """Where the newest finished sync stood."""
-        self.modified_ms = 0
+        self.modified_ms = modified_ms
+        self.identity = 0
+        """Its number among the files of its disk, once somebody has asked for it."""
         self.rotten: dict[int, int] = {}
         """Where bits have flipped (:meth:`rot`), and which; empty almost always."""
+
+    def identify(self, number: int) -> int:
+        """Its number, which is ``number`` if it has none yet."""
+        self.identity = self.identity or number
+        return self.identity
 
     def append(self, data: bytes) -> None:
         """Write at the end, into the page cache."""

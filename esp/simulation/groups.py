@@ -10,6 +10,7 @@ from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
 from esp.ports.network import Address
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.cluster import bootstrap_addresses
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.group_client import GroupClient
@@ -31,16 +32,16 @@ class Groups:
         world: where they live.
         history: counts what clients met with.
         image: the newest committed metadata.
-        is_excused: whether a partition lost more than is promised.
+        replicas: knows what is committed of a partition, and whether it lost more than is promised.
     """
 
     def __init__(
-        self, world: World, history: History, image: Callable[[], ClusterImage], is_excused: Callable[[Key], bool]
+        self, world: World, history: History, image: Callable[[], ClusterImage], replicas: ReplicaChecker
     ) -> None:
-        self.checker = GroupChecker(world.loop.time, self._is_excused)
+        self.checker = GroupChecker(world.loop.time, self._is_excused, self._is_committed)
         self._world = world
         self._image = image
-        self._is_partition_excused = is_excused
+        self._replicas = replicas
         self._silences: list[tuple[Address, float]] = []
         self._by_host = {node.host: node for node in world.nodes.values()}
         profile = world.profile
@@ -161,7 +162,12 @@ class Groups:
 
     def _is_excused(self, group_id: str) -> bool:
         key = self._key(group_id)
-        return key is not None and self._is_partition_excused(key)
+        return key is not None and self._replicas.is_excused(key)
+
+    def _is_committed(self, group_id: str, metadata: str) -> bool:
+        key = self._key(group_id)
+        committed = self._replicas.of_partition(key) if key is not None else None
+        return committed is not None and committed.holds_bytes(metadata.encode())
 
     def _leading_epoch(self, group_id: str, address: Address) -> int | None:
         """See :data:`~esp.simulation.workload.group_client.LeadingEpoch`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Coroutine, Sequence
 from itertools import pairwise
+from random import Random
 from typing import Any, Final
 
 from esp.ports.network import Buffer
@@ -11,6 +12,7 @@ from esp.simulation.memory_log import KeptBatch
 from esp.storage.log import Log
 
 _ALL_BYTES: Final = 1 << 30
+_READS: Final = 8
 
 
 def check_log(log: Log, kept: Sequence[KeptBatch]) -> None:
@@ -70,6 +72,20 @@ def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int) -> N
     entries = log.leader_epochs.entries()
     if entries and entries[-1][1] >= log.log_end_offset > log.log_start_offset:
         _fail("INV-EPOCH-CACHE", log, f"{entries} at the end {log.log_end_offset}: an epoch without a batch came back")
+
+
+def check_reads(log: Log, kept: Sequence[KeptBatch], random: Random) -> None:
+    """INV-READ-STABLE: whoever asks for an offset gets the batch that holds it, and the log takes itself for sound (REC-4)."""
+    present = [batch for batch in kept if log.log_start_offset <= batch.header.base_offset < log.log_end_offset]
+    for batch in random.sample(present, min(len(present), _READS)):
+        offset = batch.header.base_offset
+        data = memoryview(_finish(log.read_cold(offset, 1, log.log_end_offset, at_least_one=True)))
+        if bytes(data[: len(batch.data)]) != batch.data:
+            _fail(
+                "INV-READ-STABLE", log, f"who asks for {offset} gets something else than the batch that was kept there"
+            )
+    if log.rot is not None:
+        _fail("INV-READ-STABLE", log, f"takes itself for rotten, and no batch is: {log.rot}")
 
 
 def _read_all(log: Log) -> list[bytes]:

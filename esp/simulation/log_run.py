@@ -14,13 +14,15 @@ from uuid import UUID
 from esp.model.errors import ApiError
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
-from esp.records.batch_header import read_header, stamp
+from esp.records.batch_header import BatchHeader, read_header, stamp
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.disk import SimulatedDisk
 from esp.simulation.disk_faults import ProcessKilledError
-from esp.simulation.log_checks import check_log, check_recovered
+from esp.simulation.log_checks import check_log, check_reads, check_recovered
 from esp.simulation.memory_log import KeptBatch
 from esp.simulation.partition_producers import make_batch
+from esp.simulation.rot import RotKind, find_targets, rot_somewhere
+from esp.storage.layout import LOG_START_FILE
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 
@@ -29,6 +31,10 @@ PARTITION: Final = TopicPartition("topic", 0)
 _TOPIC_ID: Final = TopicId(UUID(int=1))
 _PATH: Final = "/data"
 _PRODUCERS: Final = 3
+_ROT_SHARE: Final = 0.4
+"""Of the runs, and in these of the starts: a file has rotted that can be made again, or be done without."""
+
+_ROTTEN_MAX: Final = 4
 
 
 class LogRun:
@@ -50,6 +56,8 @@ class LogRun:
             file_delete_delay_ms=0,
         )
         self._kills = random.random() < 0.7
+        self._rot_random = Random(f"rot {seed}")  # noqa: S311 -- see above; of its own, so that all else stays as it is without rot
+        self._rots = self._rot_random.random() < _ROT_SHARE
         self._steps: list[Callable[[], None]] = [
             *[self._append] * 12,
             *[self._flush] * 3,
@@ -105,7 +113,7 @@ class LogRun:
         number = self.random.randrange(-1, _PRODUCERS)
         payload = self.random.randbytes(self.random.choice((8, 200, 1_200)))
         data = bytearray(make_batch(payload, number, self._sequences[number] if number >= 0 else -1))
-        header = stamp(data, read_header(data), self.log.log_end_offset, max(self._epoch, 1))
+        header = BatchHeader(*stamp(data, read_header(data), self.log.log_end_offset, max(self._epoch, 1)))
         self._in_flight = KeptBatch(header, bytes(data))
         self.log.append(data, header, 0)
         self._take_in()
@@ -131,6 +139,8 @@ class LogRun:
                 elif chance < 0.33:
                     self._lose_power()
                     return
+                elif chance < 0.4:
+                    self._begin_epoch()
         except StopIteration:
             pass
         finally:
@@ -206,7 +216,7 @@ class LogRun:
         self.disk.fail("sync", self.random.choice(("*.log", "*")), after=self.random.randrange(3))
         try:
             self._flush()
-        except OSError:
+        except (OSError, ProcessKilledError):  # or it dies before it can tell anybody
             self.disk.heal()
             self._lose_power()
         self.disk.heal()
@@ -234,6 +244,8 @@ class LogRun:
             self.disk.power_loss()
         else:
             self.disk.crash()
+        if self._rots and self._rot_random.random() < _ROT_SHARE:
+            self._rot(loses_power=loses_power)
         while self._kills and self.random.random() < 0.2:
             self.disk.kill_after(self.random.randrange(12))
             is_clean = False
@@ -248,11 +260,26 @@ class LogRun:
         if is_clean and not self._directory.was_clean:
             raise ViolationError("INV-RECOVER-PREFIX", str(PARTITION), "the marker of an orderly stop is gone")
         check_recovered(self.log, allowed, least_end)
+        if self._rots:
+            check_reads(self.log, allowed, self._rot_random)
         self._in_flight = self._cut_end = None
         self.kept = list(allowed)
         self._keep(self.log.log_end_offset)
         epochs = [batch.header.leader_epoch for batch in self.kept]
         self._epoch = max([self.log.leader_epochs.latest or 0, *epochs])
+
+    def _rot(self, *, loses_power: bool) -> None:
+        """Bits flip in files that say nothing that the records do not say: nothing may come of it (REC-4, REC-6, LOG-10).
+
+        But for where the log begins: without that, a part comes back of what retention had removed when the power was lost.
+        """
+        targets = [
+            target
+            for target in find_targets(self.disk)
+            if target.kind is RotKind.DERIVED and not (loses_power and target.path.endswith(LOG_START_FILE))
+        ]
+        for target in self._rot_random.sample(targets, min(len(targets), _ROTTEN_MAX)):
+            rot_somewhere(target, self._rot_random, limit=None, is_active=False)
 
     def _open(self) -> None:
         self._directory = LogDirectory.open_blocking(self.disk, _PATH)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from esp.model.topic_settings import TopicSettings
 from esp.ports.network import Buffer
-from esp.records.batch_header import BatchHeader
+from esp.records.batch_header import BatchHeader, HeaderFields
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_state import ProducerStates
 
@@ -72,8 +72,9 @@ class MemoryLog:
         if offset != before:
             self._watcher.committed(self, before)
 
-    def append(self, batch: Buffer, header: BatchHeader, now_ms: int) -> None:  # noqa: ARG002 -- the protocol has a time
+    def append(self, batch: Buffer, header: HeaderFields, now_ms: int) -> None:  # noqa: ARG002 -- the protocol has a time
         """See :class:`~esp.replication.replica_log.ReplicaLog`."""
+        header = BatchHeader(*header)
         assert header.base_offset >= self.log_end_offset, "offsets of a log rise (LOG-2)"
         latest = self.leader_epochs.latest
         if header.leader_epoch != latest:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
+from esp.model.ids import NO_NODE
 from esp.simulation.cluster import CLIENT_HOST, node_host
 from esp.simulation.disk_nemesis import DiskNemesis
 from esp.simulation.faults import Fault, FaultKind
-from esp.simulation.ledger import Ledger
+from esp.simulation.ledger import RECKLESS, Ledger
 from esp.simulation.links import LinkCondition, LinkRule
 from esp.simulation.node import SimulatedNode
 from esp.simulation.profile import Profile
@@ -21,6 +22,9 @@ from esp.simulation.streams import stream
 from esp.simulation.world import World
 
 BLOCKED: Final = LinkCondition(is_blocked=True)
+ALONE_MAX_S: Final = 5.0
+"""How long a leader may take to be alone in sync when the others are dead."""
+
 STOP_MAX_S: Final = 30.0
 """How long an orderly stop may take before the node is killed, as service managers do."""
 
@@ -46,6 +50,8 @@ def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> F
     seconds = _log_uniform(rng, 0.05, 30) if kind in _DEATHS else _log_uniform(rng, 0.2, 20)
     amount = 0.0
     match kind:
+        case FaultKind.STRAND:
+            seconds = _log_uniform(rng, 5, 30)  # so long that somebody loses patience
         case FaultKind.KILL_IN_DISK:
             amount = float(rng.randint(0, 40))
         case FaultKind.FLAP:
@@ -116,6 +122,7 @@ class Nemesis:
             FaultKind.KILL: self._kill,
             FaultKind.KILL_IN_DISK: self._kill_in_disk,
             FaultKind.KILL_CONTROLLER: self._kill_controller,
+            FaultKind.STRAND: self._strand,
             FaultKind.RESTART: self._restart,
             FaultKind.POWER_LOSS: self._power_loss,
             FaultKind.PAUSE: self._pause,
@@ -201,6 +208,33 @@ class Nemesis:
             node.kill()
             await asyncio.sleep(min(seconds, 5.0))
             await self._world.start(node)
+
+    def _strand(self, fault: Fault, _node: SimulatedNode) -> bool:
+        topic = self._disks.newest_image().topics_by_name.get(RECKLESS)
+        if topic is None or any(state.leader == NO_NODE for state in topic.partitions):
+            return False
+        for state in topic.partitions:
+            others = [self._world.nodes[number] for number in state.replicas if number != state.leader]
+            if others and all(other.is_alive for other in others):
+                for other in others:
+                    other.kill()
+                self._world.spawn(self._strand_on(fault, state.partition, self._world.nodes[state.leader], others))
+                return True
+        return False
+
+    async def _strand_on(
+        self, fault: Fault, partition: int, leader: SimulatedNode, others: Sequence[SimulatedNode]
+    ) -> None:
+        for _ in range(int(ALONE_MAX_S * 10)):
+            await asyncio.sleep(0.1)
+            topic = self._disks.newest_image().topics_by_name.get(RECKLESS)
+            states = topic.partitions if topic is not None else ()
+            if self._is_over or partition >= len(states) or states[partition].isr == (leader.node_id,):
+                break
+        if not self._is_over:
+            self._kill(fault, leader)
+        for other in others:
+            self._world.start_later(other, 0.0)
 
     def _power_loss(self, fault: Fault, node: SimulatedNode) -> bool:
         if not node.is_alive or not self._ledger.may_lose_power(node.node_id):

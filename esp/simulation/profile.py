@@ -20,6 +20,9 @@ CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
 OFF_SHARE: Final = 0.5
 """Of the kinds of faults, in each run."""
 
+MOVING_SHARE: Final = 0.4
+"""Of the clusters of several brokers: partitions are reassigned."""
+
 MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.KILL: (2, 60),
     FaultKind.KILL_IN_DISK: (5, 60),
@@ -44,6 +47,7 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.BIT_ROT: (2, 30),
     FaultKind.NEW_DISK: (20, 200),
     FaultKind.OLD_DISK: (20, 200),
+    FaultKind.STRAND: (2, 15),
 }
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
 
@@ -84,6 +88,8 @@ class Profile:
     """The kinds that are on, with the mean time between two of a kind."""
     groups: GroupsProfile = NO_GROUPS
     """The consumer groups."""
+    moves_partitions: bool = False
+    """Whether partitions are reassigned during the run (KIP-455)."""
 
     @property
     def node_count(self) -> int:
@@ -116,6 +122,7 @@ class Profile:
             snapshots_metadata=rng.random() < 0.3,
             fault_means_s=_draw_faults(rng, nodes),
             groups=GroupsProfile.draw(stream("groups", seed), brokers),
+            moves_partitions=brokers > 1 and stream("moves", seed).random() < MOVING_SHARE,
         )
 
 

@@ -1,15 +1,20 @@
 """What must hold in a quorum at every step (RELIABILITY: the invariants of the metadata log)."""
 
+from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 from zlib import crc32
 
 from esp.raft.quorum import is_majority
 from esp.raft.quorum_state import QuorumState
+from esp.raft.settings import QuorumSettings
 from esp.raft.voters import VoterKey, VoterSet
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.quorum_log import QuorumDisk, StoredBatch
 
 _MASK = (1 << 64) - 1
+_CAUGHT_UP_US: Final = QuorumSettings().fetch_timeout_us
+"""A node that becomes a voter had all of the leader's log that long ago, or later (RAFT-42)."""
 
 
 def fold(digest: int, batch: StoredBatch) -> int:
@@ -32,6 +37,8 @@ class QuorumChecks:
     """False once more disks lost what they had synced than is promised against: only RAFT-10 still holds of what was committed."""
     _lives: dict[int, int] = field(default_factory=dict)
     _votes: dict[tuple[VoterKey, int], VoterKey] = field(default_factory=dict)
+    _ends: dict[VoterKey, tuple[int, deque[tuple[int, int]]]] = field(default_factory=dict)
+    """The last epoch that a member led, and when its log got which end in it."""
 
     def on_leader(self, key: VoterKey, life: int, epoch: int, disk: QuorumDisk) -> None:
         """A member says that it leads: as the only one in the epoch, and in one life of its process only (RAFT-5)."""
@@ -86,10 +93,10 @@ class QuorumChecks:
             self._fail("INV-ORDER", key, f"{after} of {disk.end_offset}")
         offset = before
         for batch in disk.batches[disk.find_index(before) :]:
-            if batch.header.next_offset > after:
+            if batch.next_offset > after:
                 break
             digest = fold(digest, batch)
-            offset = batch.header.next_offset
+            offset = batch.next_offset
             known = self.committed.setdefault(offset, digest)
             if known != digest and self.durability_is_owed:
                 self._fail("INV-COMMIT-STABLE", key, f"another history below {offset}")
@@ -126,6 +133,25 @@ class QuorumChecks:
             self._fail("INV-RAFT-VOTERS", key, "changes the voters before it has committed anything")
         if len(old.keys() ^ new.keys()) > 1 or not new.voters:
             self._fail("INV-RAFT-VOTERS", key, f"{old.keys()} -> {new.keys()}")
+
+    def on_led_append(self, key: VoterKey, epoch: int, end_offset: int, now_us: int) -> None:
+        """A leader's log ends at ``end_offset`` from now on."""
+        known = self._ends.get(key)
+        if known is None or known[0] != epoch:
+            known = self._ends[key] = (epoch, deque())
+        ends = known[1]
+        ends.append((now_us, end_offset))
+        while len(ends) > 1 and ends[1][0] <= now_us - _CAUGHT_UP_US:
+            ends.popleft()
+
+    def on_added(self, key: VoterKey, epoch: int, added: VoterKey, end_offset: int, now_us: int) -> None:
+        """A leader makes a node a voter whose log ends at ``end_offset``: commits would wait for one that is far behind (RAFT-42)."""
+        led_epoch, ends = self._ends.get(key, (epoch, ()))
+        due = max((end for at_us, end in ends if at_us <= now_us - _CAUGHT_UP_US), default=0)
+        if led_epoch == epoch and end_offset < due:
+            self._fail(
+                "INV-RAFT-VOTERS", key, f"makes {added.node_id} a voter, which has {end_offset} of {due} (RAFT-42)"
+            )
 
     def on_cut(self, key: VoterKey, voters: VoterSet, disk: QuorumDisk) -> None:
         """A member cut its log: it goes by the voters that are left in it (RAFT-40)."""

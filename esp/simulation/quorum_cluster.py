@@ -7,6 +7,7 @@ must come to one leader, equal logs and no further elections. :mod:`esp.simulati
 
 import heapq
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from uuid import UUID
 
@@ -32,9 +33,12 @@ from esp.simulation.quorum_liveness import CHECK_INTERVAL_US, QuorumContacts, ch
 from esp.simulation.quorum_log import QuorumDisk
 from esp.simulation.quorum_member import CLUSTER_ID, LISTENER, Call, QuorumMember
 from esp.simulation.quorum_profile import SECOND_US, QuorumProfile
+from esp.simulation.streams import between
 
 _QUIET_US = 5 * SECOND_US
 _REQUEST_TIMEOUT_US = 2 * SECOND_US
+_EMPTY_SHARE = 0.2
+"""Of the controllers that are added: they have been given empty disks, and come up in that moment."""
 
 
 class QuorumCluster:
@@ -55,7 +59,8 @@ class QuorumCluster:
         self.events = 0
         self.elections = 0
         self.notes: list[str] = []
-        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._heap: list[tuple[int, int, Callable[[], None], QuorumMember | None, int]] = []
+        """What is to be done when, with the member, if one, and the life in which it wants that."""
         self._order = 0
         self.cuts: set[tuple[NodeId, NodeId]] = set()
         self._is_calm = False
@@ -161,9 +166,15 @@ class QuorumCluster:
         """Let time pass, up to a moment or until something is so."""
         heap = self._heap
         while heap and heap[0][0] <= end_us:
-            self.now_us, _, action = heapq.heappop(heap)
+            self.now_us, _, action, member, incarnation = heapq.heappop(heap)
             self.events += 1
-            action()
+            if member is None:
+                action()
+            elif member.incarnation == incarnation:
+                if member.paused_until_us > self.now_us:
+                    self.after(member, member.paused_until_us - self.now_us, action)
+                else:
+                    action()
             if is_done is not None and is_done():
                 return
         self.now_us = end_us
@@ -181,17 +192,8 @@ class QuorumCluster:
 
     def after(self, member: QuorumMember, delay_us: int, action: Callable[[], None]) -> None:
         """See :class:`~esp.simulation.quorum_member.QuorumWorld`."""
-        incarnation = member.incarnation
-
-        def run() -> None:
-            if member.incarnation != incarnation:
-                return
-            if member.paused_until_us > self.now_us:
-                self._push(member.paused_until_us - self.now_us, run)
-            else:
-                action()
-
-        self._push(delay_us, run)
+        self._order += 1
+        heapq.heappush(self._heap, (self.now_us + delay_us, self._order, action, member, member.incarnation))
 
     def send(self, sender: QuorumMember, peer: Peer, request: Request) -> None:
         """See :class:`~esp.simulation.quorum_member.QuorumWorld`."""
@@ -201,11 +203,11 @@ class QuorumCluster:
         self._contacts.on_sent(sender, request, self.now_us)
         wait_us = request.max_wait_ms * 1000 if isinstance(request, FetchRequest) else 0
         call = Call(sender, peer.node_id, request)
-        self.after(sender, _REQUEST_TIMEOUT_US + wait_us, lambda: call.fail(refused=False))
+        self.after(sender, _REQUEST_TIMEOUT_US + wait_us, call.expire)
         if receiver is None or not self._arrives(sender.node_id, receiver.node_id):
             return
         for _ in range(1 + (self.random.random() < self.profile.doubled and not self._is_calm)):
-            self._push(self._delay_us(), lambda: self._deliver(call, receiver))
+            self._push(self._delay_us(), partial(self._deliver, call, receiver))
 
     def on_moment(self, member: QuorumMember, moment: str) -> None:
         """See :class:`~esp.simulation.quorum_member.QuorumWorld`."""
@@ -217,10 +219,10 @@ class QuorumCluster:
             return
         if receiver.node is None:
             if self._arrives(receiver.node_id, call.sender.node_id):
-                self.after(call.sender, self._delay_us(), lambda: call.fail(refused=True))
+                self.after(call.sender, self._delay_us(), partial(call.fail, refused=True))
             return
         if receiver.paused_until_us > self.now_us:
-            self._push(receiver.paused_until_us - self.now_us, lambda: self._deliver(call, receiver))
+            self._push(receiver.paused_until_us - self.now_us, partial(self._deliver, call, receiver))
             return
         incarnation = receiver.incarnation
         request = call.request
@@ -233,7 +235,7 @@ class QuorumCluster:
                 self.checks.on_vote(receiver.key, request.candidate_epoch, request.candidate, state)
                 self.on_moment(receiver, "voted")
             if receiver.incarnation == incarnation and self._arrives(receiver.node_id, call.sender.node_id):
-                self.after(call.sender, self._delay_us(), lambda: call.end(response))
+                self.after(call.sender, self._delay_us(), partial(call.end, response))
 
         receiver.do(receiver.node.on_request(receiver.now, call.request, answer))
 
@@ -245,11 +247,11 @@ class QuorumCluster:
     def _delay_us(self) -> int:
         if not self._is_calm and self.random.random() < self.profile.spike_probability:
             return self.random.randrange(self.profile.spike_max_us)
-        return self.random.randrange(100, self.profile.delay_max_us)
+        return between(self.random, 100, self.profile.delay_max_us - 1)
 
     def _push(self, delay_us: int, action: Callable[[], None]) -> None:
         self._order += 1
-        heapq.heappush(self._heap, (self.now_us + delay_us, self._order, action))
+        heapq.heappush(self._heap, (self.now_us + delay_us, self._order, action, None, 0))
 
     # Load and faults
 
@@ -345,7 +347,7 @@ class QuorumCluster:
         self.cuts |= cuts
         self._push(self.random.randrange(8 * SECOND_US), lambda: self.cuts.difference_update(cuts))
 
-    def _lose_disk(self, member: QuorumMember) -> None:
+    def _lose_disk(self, member: QuorumMember, restart_us: int | None = None) -> None:
         """Replace a disk, if the voters of every leader can spare it."""
         if not self.profile.kraft_version or not member.has_controller_role:
             return
@@ -355,7 +357,7 @@ class QuorumCluster:
             is_voter = voters.find_node(member.node_id) is not None
             if lost or (is_voter and len(voters.voters) < 3):
                 return
-        self.kill(member)
+        self.kill(member, restart_us=restart_us)
         member.disk = QuorumDisk(self._new_directory(), VoterSet(()), 0)
         self._add_disk(member)
 
@@ -380,6 +382,8 @@ class QuorumCluster:
             if not others:
                 return
             other = self.random.choice(others)
+            if self.random.random() < _EMPTY_SHARE:
+                self._lose_disk(other, restart_us=between(self.random, 0, 1_000))
             endpoint = VoterEndpoint(LISTENER, "host", other.port)
             request = AddVoterRequest(cluster_id=CLUSTER_ID, voter=other.key, endpoints=(endpoint,), timeout_ms=5_000)
         else:

@@ -30,7 +30,7 @@ class QuorumContacts:
 
     def on_request(self, receiver: QuorumMember, request: Request, now_us: int) -> None:
         """A request has reached a member."""
-        if isinstance(request, FetchRequest | FetchSnapshotRequest):
+        if isinstance(request, (FetchRequest, FetchSnapshotRequest)):
             self._asked_us[receiver.node_id, request.replica.node_id] = now_us
 
     def on_sent(self, sender: QuorumMember, request: Request, now_us: int) -> None:

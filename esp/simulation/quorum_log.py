@@ -4,8 +4,9 @@ import json
 import uuid
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from operator import itemgetter
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from esp.model.ids import DirectoryId, NodeId
 from esp.ports.network import Buffer
@@ -16,12 +17,16 @@ from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 from esp.records.batch_header import BatchHeader
 
+_find_next_offset: Final = itemgetter(2)
+
 
 class StoredBatch(NamedTuple):
     """A batch in the log."""
 
     data: bytes
     header: BatchHeader
+    next_offset: int
+    """Where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ class QuorumDisk:
     def append(self, data: Buffer, header: BatchHeader) -> None:
         """Append a batch, into the page cache."""
         assert header.base_offset == self.end_offset, "the log has no gaps"
-        self.batches.append(StoredBatch(bytes(data), header))
+        self.batches.append(StoredBatch(bytes(data), header, header.next_offset))
         self.end_offset = header.next_offset
 
     def truncate_to(self, end_offset: int) -> None:
@@ -121,23 +126,26 @@ class QuorumDisk:
 
     def read(self, offset: int, end_offset: int, max_bytes: int) -> bytes:
         """Whole batches from ``offset`` on, one at least."""
-        data = bytearray()
+        batches: list[bytes] = []
+        size = 0
         for batch in self.batches[self.find_index(offset) :]:
-            if batch.header.next_offset > end_offset or (data and len(data) + len(batch.data) > max_bytes):
+            size += len(batch.data)
+            if batch.next_offset > end_offset or (batches and size > max_bytes):
                 break
-            data += batch.data
-        return bytes(data)
+            batches.append(batch.data)
+        return b"".join(batches)
 
     def find_index(self, offset: int) -> int:
         """Where in ``batches`` the batch with ``offset`` is."""
-        return bisect_left(self.batches, offset, key=lambda batch: batch.header.last_offset)
+        return bisect_left(self.batches, offset + 1, key=_find_next_offset)
 
     def find_batch_before(self, end_offset: int) -> StoredBatch | None:
         """The batch that ends there."""
+        batches = self.batches
+        if batches and batches[-1].next_offset == end_offset:
+            return batches[-1]
         index = self.find_index(end_offset - 1)
-        if index < len(self.batches) and self.batches[index].header.next_offset == end_offset:
-            return self.batches[index]
-        return None
+        return batches[index] if index < len(batches) and batches[index].next_offset == end_offset else None
 
     def outline(self) -> LogOutline:
         """The log as the core sees it at its start."""

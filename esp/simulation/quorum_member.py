@@ -1,9 +1,11 @@
 """One member of a simulated quorum: the raft core with a driver on virtual time, and a disk that outlives its process."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, NodeId
@@ -21,6 +23,7 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.env import SeededRandom
 from esp.simulation.quorum_checks import QuorumChecks
 from esp.simulation.quorum_log import QuorumDisk, StoredSnapshot
+from esp.simulation.streams import between
 
 CLUSTER_ID = "simulated-cluster-id"
 LISTENER = "CONTROLLER"
@@ -142,15 +145,16 @@ class QuorumMember:
 
     def do(self, todo: list[Effect]) -> None:
         """Do what the core asks for, and arm its timer."""
-        cuts = self.disk.cuts
-        for effect in todo:
-            if self.node is not None:
-                self._do(effect)
+        if todo:
+            cuts = self.disk.cuts
+            for effect in todo:
+                if self.node is not None:
+                    self._do(effect)
+            if self.node is not None and self.disk.cuts != cuts:
+                self.world.checks.on_cut(self.key, self.node.voters, self.disk)
         node = self.node
         if node is None:
             return
-        if self.disk.cuts != cuts:
-            self.world.checks.on_cut(self.key, node.voters, self.disk)
         if node.role is Role.LEADER and self._announced != node.epoch:
             self._announced = node.epoch
             self.leads_since_us = self.world.now_us
@@ -174,9 +178,7 @@ class QuorumMember:
             assert callable(token), "tokens are the ways back"
             token(self._fill(effect))
         elif isinstance(effect, effects.Append):
-            if not effect.is_fetched and effect.header.is_control and self._check_voters(effect):
-                world.on_moment(self, "voters")
-            self.disk.append(effect.batch, effect.header)
+            self._append(effect)
         elif isinstance(effect, effects.Flush):
             self._flush()
         elif isinstance(effect, effects.Commit):
@@ -199,6 +201,16 @@ class QuorumMember:
             if world.checks.durability_is_owed:
                 raise ViolationError("INV-NO-CRASH", f"node {self.node_id}", effect.reason)
             self.stop()
+
+    def _append(self, effect: effects.Append) -> None:
+        world = self.world
+        if effect.is_fetched:
+            self.disk.append(effect.batch, effect.header)
+            return
+        if effect.header.is_control and self._check_voters(effect):
+            world.on_moment(self, "voters")
+        self.disk.append(effect.batch, effect.header)
+        world.checks.on_led_append(self.key, effect.header.leader_epoch, self.disk.end_offset, world.now_us)
 
     def _fill(self, reply: effects.Reply) -> Response:
         response = reply.response
@@ -224,7 +236,8 @@ class QuorumMember:
             return
         self._is_flushing = True
         end_offset, cuts = self.disk.end_offset, self.disk.cuts
-        self.world.after(self, self.random.randrange(100, self.flush_us_max), lambda: self._on_synced(end_offset, cuts))
+        delay_us = between(self.random, 100, self.flush_us_max - 1)
+        self.world.after(self, delay_us, partial(self._on_synced, end_offset, cuts))
 
     def _on_synced(self, end_offset: int, cuts: int) -> None:
         self._is_flushing = False
@@ -257,7 +270,10 @@ class QuorumMember:
             last = self.disk.find_batch_before(self.applied)
             epoch = self.disk.start_epoch if last is None else last.header.leader_epoch
             has_committed = epoch == effect.header.leader_epoch
-            self.world.checks.on_voters(self.key, before.voters, after.voters, has_committed=has_committed)
+            checks, epoch = self.world.checks, effect.header.leader_epoch
+            checks.on_voters(self.key, before.voters, after.voters, has_committed=has_committed)
+            for added in sorted(after.voters.keys() - before.voters.keys()):
+                checks.on_added(self.key, epoch, added, self.world.disks[added].end_offset, self.world.now_us)
         return before.voters != after.voters
 
     def _install(self, snapshot_id: SnapshotId) -> None:
@@ -308,18 +324,25 @@ class Call:
         self.sender = sender
         self.request = request
         self._peer = peer
-        self._has_ended = False
+        self.has_ended = False
 
     def end(self, response: Response) -> None:
         """An answer has come."""
         node = self.sender.node
         if node is not None:
-            self._has_ended = True
+            self.has_ended = True
             self.sender.do(node.on_response(self.sender.now, self._peer, self.request, response))
+
+    def expire(self) -> None:
+        """It has waited for long enough."""
+        if not self.has_ended:
+            self.fail(refused=False)
 
     def fail(self, *, refused: bool) -> None:
         """No answer will come."""
+        if self.has_ended:
+            return
         node = self.sender.node
-        if not self._has_ended and node is not None:
-            self._has_ended = True
+        if node is not None:
+            self.has_ended = True
             self.sender.do(node.on_send_failed(self.sender.now, self._peer, self.request, refused=refused))

@@ -118,8 +118,8 @@ def rot_somewhere(target: Target, rng: Random, *, limit: int | None, is_active: 
         offset = _checksummed(content, offset)
     elif not target.path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)):
         mask = _BREAKS_FORM
-    if not content.may_rot(offset) or (is_active and target.is_being_written(offset)):
-        return False
+    if offset in content.rotten or not content.may_rot(offset) or (is_active and target.is_being_written(offset)):
+        return False  # what has rotted stays so: a bit that flips back would bring back what nobody could read any more
     content.rot(offset, mask)
     return True
 

@@ -82,8 +82,8 @@ class Run:
         self._metadata = MetadataChecker(self._replicas, self._ledger)
         self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
-        self._clients = Clients(world, self._client_checker)
-        self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas.is_excused)
+        self._clients = Clients(world, self._client_checker, lambda: self._metadata.image)
+        self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._by_process: dict[Process, SimulatedNode] = {}
         self._found: ViolationError | None = None
@@ -191,7 +191,8 @@ class Run:
         if self._profile.heals_core_only and not self._ledger.copies and not self._ledger.members:
             rng = world.random("core")
             doubtful = self._clients.quorum_administrator.doubtful(world.loop.time())
-            self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful)
+            moves = self._clients.mover.doubtful(world.loop.time())
+            self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful, moves)
             abandon_rest(rng, world, self._core)
         for number in sorted(self._core):
             node = world.nodes[number]
@@ -209,12 +210,11 @@ class Run:
     def _silent_lanes(self, since_s: float) -> list[str]:
         image = self._metadata.image
         stranded = find_stranded(image, self._core)
-        asked = [
-            batch
-            for batch in self._clients.history.batches
-            if not self._replicas.is_excused(key := (batch.topic_id, batch.partition)) and key not in stranded
+        return [
+            f"{lane.producer} to {lane.topic}-{lane.partition}"
+            for lane in find_silent_lanes(self._clients.history.lanes, since_s, image)
+            if not self._replicas.is_excused(key := (lane.topic_id, lane.partition)) and key not in stranded
         ]
-        return find_silent_lanes(asked, since_s, image)
 
     async def _mend(self, node: SimulatedNode) -> None:
         """Restart a node whose disk failed, as its operator does: a log that failed is served again after that only (LOG-13)."""
@@ -374,13 +374,9 @@ class Run:
 
     # --- what the checkers ask -----------------------------------------------------------------------------------------------------
 
-    def _min_isr(self, topic_id: TopicId) -> int:
+    def _min_isr(self, topic_id: TopicId, partition: int) -> int:
         """The least that counts anywhere: leaders learn of another minimum one by one (ELR-3)."""
-        images = [self._metadata.image, *(probe.image(node) for node in self._world.living)]
-        topics = [(image, topic) for image in images if (topic := image.topics_by_id.get(topic_id)) is not None]
-        return min(
-            (image.min_insync_replicas(topic, len(topic.partitions[0].replicas)) for image, topic in topics), default=1
-        )
+        return probe.least_min_isr(self._metadata.image, self._world.living, topic_id, partition)
 
     def _is_flushed(self, topic_id: TopicId) -> bool:
         topic = self._metadata.image.topics_by_id.get(topic_id)

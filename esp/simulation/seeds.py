@@ -10,7 +10,7 @@ from esp.simulation.outcome import Outcome
 from esp.simulation.profile import Profile
 from esp.simulation.run import Run
 
-OBJECTS_BETWEEN_COLLECTIONS: Final = 50_000
+OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
 """How many more must have come than gone before the garbage collector looks: a run leaves few cycles, and is over soon."""
 
 

@@ -22,12 +22,18 @@ class Trace:
         self._now_s = now_s
         self._keep = keep
         self._hash = 0
+        self._counted_s = -1.0
+        self._counted_at = ""
+        """The time of the last event, and how that is written: often many come at one moment."""
         self.events = 0
 
     def count(self, kind: str, who: str, size: int) -> None:
         """Take a frequent event into the hash only: its kind, whom it happened to, and how large it was."""
         self.events += 1
-        self._hash = crc32(f"{self._now_s()!r} {kind} {who} {size}".encode(), self._hash)
+        now_s = self._now_s()
+        if now_s != self._counted_s:
+            self._counted_s, self._counted_at = now_s, repr(now_s)
+        self._hash = crc32(f"{self._counted_at} {kind} {who} {size}".encode(), self._hash)
 
     def say(self, who: str, text: str) -> None:
         """Take a line."""

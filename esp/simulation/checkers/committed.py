@@ -123,6 +123,13 @@ class CommittedLog:
         found = view.find(last.base_offset)
         return found is not None and found.is_same(last)
 
+    def holds_bytes(self, data: bytes) -> bool:
+        """Whether a committed batch has these bytes in it; the newest are looked at first."""
+        return any(
+            data in batch.content.written(batch.position, batch.position + batch.size)
+            for batch in reversed(self.batches.values())
+        )
+
     def on_ack(self, who: str, base_offset: int, crc: int) -> None:
         """A producer was told that a batch is committed.
 

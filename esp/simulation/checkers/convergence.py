@@ -1,6 +1,6 @@
 """Whether a cluster that is left alone comes to rest, with everything where it belongs."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from esp.controller.image import ClusterImage
 from esp.model.ids import NO_NODE, TopicId
@@ -9,7 +9,7 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.ledger import PASSING
 from esp.simulation.node import SimulatedNode
 from esp.simulation.rot import find_rotten_copies
-from esp.simulation.workload.history import SentBatch
+from esp.simulation.workload.history import LaneKey
 
 
 def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[TopicId, int]]:
@@ -61,6 +61,8 @@ def find_unconverged(image: ClusterImage, nodes: Iterable[SimulatedNode], replic
         key = (topic.topic_id, state.partition)
         if replicas.awaits_help(key) or key in stranded:
             continue
+        if state.is_reassigning and set(state.target_replicas) <= core.keys():
+            found.append(f"{name} is still being reassigned: {state.target_replicas} of {state.replicas}")
         expected = {replica for replica in state.replicas if replica in core}
         if set(state.isr) != expected or state.leader not in expected:
             found.append(f"{name} has the leader {state.leader} and the ISR {state.isr}, not {sorted(expected)}")
@@ -73,16 +75,9 @@ def find_unconverged(image: ClusterImage, nodes: Iterable[SimulatedNode], replic
     return found
 
 
-def find_silent_lanes(batches: Iterable[SentBatch], since_s: float, image: ClusterImage) -> list[str]:
-    """Partitions to which an idempotent producer got nothing through since a moment (LIVE-PRODUCE)."""
-    last: dict[tuple[str, str, int], float] = {}
-    for batch in batches:
-        if batch.is_idempotent and batch.topic_id in image.topics_by_id:
-            key = (batch.producer, batch.topic, batch.partition)
-            last[key] = max(last.get(key, -1.0), batch.acked_s)
-    return [
-        f"{producer} to {topic}-{number}" for (producer, topic, number), acked_s in last.items() if acked_s < since_s
-    ]
+def find_silent_lanes(lanes: Mapping[LaneKey, float], since_s: float, image: ClusterImage) -> list[LaneKey]:
+    """Partitions to which an idempotent producer got nothing through since a moment (LIVE-PRODUCE), of topics that are still there."""
+    return [lane for lane, acked_s in lanes.items() if acked_s < since_s and lane.topic_id in image.topics_by_id]
 
 
 def find_rot_in_service(nodes: Iterable[SimulatedNode]) -> list[str]:

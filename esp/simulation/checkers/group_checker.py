@@ -85,12 +85,16 @@ class GroupChecker:
     Args:
         clock: virtual seconds.
         is_excused: whether more of a group's partition of ``__consumer_offsets`` was lost than is promised (ELECT-5).
+        is_committed: whether a commit of a group, by the text beside it, stands in that partition below what is committed of it.
     """
 
-    def __init__(self, clock: Callable[[], float], is_excused: Callable[[str], bool]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], is_excused: Callable[[str], bool], is_committed: Callable[[str, str], bool]
+    ) -> None:
         self.groups: dict[str, GroupHistory] = {}
         self._clock = clock
         self._is_excused = is_excused
+        self._is_committed = is_committed
 
     def group(self, group_id: str) -> GroupHistory:
         """What is known of a group."""
@@ -153,6 +157,8 @@ class GroupChecker:
             raise ViolationError("INV-GROUP-OFFSETS", who, f"told {offset} ({metadata!r}), which nobody committed")
         if told is not None and (told.offset != offset or told.is_refused):
             raise ViolationError("INV-GROUP-OFFSETS", who, f"told {offset}, which is not what became of {told}")
+        if told is not None and told.committed_s == NEVER_S and not self._is_committed(group_id, metadata):
+            raise ViolationError("INV-GROUP-OFFSETS", who, f"told {told}, which is not committed yet")
         if is_newest:
             for commit in sent:
                 if commit.committed_s <= asked_s and (told is None or told.is_before(commit)):

@@ -1,5 +1,7 @@
 """Holds the nodes' metadata against one another, and each committed state of a partition against the one before it."""
 
+from collections.abc import Collection
+
 from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -28,6 +30,7 @@ class MetadataChecker:
         self._known: dict[int, ClusterImage] = {}
         self._last: dict[int, ClusterImage] = {}
         self._joined_isr_s: dict[tuple[TopicId, int, int], float] = {}
+        self._nodes: dict[int, SimulatedNode] = {}
 
     def look(self, node: SimulatedNode, now_s: float) -> None:
         """Compare a node's image with what others had at the same offset. Raises ViolationError."""
@@ -36,6 +39,7 @@ class MetadataChecker:
         if image is before:
             return
         self._last[node.node_id] = image
+        self._nodes[node.node_id] = node
         if before is not None and image.offset < before.offset:
             raise ViolationError("INV-META-SAME", node.name, f"went back from offset {before.offset} to {image.offset}")
         known = self._known.setdefault(image.offset, image)
@@ -58,6 +62,7 @@ class MetadataChecker:
                 raise ViolationError(
                     "INV-EPOCHS-MONO", f"broker {broker_id}", f"epoch {broker.epoch} after {former.epoch}"
                 )
+        _check_gone(new, old.brokers.keys() - new.brokers.keys())
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)
             if before is topic and old.brokers is new.brokers:
@@ -86,6 +91,11 @@ class MetadataChecker:
         is_reborn: bool,
     ) -> None:
         who = f"{topic.name}-{new.partition}"
+        if old is not None:
+            for node_id in [node_id for node_id in old.replicas if node_id not in new.replicas]:
+                self._replicas.on_unassigned(node_id, (topic.topic_id, new.partition))
+            if new.partition_epoch == old.partition_epoch + 1:
+                _check_reassignment(topic, old, new, who, min_isr=image.min_insync_replicas(topic, len(new.replicas)))
         self._check_election(topic, old, new, who, is_reborn=is_reborn)
         if old is not None and (new.leader_epoch < old.leader_epoch or new.partition_epoch <= old.partition_epoch):
             raise ViolationError("INV-EPOCHS-MONO", who, f"{new} after {old}")
@@ -102,7 +112,7 @@ class MetadataChecker:
             broker = image.brokers.get(node_id)
             if (broker is None or broker.fenced) and old is not None and node_id not in old.isr:
                 raise ViolationError("INV-ISR-UNFENCED", who, f"{node_id} is fenced and joins the ISR: {new}")
-        self._check_candidates(topic, new, who)
+        self._check_candidates(image, topic, new, who)
         leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
         if leader is not None and leader.leader_epoch == new.leader_epoch and not isr <= leader.maximal_isr:
             raise ViolationError(
@@ -121,7 +131,7 @@ class MetadataChecker:
             return
         if topic.name == RECKLESS and new.partition_epoch > old.partition_epoch + 1:
             committed.is_excused |= new.leader_epoch != old.leader_epoch  # nobody knows who was elected between
-        was_candidate = new.leader == old.leader or new.leader in old.isr or new.leader in old.elr
+        was_candidate = new.leader in (old.leader, *old.isr, *old.elr) or _has_ended(old, new)
         if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
             return
         joined_s = self._joined_isr_s.get((topic.topic_id, new.partition, new.leader), 0.0)
@@ -137,19 +147,67 @@ class MetadataChecker:
                 "INV-LEADER-COMPLETE", who, f"an election outside ISR, ELR and last-known leader: {new} after {old}"
             )
 
-    def _check_candidates(self, topic: TopicImage, new: PartitionState, who: str) -> None:
+    def _check_candidates(self, image: ClusterImage, topic: TopicImage, new: PartitionState, who: str) -> None:
         key = (topic.topic_id, new.partition)
         committed = self._replicas.of_partition(key)
         if committed is None or committed.is_excused:
             return
         for node_id in (*new.isr, *new.elr):
             view = self._replicas.views.get(node_id, {}).get(key)
-            if view is not None and node_id not in self._ledger.outstanding and not committed.is_held_by(view):
+            if view is not None and not committed.is_held_by(view) and not self._may_lack(image, node_id):
                 raise ViolationError(
                     "INV-CANDIDATE-COMPLETE",
                     who,
                     f"{node_id} may lead with a log that ends at {view.end_offset}; committed is {committed.last}; {new}",
                 )
+
+    def _may_lack(self, image: ClusterImage, node_id: NodeId) -> bool:
+        """Whether a node lost bytes, and the controller need not know it.
+
+        When it serves again it has registered, and could not show an orderly stop that came after what it holds (BRK-2). What a device
+        keeps back, and what rots, nobody may have found.
+        """
+        ledger, node = self._ledger, self._nodes.get(node_id)
+        if node_id not in ledger.outstanding:
+            return False
+        if node is None or node_id in ledger.poisoned or node_id in ledger.rotten or not node.is_serving:
+            return True
+        return _epoch_of(image, node_id) != probe.broker_epoch(node)
+
+
+def _check_reassignment(topic: TopicImage, old: PartitionState, new: PartitionState, who: str, *, min_isr: int) -> None:
+    """INV-REASSIGN: a beginning takes no complete copy, an end has every target in sync, a cancel leaves the minimum (REASSIGN-1..5)."""
+    gone = set(old.replicas).difference(new.replicas)
+    taken = gone.intersection((*old.isr, *old.elr))
+    if gone and new.leader_epoch == old.leader_epoch:
+        raise ViolationError(
+            "INV-EPOCHS-MONO", who, f"{sorted(gone)} went, and the leader epoch stays: {new} after {old} (ISR-8)"
+        )
+    if not {*new.adding_replicas, *new.removing_replicas} <= set(new.replicas):
+        raise ViolationError("INV-REASSIGN", who, f"comes or goes without being a replica: {new}")
+    if new.is_reassigning:
+        if taken:
+            raise ViolationError("INV-REASSIGN", who, f"{sorted(taken)} are taken before the end: {new} after {old}")
+    elif old.is_reassigning and set(new.replicas) == set(old.original_replicas) != set(old.target_replicas):
+        if taken and len(new.isr) < min_isr and topic.name != RECKLESS:
+            raise ViolationError("INV-REASSIGN", who, f"the cancel leaves fewer than {min_isr}: {new} after {old}")
+    elif (gone or old.is_reassigning) and set(new.isr) != set(new.replicas):
+        raise ViolationError("INV-REASSIGN", who, f"it ends before every target is in sync: {new} after {old}")
+
+
+def _has_ended(old: PartitionState, new: PartitionState) -> bool:
+    """Whether one change brought the last target in sync and so ended a reassignment; then whoever leads had to be in sync before it."""
+    is_one = new.partition_epoch == old.partition_epoch + 1
+    return is_one and old.is_reassigning and not new.is_reassigning and set(new.isr) == set(old.target_replicas)
+
+
+def _check_gone(image: ClusterImage, gone: Collection[NodeId]) -> None:
+    """A broker that was unregistered may never come back: nobody counts on it (ISR-7)."""
+    for topic, state in image.partitions() if gone else ():
+        if not {*state.isr, *state.elr}.isdisjoint(gone):
+            raise ViolationError(
+                "INV-ISR-UNFENCED", f"{topic.name}-{state.partition}", f"{sorted(gone)} are registered no more: {state}"
+            )
 
 
 def _epoch_of(image: ClusterImage, node_id: NodeId) -> int:

@@ -1,12 +1,15 @@
 """Where the checkers look into a node: the one module that knows how its objects hang together."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.metadata_loader import MetadataLoader
 from esp.broker.raft_driver import RaftDriver
 from esp.broker.replica_host import ReplicaHost
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
+from esp.model.ids import NO_BROKER_EPOCH, TopicId
+from esp.replication.high_watermark import effective_min_isr
 from esp.simulation.node import SimulatedNode
 from esp.storage.log import Log
 
@@ -17,13 +20,46 @@ def hosted_partitions(node: SimulatedNode) -> list[HostedPartition]:
     replicas: ReplicaHost | None = getattr(role, "replicas", None)
     if replicas is None:
         return []
-    return [hosted for partitions in replicas.by_topic.values() for hosted in partitions.values()]
+    return [*chain.from_iterable([partitions.values() for partitions in replicas.by_topic.values()])]
 
 
 def image(node: SimulatedNode) -> ClusterImage:
     """The committed metadata as the node knows it."""
     metadata: MetadataLoader | None = getattr(node.broker, "metadata", None)
     return metadata.image if metadata is not None else EMPTY_IMAGE
+
+
+def min_isr_in_use(node: SimulatedNode, topic_id: TopicId, partition: int) -> int | None:
+    """The minimum in sync that the node's leader of a partition still goes by while newer metadata is being applied to it."""
+    role = node.broker.broker if node.broker is not None else None
+    replicas: ReplicaHost | None = getattr(role, "replicas", None)
+    if replicas is None or replicas.applied_offset >= image(node).offset:
+        return None
+    minima = (
+        effective_min_isr(hosted.log.settings.min_insync_replicas, len(hosted.leader.state.replicas))
+        for hosted in hosted_partitions(node)
+        if (hosted.topic_id, hosted.name.partition) == (topic_id, partition) and hosted.leader is not None
+    )
+    return min(minima, default=None)
+
+
+def least_min_isr(newest: ClusterImage, nodes: Iterable[SimulatedNode], topic_id: TopicId, partition: int) -> int:
+    """The least minimum in sync of a partition that anybody may go by: ``newest``, and what each of the nodes knows and uses."""
+    living = tuple(nodes)
+    known = (
+        metadata.min_insync_replicas(topic, len(topic.partitions[partition].replicas))
+        for metadata in (newest, *map(image, living))
+        if (topic := metadata.topics_by_id.get(topic_id)) is not None and partition < len(topic.partitions)
+    )
+    in_use = (min_isr_in_use(node, topic_id, partition) for node in living)
+    return min((*known, *(minimum for minimum in in_use if minimum is not None)), default=1)
+
+
+def broker_epoch(node: SimulatedNode) -> int:
+    """Under which epoch the node's broker is registered, in its present life and as far as it knows; -1 if it is not."""
+    role = node.broker.broker if node.broker is not None else None
+    lifecycle = getattr(role, "lifecycle", None)
+    return lifecycle.epoch if lifecycle is not None else NO_BROKER_EPOCH
 
 
 def raft(node: SimulatedNode) -> RaftDriver | None:

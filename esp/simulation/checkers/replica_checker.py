@@ -1,6 +1,6 @@
 """Holds the replicas of all nodes against one another, after every turn in which their nodes did something."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from esp.broker.hosted_partition import HostedPartition
 from esp.model.ids import TopicId, TopicPartition
@@ -22,7 +22,7 @@ class ReplicaChecker:
     """See the module.
 
     Args:
-        min_isr: the effective ``min.insync.replicas`` of a topic, by the metadata that counts.
+        min_isr: the effective ``min.insync.replicas`` of a partition, by the metadata that counts.
         is_flushed: whether a topic's records count only when they are flushed.
         leader_epoch: of a partition, by the metadata that counts.
         ledger: what was allowed to be lost.
@@ -30,7 +30,7 @@ class ReplicaChecker:
 
     def __init__(
         self,
-        min_isr: Callable[[TopicId], int],
+        min_isr: Callable[[TopicId, int], int],
         is_flushed: Callable[[TopicId], bool],
         leader_epoch: Callable[[TopicId, int], int],
         ledger: Ledger,
@@ -49,7 +49,8 @@ class ReplicaChecker:
     def look(self, node: SimulatedNode) -> None:
         """Compare a node's replicas with what they were. Raises ViolationError."""
         known = self._hosted.setdefault(node.node_id, {})
-        for hosted in probe.hosted_partitions(node):
+        replicas = probe.hosted_partitions(node)
+        for hosted in replicas:
             view = known.get(hosted)
             if view is None:
                 view = known[hosted] = self._begin(node, hosted)
@@ -62,6 +63,8 @@ class ReplicaChecker:
                 or hosted.leader is not view.leader
             ):
                 self._update(node, hosted, view)
+        if len(known) > len(replicas):
+            self._forget(node, known, replicas)
 
     def on_end(self, node: SimulatedNode, *, keeps_page_cache: bool, has_faulty_disk: bool) -> None:
         """A node's process ended; called before its disk changes."""
@@ -89,6 +92,10 @@ class ReplicaChecker:
         lost = self._lost.get(node.node_id, {})
         for key in [key for key, life in lost.items() if life.view.path == path]:
             del lost[key]
+
+    def on_unassigned(self, node_id: int, key: Key) -> None:
+        """A node holds no replica of a partition any more, by the metadata: what it has of it when it comes back may be gone."""
+        self._lost.get(node_id, {}).pop(key, None)
 
     def check_deeply(self, node: SimulatedNode) -> None:
         """What costs more than a glance: the state that is derived from the log (INV-EPOCH-CACHE, INV-PROD-FOLD). Raises ViolationError."""
@@ -128,6 +135,25 @@ class ReplicaChecker:
                 yield node_id, views[key]
 
     # ---------------------------------------------------------------------------------------------------------------------------
+
+    def _forget(
+        self, node: SimulatedNode, known: dict[HostedPartition, ReplicaView], replicas: Collection[HostedPartition]
+    ) -> None:
+        """Replicas are gone from a node that lives: by the metadata that it has they must not be there, or they have rotted."""
+        for hosted in [hosted for hosted in known if hosted not in replicas]:
+            view = known.pop(hosted)
+            self.rises.take(hosted.log)
+            key = (hosted.topic_id, hosted.name.partition)
+            views = self.views[node.node_id]
+            if views.get(key) is view:
+                del views[key]
+            topic = probe.image(node).topics_by_id.get(hosted.topic_id)
+            if (
+                topic is not None
+                and node.node_id in topic.partitions[hosted.name.partition].replicas
+                and hosted.log.rot is None
+            ):
+                raise ViolationError("INV-REASSIGN", view.who, "is removed, and by the metadata it should be there")
 
     def _begin(self, node: SimulatedNode, hosted: HostedPartition) -> ReplicaView:
         """A replica appeared: new, or recovered from its files."""
@@ -224,7 +250,7 @@ class ReplicaChecker:
             isr_size = len(leader.state.isr)
         if isr_size is None or not added:
             return
-        min_isr = self._min_isr(hosted.topic_id)
+        min_isr = self._min_isr(hosted.topic_id, hosted.name.partition)
         if isr_size < min_isr and not committed.is_excused:
             raise ViolationError(
                 "INV-HW-STRICT", view.who, f"rose to {new} with {isr_size} in the ISR, fewer than {min_isr}"

@@ -65,8 +65,8 @@ CONTROLLER_MUTANTS: Final = (
         "KAFKA-19522",
         "BRK-8",
         "esp.controller.partition_change",
-        "    if not clean and len(state.last_known_elr) == 1 and is_acceptable(state.last_known_elr[0]):\n",
-        "    if not clean and len(state.last_known_elr) == 1:\n",
+        "    if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):\n",
+        "    if not clean and len(last_known) == 1:\n",
         tiers=(PARTITION,),
     ),
     Mutant(

@@ -23,7 +23,6 @@ GROUP_MUTANTS: Final = (
         "esp.groups.offset_requests",
         "        offsets = self._shard.offsets.committed(request.group_id)\n",
         "        offsets = self._shard.offsets.newest(request.group_id)\n",
-        is_gap=True,
     ),
     Mutant(
         "commit-of-an-earlier-generation",

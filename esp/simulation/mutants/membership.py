@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.mutant import QUORUM, Mutant
 
 MEMBERSHIP_MUTANTS: Final = (
     Mutant(
@@ -12,7 +12,7 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.raft.voter_changes",
         "                if self._is_caught_up(state, change.request):\n",
         "                if state.replicas is not None:\n",
-        is_gap=True,
+        tiers=(QUORUM,),
     ),
     Mutant(
         "removed-leader-stays",
@@ -27,8 +27,8 @@ MEMBERSHIP_MUTANTS: Final = (
         "ELECT-3 broken",
         "ELECT-3",
         "esp.controller.partition_change",
-        "        first = (state.replicas[0], *first)\n",
-        "        return _Elected(state.replicas[0], clean=True)\n",
+        "        first = (replicas[0], *first)\n",
+        "        return _Elected(replicas[0], clean=True)\n",
     ),
     Mutant(
         "unregistered-broker-stays-in-sync",
@@ -40,12 +40,19 @@ MEMBERSHIP_MUTANTS: Final = (
         is_gap=True,
     ),
     Mutant(
+        "allowed-election-waits",
+        "ELECT-1.5 broken",
+        "ELECT-1",
+        "esp.broker.controller_driver",
+        "            self._term.elect_unclean_soon()\n",
+        "            pass\n",
+    ),
+    Mutant(
         "silent-broker-is-never-fenced",
         "BRK-6 broken",
         "BRK-6",
         "esp.controller.broker_sessions",
         "for node_id, session in self._sessions.items() if session.deadline_us <= now_us\n",
         "for node_id, session in self._sessions.items() if session.deadline_us < 0\n",
-        is_gap=True,
     ),
 )

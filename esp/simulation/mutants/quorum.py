@@ -100,10 +100,8 @@ QUORUM_MUTANTS: Final = (
         "KAFKA-16530",
         "RAFT-13",
         "esp.raft.leader_state",
-        "        offset = majority_offset([self._held(voter.key, flushed_offset) for voter in voters.voters])\n",
-        """        held = [self._held(voter.key, flushed_offset) for voter in voters.voters]
-        offset = majority_offset(held if voters.find(self.local) else [*held, flushed_offset])
-""",
+        "        if len(held) < len(voters.voters):  # this node votes\n            held",
+        "        if True:\n            held",
         tiers=(QUORUM,),
     ),
     Mutant(
@@ -159,8 +157,8 @@ QUORUM_MUTANTS: Final = (
         "RAFT-45 broken",
         "RAFT-45",
         "esp.raft.voters",
-        "voter.key.directory_id == key.directory_id or voter.key.directory_id == ZERO_UUID",
-        "True",
+        "if voter is None or voter.key == key or voter.key.directory_id == ZERO_UUID:",
+        "if True:",
         tiers=(QUORUM,),
     ),
     Mutant(
@@ -177,8 +175,8 @@ QUORUM_MUTANTS: Final = (
         "LOG-5 broken",
         "LOG-5",
         "esp.raft.node",
-        "if request is state.in_flight and isinstance(response, FetchResponse | FetchSnapshotResponse):",
-        "if isinstance(response, FetchResponse | FetchSnapshotResponse):",
+        "if request is state.in_flight and isinstance(response, FetchAnswer):",
+        "if isinstance(response, FetchAnswer):",
         tiers=(QUORUM,),
     ),
     Mutant(

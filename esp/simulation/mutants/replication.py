@@ -213,8 +213,8 @@ REPLICATION_MUTANTS: Final = (
         "HW-4 broken",
         "HW-4",
         "esp.replication.partition_leader",
-        "                or (\n",
-        "                or now_us < 0 and (\n",
+        "                node in maximal_isr or self._is_about_to_join(",
+        "                node in maximal_isr or now_us < 0 and self._is_about_to_join(",
         tiers=(PARTITION,),
     ),
     Mutant(

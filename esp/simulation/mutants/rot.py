@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.mutant import LOG, Mutant
 
 ROT_MUTANTS: Final = (
     Mutant(
@@ -22,7 +22,6 @@ ROT_MUTANTS: Final = (
         "        return hosted in self._replicas and state is not None and any(node != self._node_id for node in state.isr)\n",
         "        return hosted in self._replicas and state is None\n",
         node_count=3,
-        is_gap=True,
     ),
     Mutant(
         "nobody-scrubs",
@@ -32,7 +31,6 @@ ROT_MUTANTS: Final = (
         "                while offset < replica_log.sealed_end_offset:\n",
         "                while offset < replica_log.log_start_offset:\n",
         node_count=3,
-        is_gap=True,
     ),
     Mutant(
         "rotten-index-is-believed",
@@ -41,8 +39,7 @@ ROT_MUTANTS: Final = (
         "esp.storage.segment",
         "            if len(chunk) < HEADER_SIZE or read_header(chunk).last_offset != entry:\n",
         "            if len(chunk) < HEADER_SIZE:\n",
-        node_count=3,
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "rotten-checkpoint-stops-the-node",
@@ -51,8 +48,7 @@ ROT_MUTANTS: Final = (
         "esp.storage.checkpoints",
         "    except (ValueError, OSError) as error:\n",
         "    except OSError as error:\n",
-        node_count=3,
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "rotten-epochs-stop-the-node",
@@ -66,16 +62,15 @@ ROT_MUTANTS: Final = (
         """        except CorruptionError as error:
             raise AssertionError(path) from error
 """,
-        node_count=3,
-        is_gap=True,
+        tiers=(LOG,),
     ),
     Mutant(
         "any-disk-votes",
         "RAFT-45 broken",
         "RAFT-45",
         "esp.raft.voters",
-        "                voter.key.directory_id == key.directory_id or voter.key.directory_id == ZERO_UUID\n",
-        "                voter.key.directory_id == key.directory_id or voter.key.directory_id != key.node_id\n",
+        "if voter is None or voter.key == key or voter.key.directory_id == ZERO_UUID:",
+        "if voter is None or voter.key == key or voter.key.directory_id != key.node_id:",
         node_count=3,
     ),
     Mutant(
@@ -86,6 +81,14 @@ ROT_MUTANTS: Final = (
         "        is_clean = registration.previous_broker_epoch == existing.epoch\n",
         "        is_clean = 0 <= registration.previous_broker_epoch <= existing.epoch\n",
         node_count=3,
+    ),
+    Mutant(
+        "copy-of-a-running-node-is-whole",
+        "BRK-3 broken",
+        "BRK-3",
+        "esp.storage.running_marker",
+        '            is_left = content["bootId"] == boot_id and content["file"] == self._disk.stat(self._path).identity\n',
+        '            is_left = content["bootId"] == boot_id\n',
         is_gap=True,
     ),
 )

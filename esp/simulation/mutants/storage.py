@@ -85,8 +85,8 @@ STORAGE_MUTANTS: Final = (
         "marker-outlives-the-start",
         "KAFKA-10471",
         "REC-1",
-        "esp.storage.log_directory",
-        "            self._disk.remove(marker)\n",
+        "esp.storage.clean_marker",
+        "            self._disk.remove(self._path)\n",
         "            pass\n",
         tiers=(LOG,),
     ),
@@ -222,12 +222,12 @@ STORAGE_MUTANTS: Final = (
         "removed-marker-comes-back",
         "KAFKA-10471 class",
         "REC-1",
-        "esp.storage.log_directory",
-        """            self._disk.remove(marker)
-        self._disk.sync_directory_blocking(self.path)
+        "esp.storage.clean_marker",
+        """            self._disk.remove(self._path)
+        self._disk.sync_directory_blocking(self._directory)
 """,
-        """            self._disk.remove(marker)
-            self._disk.sync_directory_blocking(self.path)
+        """            self._disk.remove(self._path)
+            self._disk.sync_directory_blocking(self._directory)
 """,
         tiers=(LOG,),
     ),
@@ -238,6 +238,15 @@ STORAGE_MUTANTS: Final = (
         "esp.storage.recovery",
         "        self.epochs.truncate_from_end(recovery_point)\n",
         "",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "epochs-that-change-meanwhile-are-not-written",
+        "LOG-10 broken",
+        "LOG-10",
+        "esp.storage.unsynced",
+        "        while (version := self._epochs.version) != self._epochs_saved:\n",
+        "        if (version := self._epochs.version) != self._epochs_saved:\n",
         tiers=(LOG,),
     ),
     Mutant(

@@ -11,6 +11,7 @@ from esp.simulation.mutants.membership import MEMBERSHIP_MUTANTS
 from esp.simulation.mutants.mutant import Mutant
 from esp.simulation.mutants.produce import PRODUCE_MUTANTS
 from esp.simulation.mutants.quorum import QUORUM_MUTANTS
+from esp.simulation.mutants.reassignment import REASSIGNMENT_MUTANTS
 from esp.simulation.mutants.replication import REPLICATION_MUTANTS
 from esp.simulation.mutants.rot import ROT_MUTANTS
 from esp.simulation.mutants.storage import STORAGE_MUTANTS
@@ -23,6 +24,7 @@ ALL: Final = (
     *CONTROLLER_MUTANTS,
     *STORAGE_MUTANTS,
     *MEMBERSHIP_MUTANTS,
+    *REASSIGNMENT_MUTANTS,
     *GROUP_MUTANTS,
     *ROT_MUTANTS,
 )

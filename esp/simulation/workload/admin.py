@@ -8,6 +8,7 @@ from typing import Any, Final
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.simulation.ledger import PASSING, RECKLESS
+from esp.simulation.nudges import Nudges
 from esp.simulation.profile import TopicProfile
 from esp.simulation.workload import admin_requests, requests
 from esp.simulation.workload.cluster_client import ClusterClient
@@ -18,6 +19,11 @@ TIMEOUT_S: Final = 10.0
 BACKOFF_S: Final = 0.5
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
+DEAD_SHARE: Final = (0.2, 0.6)
+"""Of what is done while a broker is dead: it is unregistered, often so soon that somebody still counts on it."""
+
+NUDGE_SHARE: Final = 0.7
+"""Of what is done while nobody leads a partition that may lose records: something about that."""
 
 
 class Administrator:
@@ -29,6 +35,7 @@ class Administrator:
         history: counts what was done.
         replicas_max: how many copies a partition may have.
         find_dead: a broker that is dead at the moment, if there is one.
+        nudges: knows what nobody leads.
     """
 
     def __init__(
@@ -39,6 +46,7 @@ class Administrator:
         *,
         replicas_max: int,
         find_dead: Callable[[], int | None],
+        nudges: Nudges,
     ) -> None:
         self.is_stopping = False
         self.client = client
@@ -46,6 +54,8 @@ class Administrator:
         self._history = history
         self._replicas_max = replicas_max
         self._find_dead = find_dead
+        self._nudges = nudges
+        self._takes_back = False
 
     async def create(self, topic: TopicProfile) -> None:
         """Create a topic; one that is there already is well.
@@ -107,9 +117,11 @@ class Administrator:
 
     async def run(self) -> None:
         """Do what comes to mind until told to stop."""
+        name = RECKLESS if self._rng.random() < 0.5 else None
         while not self.is_stopping:
             try:
-                await self._act()
+                await self._act(name or self._rng.choice(PASSING), creates=name is not None)
+                name = None
             except NoAnswerError as error:
                 self._history.on_no_answer(self.client.name, str(error))
                 await asyncio.sleep(BACKOFF_S)
@@ -118,11 +130,18 @@ class Administrator:
                 await asyncio.sleep(BACKOFF_S)
             await asyncio.sleep(self._rng.uniform(0.3, 4))
 
-    async def _act(self) -> None:
-        chance = self._rng.random()
-        name = self._rng.choice(PASSING)
+    async def _act(self, name: str, *, creates: bool) -> None:
+        chance = 0.0 if creates else self._rng.random()
         dead = self._find_dead()
-        if chance < 0.3:
+        leaderless = self._nudges.find_leaderless()
+        if leaderless is not None and chance < NUDGE_SHARE:
+            await self._nudge(leaderless)
+        elif self._takes_back and leaderless is None:
+            await self.configure(RECKLESS, UNCLEAN_ELECTIONS, "false")
+            self._takes_back = False
+        elif dead is not None and DEAD_SHARE[0] <= chance < DEAD_SHARE[1]:
+            await self.unregister(dead)
+        elif chance < 0.3:
             topic = self._draw_topic(name)
             await self.create(topic)
             self._history.on_done(self.client.name, "topic created", f"{topic}")
@@ -136,23 +155,30 @@ class Administrator:
                 await self.configure(name, MIN_ISR, self._rng.choice(("1", "2", "3")))
         elif chance < 0.75:
             await self.elect(admin_requests.PREFERRED, None)
-        elif dead is not None and chance < 0.88:
-            await self.unregister(dead)
         else:
             await self.elect(admin_requests.UNCLEAN, [(RECKLESS, 0)])
+
+    async def _nudge(self, partition: int) -> None:
+        """Give records up for a leader: by asking for one, or by a setting that lets the controller elect one."""
+        if self._rng.random() < 0.3:
+            await self.elect(admin_requests.UNCLEAN, [(RECKLESS, partition)])
+        else:
+            await self.configure(RECKLESS, UNCLEAN_ELECTIONS, "true")
+            self._nudges.on_allowed(partition)
+            self._takes_back = True
 
     def _draw_topic(self, name: str) -> TopicProfile:
         """A topic of any settings; only one of them may elect uncleanly by itself: of two copies, one is often alone."""
         rng = self._rng
         most = self._replicas_max if name != RECKLESS else min(2, self._replicas_max)
         factor = most if rng.random() < 0.9 else 1
-        min_isr = min(factor, rng.choice((1, 1, 2, 2, 3)))
+        min_isr = min(factor, rng.choice((1, 1, 2, 2, 3) if name != RECKLESS else (1, 1, 1, 2)))
         configs = {MIN_ISR: str(min_isr)}
         if rng.random() < 0.3:
             configs["flush.messages"] = "1"
         if rng.random() < 0.5:
             configs["segment.ms"] = "1000"
-        if name == RECKLESS and rng.random() < 0.5:
+        if name == RECKLESS and rng.random() < 0.2:
             configs[UNCLEAN_ELECTIONS] = "true"
         return TopicProfile(name, rng.randint(1, 2), factor, min_isr, configs)
 

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest, Listener
+from kio.schema.alter_partition_reassignments.v1.request import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.incremental_alter_configs.v1.request import (
@@ -27,6 +32,7 @@ ADD_RAFT_VOTER_VERSION: Final = 1
 REMOVE_RAFT_VOTER_VERSION: Final = 0
 ELECT_LEADERS_VERSION: Final = 2
 UNREGISTER_BROKER_VERSION: Final = 0
+ALTER_PARTITION_REASSIGNMENTS_VERSION: Final = 1
 INCREMENTAL_ALTER_CONFIGS_VERSION: Final = 1
 
 PREFERRED: Final = 0
@@ -66,6 +72,18 @@ def elect_leaders(election: int, wanted: Iterable[tuple[str, int]] | None, timeo
         if wanted is None
         else tuple(TopicPartitions(topic=TopicName(name), partitions=(i32(number),)) for name, number in wanted),
         timeout=_duration(timeout_s),
+    )
+
+
+def reassign(
+    topic: str, partition: int, replicas: Iterable[int] | None, timeout_s: float
+) -> AlterPartitionReassignmentsRequest:
+    """Give a partition other replicas; None cancels that."""
+    wanted = None if replicas is None else tuple(map(BrokerId, replicas))
+    reassignable = ReassignablePartition(partition_index=i32(partition), replicas=wanted)
+    return AlterPartitionReassignmentsRequest(
+        timeout=_duration(timeout_s),
+        topics=(ReassignableTopic(name=TopicName(topic), partitions=(reassignable,)),),
     )
 
 

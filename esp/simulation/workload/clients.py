@@ -1,19 +1,22 @@
 """All clients of a run: made from the profile, set to work on topics, told to stop."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
-from esp.controller.image import TopicImage
-from esp.model.ids import OFFSETS_TOPIC, TopicId
+from esp.controller.image import ClusterImage, TopicImage
+from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
 from esp.ports.network import Address
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host
+from esp.simulation.nudges import Nudges
 from esp.simulation.profile import TopicProfile
 from esp.simulation.workload.admin import Administrator
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.consumer import Consumer
 from esp.simulation.workload.history import History
+from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.producer import Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
 from esp.simulation.world import World
@@ -28,9 +31,10 @@ class Clients:
     Args:
         world: where they live.
         checker: told of what they are told.
+        image: the newest committed metadata.
     """
 
-    def __init__(self, world: World, checker: ClientChecker) -> None:
+    def __init__(self, world: World, checker: ClientChecker, image: Callable[[], ClusterImage]) -> None:
         self.history = History(world.trace.say)
         self._world = world
         self._count = 0
@@ -53,6 +57,7 @@ class Clients:
             self.history,
             replicas_max=min(3, len(profile.layout.brokers)),
             find_dead=self._find_dead,
+            nudges=Nudges(world, image),
         )
         self.final_reader = self._consumer(profile.consumers, checker)
         self.quorum_administrator = QuorumAdministrator(
@@ -60,6 +65,13 @@ class Clients:
             world.random("quorum administrator"),
             self.history,
             [(number, Address(node_host(number), CONTROLLER_PORT)) for number in profile.layout.controllers],
+        )
+        self.mover = PartitionMover(
+            self._client("mover"),
+            world.random("mover"),
+            self.history,
+            [NodeId(number) for number in profile.layout.brokers],
+            image,
         )
         self._topics: dict[TopicId, None] = {}
 
@@ -71,6 +83,8 @@ class Clients:
             working.append(self._world.spawn(self.administrator.run()))
         if profile.layout.changes_voters:
             working.append(self._world.spawn(self.quorum_administrator.run()))
+        if profile.moves_partitions:
+            working.append(self._world.spawn(self.mover.run()))
         return working
 
     async def create_topic(self, topic: TopicProfile) -> bool:
@@ -107,6 +121,7 @@ class Clients:
         """Ask for nothing more but records."""
         self.administrator.is_stopping = True
         self.quorum_administrator.is_stopping = True
+        self.mover.is_stopping = True
 
     @property
     def pending_batches(self) -> int:

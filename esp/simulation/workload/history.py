@@ -2,9 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from esp.model.ids import TopicId
 from esp.simulation.checkers.client_history import Outcome
+
+
+class LaneKey(NamedTuple):
+    """What a producer sends to one partition."""
+
+    producer: str
+    topic: str
+    topic_id: TopicId
+    partition: int
 
 
 @dataclass(slots=True)
@@ -26,6 +36,11 @@ class SentBatch:
     base_offset: int | None = None
     acked_s: float = -1.0
 
+    @property
+    def lane(self) -> LaneKey:
+        """Where it belongs."""
+        return LaneKey(self.producer, self.topic, self.topic_id, self.partition)
+
 
 @dataclass(slots=True)
 class History:
@@ -37,6 +52,8 @@ class History:
 
     say: Callable[[str, str], None]
     batches: list[SentBatch] = field(default_factory=list)
+    lanes: dict[LaneKey, float] = field(default_factory=dict)
+    """When the last batch of each idempotent producer was acknowledged, -1 while none was."""
     acked_records: int = 0
     read_records: int = 0
     refusals: int = 0
@@ -45,6 +62,19 @@ class History:
     """Requests that ended without an answer."""
     done: dict[str, int] = field(default_factory=dict)
     """How often administrators did what, by name."""
+
+    def on_sent(self, batch: SentBatch) -> None:
+        """A producer has made a batch."""
+        self.batches.append(batch)
+        if batch.is_idempotent:
+            self.lanes.setdefault(batch.lane, -1.0)
+
+    def on_acked(self, batch: SentBatch, now_s: float) -> None:
+        """A batch was acknowledged."""
+        batch.acked_s = now_s
+        self.acked_records += batch.record_count
+        if batch.is_idempotent:
+            self.lanes[batch.lane] = now_s
 
     def on_done(self, who: str, what: str, details: str) -> None:
         """An administrator was told that something is done."""

@@ -42,7 +42,7 @@ class OffsetsClient:
             NoAnswerError, RefusedError: they may be committed or not.
         """
         self._commits += 1
-        metadata = f"{self._client.client.name}#{self._commits}"
+        metadata = f"{self._client.client.name}#{self._commits};"
         commits = self._checker.on_commit_sent(identity, offsets, metadata)
         reply = await self._client.call(
             ApiKey.OFFSET_COMMIT, requests.OFFSET_COMMIT_VERSION, requests.commit(identity, offsets, metadata)

@@ -164,7 +164,7 @@ class Producer:
         acks = ALL if self._is_idempotent else self._rng.choice((ALL, ALL, 1, 0))
         batch = lane.make(self._rng, self._producer_id, acks, asyncio.get_running_loop().time())
         lane.pending.append(batch)
-        self._history.batches.append(batch)
+        self._history.on_sent(batch)
 
     async def _init(self) -> None:
         """Get a producer id, however long that takes."""
@@ -226,8 +226,7 @@ class Producer:
         lane.is_known = True
         batch.fate = Outcome.ACKED
         batch.base_offset = base_offset
-        batch.acked_s = asyncio.get_running_loop().time()
-        self._history.acked_records += batch.record_count
+        self._history.on_acked(batch, asyncio.get_running_loop().time())
         self._acked(batch)
 
     def _on_refusal(self, lane: Lane, batch: SentBatch, part: Any) -> None:

@@ -86,12 +86,48 @@ def test_a_vote_needs_a_log_that_is_as_complete(last_epoch, end, is_granted, pre
 
 def test_no_vote_is_given_in_an_epoch_with_a_leader():
     node = _follower(has_fetched=False)
-    assert not _ask(node, vote(3, 3, last_epoch=3, end=9)).is_granted
+    assert not _ask(node, vote(3, 3, last_epoch=2, end=9)).is_granted
     assert node.leader_id == 2
 
 
 def test_a_candidate_of_an_older_epoch_is_fenced():
     assert _ask(_follower(has_fetched=False), vote(2)).error is ErrorCode.fenced_leader_epoch
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        vote(9, last_epoch=9),
+        vote(9, last_epoch=10, pre=True),
+        vote(9, last_epoch=-1),
+        vote(9, end=-1),
+        vote(2, last_epoch=2),
+    ],
+)
+def test_a_candidate_with_a_log_that_nobody_can_have_is_refused_and_changes_nothing(impossible):
+    node = _follower(has_fetched=False)
+    effects = node.on_request(at(0.3), impossible, "token")
+    assert reply(effects).error is ErrorCode.invalid_request
+    assert (node.role, node.epoch, persisted(effects)) == (Role.FOLLOWER, 3, [])
+
+
+def test_a_pre_candidate_may_have_records_of_its_epoch():
+    node = member(1)
+    node.start(at(0))
+    assert _ask(node, vote(4, last_epoch=4, pre=True)).is_granted
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"), [(1, ErrorCode.none), (-1, ErrorCode.none), (2, ErrorCode.invalid_voter_key)]
+)
+def test_a_request_for_another_voter_is_refused_and_one_for_nobody_is_for_everybody(asked, code):
+    node = member(1)
+    node.start(at(0))
+    assert _ask(node, vote(4, 3, voter=asked)).error is code  # RAFT-15
+
+
+def test_an_old_epoch_is_told_to_whoever_asks_the_wrong_voter():
+    assert _ask(_follower(has_fetched=False), vote(2, voter=2)).error is ErrorCode.fenced_leader_epoch
 
 
 @pytest.mark.parametrize("has_fetched", [True, False])
@@ -121,7 +157,7 @@ def test_a_pre_vote_of_a_newer_epoch_moves_the_receiver_into_it_durably():
 def test_a_leader_grants_no_pre_vote_of_its_epoch():
     node = member(1)
     elect(node)
-    assert not _ask(node, vote(1, 3, last_epoch=9, end=99, pre=True)).is_granted
+    assert not _ask(node, vote(1, 3, last_epoch=1, end=99, pre=True)).is_granted
 
 
 def test_candidacy_follows_a_majority_of_pre_votes_and_is_durable_before_it_is_told():

@@ -1,8 +1,7 @@
 """Fetching and committing: what a follower says, what its leader makes of it (RAFT-7, RAFT-10 to RAFT-17, RAFT-32)."""
 
-import dataclasses
-
 import pytest
+from msgspec.structs import replace
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import LeaderEpoch, NodeId
@@ -177,6 +176,11 @@ def test_waiting_fetches_are_refused_when_leadership_is_lost():
     assert reply(node.resign(at(1.1)), "a").error is ErrorCode.not_leader_or_follower
 
 
+@pytest.mark.parametrize("impossible", [fetch(-1, 3, 1), fetch(1, -1, 1), fetch(1, 3, -1)])
+def test_a_fetch_from_where_no_log_ends_is_refused(impossible):
+    assert reply(_leader().on_request(at(1), impossible, "token")).error is ErrorCode.invalid_request
+
+
 @pytest.mark.parametrize(("epoch", "error"), [(0, ErrorCode.fenced_leader_epoch), (2, ErrorCode.unknown_leader_epoch)])
 def test_a_fetch_of_another_epoch_is_refused(epoch, error):
     assert reply(_leader().on_request(at(1), fetch(epoch, 0, 0), "a"), "a").error is error
@@ -209,7 +213,7 @@ def test_a_leader_with_a_majority_that_fetches_leads_on():
 def test_voters_that_do_not_fetch_are_reminded():
     node = member(1)
     requests = sent(elect(node), BeginQuorumEpochRequest)
-    answer = dataclasses.replace(reply(member(2).on_request(at(1), requests[2], "t"), "t"), leader_epoch=LeaderEpoch(1))
+    answer = replace(reply(member(2).on_request(at(1), requests[2], "t"), "t"), leader_epoch=LeaderEpoch(1))
     node.on_response(at(0.6), NodeId(2), requests[2], answer)
     assert not sent(node.on_tick(at(1.0)), BeginQuorumEpochRequest)
     assert set(sent(node.on_tick(at(1.7)), BeginQuorumEpochRequest)) == {2}  # RAFT-9, KAFKA-16536
@@ -234,7 +238,7 @@ def test_a_leader_that_shuts_down_names_the_most_complete_successor_first():
     assert not node.has_ended
     for peer, request in requests.items():
         answer = reply(member(peer).on_request(at(1), request, "t"), "t")
-        node.on_response(at(1), NodeId(peer), request, dataclasses.replace(answer, leader_epoch=LeaderEpoch(1)))
+        node.on_response(at(1), NodeId(peer), request, replace(answer, leader_epoch=LeaderEpoch(1)))
     assert node.has_ended
     assert node.next_deadline_us is None
 

@@ -42,7 +42,8 @@ class Scene:
         world = World(profile_with_groups())
         world.loop.close()  # nothing runs in it
         history = History(lambda _who, _line: None)
-        self.groups = Groups(world, history, lambda: EMPTY_IMAGE, lambda _key: False)
+        replicas = SimpleNamespace(is_excused=lambda _key: False, of_partition=lambda _key: None)
+        self.groups = Groups(world, history, lambda: EMPTY_IMAGE, replicas)
         (self.crew,) = self.groups._crews
         for place, partition in enumerate(PARTITIONS):
             self.crew.members[place] = SimpleNamespace(

@@ -1,10 +1,12 @@
 """The storage tier by seed, and that its checks see what is wrong."""
 
+from random import Random
+
 import pytest
 
 from esp.model.errors import CorruptionError
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.log_checks import check_log, check_recovered
+from esp.simulation.log_checks import check_log, check_reads, check_recovered
 from esp.simulation.log_run import LogRun
 
 
@@ -73,3 +75,13 @@ def test_bytes_below_the_recovery_point_that_are_gone_end_the_run(run):
             run.disk.open(f"/data/topic-0/{name}").truncate(0)
     with pytest.raises((CorruptionError, ViolationError)):
         run._kill()
+
+
+def test_readers_that_get_something_else_and_a_log_that_takes_itself_for_rotten_are_seen(run):
+    check_reads(run.log, run.kept, Random(0))
+    others = [batch._replace(data=b"x" + batch.data[1:]) for batch in run.kept]
+    with pytest.raises(ViolationError, match="INV-READ-STABLE"):
+        check_reads(run.log, others, Random(0))
+    run.log.rot = CorruptionError("rotten")
+    with pytest.raises(ViolationError, match="takes itself for rotten"):
+        check_reads(run.log, run.kept, Random(0))

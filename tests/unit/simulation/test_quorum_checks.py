@@ -64,6 +64,18 @@ def test_an_early_change_of_the_voters_is_seen_and_so_are_voters_that_were_cut_a
         checks.on_cut(led.key, fewer, led.disk)
 
 
+def test_a_voter_that_was_far_behind_when_it_was_added_is_seen():
+    """RAFT-42."""
+    checks = QuorumChecks()
+    for number in range(10):
+        checks.on_led_append(key(1), 3, number + 1, number * SECOND_US)
+    checks.on_added(key(1), 3, key(4), 8, 9 * SECOND_US)
+    with pytest.raises(ViolationError, match="INV-RAFT-VOTERS"):
+        checks.on_added(key(1), 3, key(4), 7, 9 * SECOND_US)
+    checks.on_led_append(key(1), 5, 20, 12 * SECOND_US)
+    checks.on_added(key(1), 5, key(4), 0, 13 * SECOND_US)
+
+
 def test_a_voter_that_does_not_fetch_and_is_not_told_is_seen(led):
     contacts = QuorumContacts()
     now_us = led.leads_since_us + 20 * SECOND_US

@@ -80,3 +80,12 @@ def test_batches_below_an_offset_are_found_though_one_has_rotted() -> None:
     assert target.bytes_below(0) == 0
     assert target.bytes_below(1) == len(first)
     assert target.bytes_below(9) == len(first) + len(second)
+
+
+def test_what_has_rotted_does_not_flip_back() -> None:
+    disk = disk_with({"/data/t-0/leader-epoch-checkpoint": b"0"})
+    (target,) = find_targets(disk)
+    assert rot_somewhere(target, Random(1), limit=None, is_active=False)
+    rotten = dict(target.content.rotten)
+    assert not rot_somewhere(target, Random(1), limit=None, is_active=False)
+    assert target.content.rotten == rotten

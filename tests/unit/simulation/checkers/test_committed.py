@@ -149,3 +149,12 @@ def test_partition_that_lost_more_than_is_promised_is_excused_from_durability_al
     committed.on_ack("producer", 5, 0)
     with violation("INV-ORDER"):
         committed.on_batch(view, view.batches[0], view.batches[2])
+
+
+def test_bytes_of_committed_batches_are_found_and_no_others(committed):
+    node = node_with({"size": 10}, {"size": 20})
+    view = view_of(node)
+    take(committed, view)
+    commit(committed, view, 1)
+    assert committed.holds_bytes(bytes(10))
+    assert not committed.holds_bytes(bytes(20))

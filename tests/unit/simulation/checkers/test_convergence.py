@@ -8,6 +8,7 @@ import pytest
 from esp.controller.image import EMPTY_IMAGE, TopicImage
 from esp.model.ids import NO_NODE, NodeId
 from esp.simulation.checkers.convergence import find_silent_lanes, find_stranded, find_unconverged
+from esp.simulation.workload.history import History, SentBatch
 from tests.unit.controller.samples import Cluster
 from tests.unit.replication.logs import state
 from tests.unit.storage.helpers import TOPIC_ID
@@ -52,6 +53,12 @@ class Scene:
     def problems(self, *places):
         nodes = [self.nodes[place] for place in places] if places else self.nodes
         return find_unconverged(self.image, nodes, self.replicas)
+
+
+def test_reassignment_that_could_end_is_a_problem_and_one_that_cannot_is_none():
+    moving = Scene(replicas=numbers(1, 2, 3), removing_replicas=numbers(3))
+    assert moving.problems() == ["flights-0 is still being reassigned: (1, 2) of (1, 2, 3)"]
+    assert Scene(replicas=numbers(4, 1, 2, 3), adding_replicas=numbers(4)).problems() == []
 
 
 def test_cluster_at_rest_has_no_problem():
@@ -109,12 +116,19 @@ def test_partition_is_stranded_if_the_only_one_that_may_lead_it_is_gone():
 
 
 @pytest.mark.parametrize(
-    ("acked_s", "is_idempotent", "is_silent"), [(5.0, True, True), (20.0, True, False), (-1.0, False, False)]
+    ("acked_s", "is_idempotent", "is_silent"),
+    [(5.0, True, True), (20.0, True, False), (None, True, True), (5.0, False, False)],
 )
 def test_lane_is_silent_if_nothing_got_through_since(acked_s, is_idempotent, is_silent):
-    early = SimpleNamespace(
-        is_idempotent=is_idempotent, topic_id=TOPIC_ID, producer="p", topic="flights", partition=0, acked_s=acked_s
-    )
-    late = SimpleNamespace(**{**vars(early), "acked_s": -1.0})
-    assert find_silent_lanes([early, late], 10.0, Scene().image) == (["p to flights-0"] if is_silent else [])
-    assert find_silent_lanes([early, late], 10.0, EMPTY_IMAGE) == []
+    history = History(lambda _who, _line: None)
+    batches = [
+        SentBatch("flights", TOPIC_ID, 0, "p", number, b"", 1, 0, is_idempotent=is_idempotent, acks=-1)
+        for number in range(2)
+    ]
+    for batch in batches:
+        history.on_sent(batch)
+    if acked_s is not None:
+        history.on_acked(batches[0], acked_s)
+    silent = find_silent_lanes(history.lanes, 10.0, Scene().image)
+    assert silent == ([batches[0].lane] if is_silent else [])
+    assert find_silent_lanes(history.lanes, 10.0, EMPTY_IMAGE) == []

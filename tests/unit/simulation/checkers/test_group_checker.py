@@ -26,7 +26,10 @@ class Scene:
     def __init__(self):
         self.now_s = 0.0
         self.is_excused = False
-        self.checker = GroupChecker(lambda: self.now_s, lambda _group: self.is_excused)
+        self.is_committed = True
+        self.checker = GroupChecker(
+            lambda: self.now_s, lambda _group: self.is_excused, lambda _group, _metadata: self.is_committed
+        )
         self.count = 0
 
     def tick(self):
@@ -98,6 +101,14 @@ def test_what_was_told_once_is_committed_though_it_was_never_acknowledged():
     scene.fetch(second)
     with violation("INV-GROUP-OFFSETS"):
         scene.fetch(first)
+
+
+def test_offset_that_is_told_before_it_is_committed_is_found():
+    scene = Scene()
+    scene.is_committed = False
+    scene.fetch(scene.commit(5))
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(scene.send(6))
 
 
 def test_commit_of_unknown_fate_may_come_late():

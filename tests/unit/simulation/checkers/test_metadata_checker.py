@@ -30,10 +30,12 @@ class Scene:
         self.committed = CommittedLog(PARTITION, TOPIC_ID)
         views = {node.node_id: {KEY: view_of(node)} for node in self.nodes}
         self.leaders = {}
+        self.unassigned = []
         self.replicas = SimpleNamespace(
             views=views,
             of_partition=lambda _key: self.committed,
             leader_on=lambda node_id, _key: self.leaders.get(node_id),
+            on_unassigned=lambda node_id, key: self.unassigned.append((node_id, key)),
         )
         self.checker = MetadataChecker(self.replicas, self.ledger)
         self.node = SimpleNamespace(node_id=1, name="node 1", broker=SimpleNamespace(metadata=None))
@@ -156,6 +158,14 @@ def test_fenced_broker_that_joins_the_in_sync_set_is_found():
         scene.change(isr=numbers(1, 2, 3))
 
 
+@pytest.mark.parametrize("sets", [{"isr": numbers(1, 2, 3)}, {"isr": numbers(1), "elr": numbers(2, 3)}])
+def test_unregistered_broker_that_is_still_counted_on_is_found(sets):
+    scene = Scene()
+    scene.change(**sets)
+    with violation("INV-ISR-UNFENCED"):
+        scene.publish(brokers={number: broker for number, broker in scene.brokers.items() if number != 3})
+
+
 def test_in_sync_set_that_its_leader_does_not_count_on_is_found():
     scene = Scene()
     scene.change(isr=numbers(1, 2))
@@ -186,6 +196,32 @@ def test_member_that_lost_power_is_believed_until_the_cluster_is_whole():
     scene.change(isr=numbers(1, 2, 3))
 
 
+@pytest.mark.parametrize(
+    ("is_serving", "is_registered", "poisoned"),
+    [(True, True, False), (False, True, False), (True, False, False), (True, True, True)],
+)
+def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what_is_committed(
+    is_serving, is_registered, poisoned
+):
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    append(scene.nodes[0].log)
+    scene.commit(scene.nodes[0])
+    for number in (2, 3):
+        scene.ledger.on_power_loss(number, 1.0)
+        if poisoned:
+            scene.ledger.on_failed_sync(number, 1.0)
+    epoch = scene.brokers[NodeId(3)].epoch if is_registered else -1
+    role = SimpleNamespace(lifecycle=SimpleNamespace(epoch=epoch))
+    broker = SimpleNamespace(metadata=SimpleNamespace(image=scene.image), broker=role)
+    scene.checker.look(SimpleNamespace(node_id=3, name="node 3", broker=broker, is_serving=is_serving), 0.0)
+    if is_serving and is_registered and not poisoned:
+        with violation("INV-CANDIDATE-COMPLETE"):
+            scene.change(isr=numbers(1, 2, 3))
+    else:
+        scene.change(isr=numbers(1, 2, 3))
+
+
 def test_election_of_somebody_who_is_not_eligible_is_found():
     scene = Scene()
     scene.change(isr=numbers(1, 2))
@@ -204,6 +240,45 @@ def test_election_of_the_last_known_leader_loses_nothing_unless_its_disk_did():
             scene.ledger.on_power_loss(1, 5.0)
         scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, last_known_elr=())
         assert scene.committed.is_excused is is_lossy
+
+
+def test_reassignment_that_begins_is_changed_and_ends_is_well():
+    scene = Scene(replica_count=5)
+    scene.change(replicas=numbers(4, 1, 2, 3), adding_replicas=numbers(4), removing_replicas=numbers(2, 3))
+    scene.change(replicas=numbers(5, 1, 2, 3), adding_replicas=numbers(5), leader_epoch=6)
+    scene.change(replicas=numbers(5, 1), isr=numbers(5, 1), adding_replicas=(), removing_replicas=(), leader_epoch=7)
+    assert scene.unassigned == [(4, KEY), (2, KEY), (3, KEY)]
+
+
+MOVING = {"replicas": numbers(4, 1, 2, 3), "adding_replicas": numbers(4), "removing_replicas": numbers(2, 3)}
+IDLE = {"adding_replicas": (), "removing_replicas": (), "leader_epoch": 6}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {**MOVING, "replicas": numbers(4, 1, 2), "isr": numbers(1, 2), "leader_epoch": 6}),
+        ({}, {"adding_replicas": numbers(4)}),
+        (MOVING, {**IDLE, "replicas": numbers(4, 1), "isr": numbers(1)}),
+        ({}, {**IDLE, "replicas": numbers(1, 2), "isr": numbers(1)}),
+        (
+            {**MOVING, "isr": numbers(1, 4), "elr": ()},
+            {**IDLE, "replicas": numbers(1, 2, 3), "isr": numbers(1), "elr": ()},
+        ),
+    ],
+)
+def test_reassignment_that_takes_a_copy_too_early_is_found(before, after):
+    scene = Scene(replica_count=5)
+    if before:
+        scene.change(**before)
+    with violation("INV-REASSIGN"):
+        scene.change(**after)
+
+
+def test_leader_that_joined_with_the_end_of_a_reassignment_is_a_clean_one():
+    scene = Scene(replica_count=5)
+    scene.change(replicas=numbers(4, 1, 2, 3), adding_replicas=numbers(4), removing_replicas=numbers(1, 2, 3))
+    scene.change(replicas=numbers(4), isr=numbers(4), leader=NodeId(4), **IDLE)
 
 
 def test_member_that_leaves_below_the_minimum_and_is_not_eligible_is_found():

@@ -15,7 +15,7 @@ class Scene:
     def __init__(self, *, is_flushed=False, leader_epoch=0):
         self.ledger = Ledger(1)
         self.checker = ReplicaChecker(
-            lambda _topic: 2, lambda _topic: is_flushed, lambda _topic, _number: leader_epoch, self.ledger
+            lambda _topic, _number: 2, lambda _topic: is_flushed, lambda _topic, _number: leader_epoch, self.ledger
         )
         self.nodes = nodes_with(3)
         self.leader, self.second, self.third = self.nodes

@@ -12,14 +12,14 @@ SAME = MUTANT._replace(name="same", equivalent="Nobody asks.")
 GAP = MUTANT._replace(name="gap", is_gap=True)
 
 FAST = (
-    ("fetch-ignores-divergence", "INV-LOGMATCH"),
+    ("fetch-ignores-divergence", "INV-LOGMATCH", "INV-HW-EVIDENCE"),
     ("truncate-to-high-watermark", "INV-CANDIDATE-COMPLETE"),
     ("commit-below-minimum", "INV-HW-STRICT"),
     ("high-watermark-falls", "INV-HW-MONO"),
     ("followers-do-not-count", "INV-CANDIDATE-COMPLETE"),
     ("pending-shrink-is-done", "INV-MAXISR"),
     ("high-watermark-above-the-end", "INV-ORDER"),
-    ("epoch-of-the-file-is-ignored", "INV-RAFT-EPOCH"),
+    ("epoch-of-the-file-is-ignored", "INV-RAFT-EPOCH", "INV-RAFT-ELECTION"),
     ("metadata-fetch-before-the-flush", "INV-RAFT-EVIDENCE"),
     ("commit-of-an-earlier-epoch", "INV-RAFT-COMMIT-EPOCH"),
     ("recovery-point-before-the-sync", "INV-DISK-ORDER"),
@@ -91,9 +91,9 @@ def test_a_process_that_fails_is_no_death_of_a_mutant():
         run_mutant(MUTANT, PARTITION, first=1, seeds=1)
 
 
-@pytest.mark.parametrize(("name", "invariant"), FAST)
-def test_the_simulator_catches_a_known_bug_by_the_right_invariant(name, invariant):
+@pytest.mark.parametrize(("name", "invariants"), [(name, invariants) for name, *invariants in FAST])
+def test_the_simulator_catches_a_known_bug_by_the_right_invariant(name, invariants):
     mutant = MUTANTS[name]
     tier = mutant.tiers[0]
     assert tier != NODES
-    assert run_mutant(mutant, tier, first=1, seeds=60).invariant == invariant
+    assert run_mutant(mutant, tier, first=1, seeds=60).invariant in invariants

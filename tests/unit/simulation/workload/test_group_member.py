@@ -119,7 +119,7 @@ class Scene:
     def __init__(self, *, instance_id=None, others=()):
         self.loop = SimulatedLoop()
         self.coordinator = Coordinator(self.loop, others)
-        self.checker = GroupChecker(self.loop.time, lambda _group: False)
+        self.checker = GroupChecker(self.loop.time, lambda _group: False, lambda _group, _metadata: True)
         self.lines = []
         history = History(lambda _who, line: self.lines.append(line))
         self.member = GroupMember(self.coordinator, Random(1), history, self.checker, PROFILE, PARTITIONS, instance_id)
