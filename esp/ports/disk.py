@@ -18,11 +18,16 @@ from esp.ports.network import Buffer
 
 
 class Stat(NamedTuple):
-    """What a path names: its size in bytes, its modification time in milliseconds since the Unix epoch, whether a directory."""
+    """What a path names: its size in bytes, its modification time in milliseconds since the Unix epoch, whether a directory.
+
+    ``identity`` tells a file from every other that is there at the same time: a copy has another one, and so has a file of the same name
+    that was restored.
+    """
 
     size: int
     modified_ms: int
     is_directory: bool
+    identity: int
 
 
 class File(Protocol):
