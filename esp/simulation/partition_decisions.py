@@ -12,6 +12,7 @@ from esp.controller.alter_partition import IsrChange as ProposedIsr
 from esp.controller.alter_partition import decide_alter_partition
 from esp.controller.broker_sessions import BrokerSessions
 from esp.controller.brokers import BrokerRegistration, decide_broker_registration
+from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.heartbeats import Heartbeat, decide_fence, decide_heartbeat
 from esp.controller.image import EMPTY_IMAGE, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
 from esp.controller.replay import MetadataReplay
@@ -143,7 +144,7 @@ class DecidingController:
                 incarnation_id=uuid.UUID(int=((node + 1) << 64) + incarnation),
                 endpoints={_LISTENER: Address("host", 9092 + node)},
                 security_protocols={_LISTENER: 0},
-                features={},
+                features=SUPPORTED_FEATURES,
                 rack=None,
                 log_dirs=(DirectoryId(uuid.UUID(int=(node + 1) << 64)),),
                 previous_broker_epoch=BrokerEpoch(previous_epoch),

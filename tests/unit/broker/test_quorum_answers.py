@@ -3,6 +3,7 @@
 import uuid
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -214,7 +215,7 @@ def test_a_refused_change_of_voters_says_why(write):
     answer = write(refusal)
     assert (answer.error_code, answer.error_message) == (ErrorCode.duplicate_voter, "There is one already.")
     decode = CALLS[messages.AddVoterRequest].decode
-    assert decode(None, answer) == replace(refusal, leader_epoch=LeaderEpoch(-1))
+    assert decode(None, answer) == msgspec.structs.replace(refusal, leader_epoch=LeaderEpoch(-1))
 
 
 @pytest.mark.parametrize(

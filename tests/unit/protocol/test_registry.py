@@ -37,6 +37,7 @@ KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both 
         "DeleteAcls": (1, 3),
         "DescribeConfigs": (1, 4),
         "AlterConfigs": (0, 2),
+        "AlterReplicaLogDirs": (1, 2),
         "DescribeLogDirs": (1, 5),
         "CreatePartitions": (0, 3),
         "DeleteGroups": (0, 2),
