@@ -29,6 +29,11 @@ class ConnectionHold:
         self._on_change = on_change
         self._end_connection = end_connection
 
+    def detach(self) -> None:
+        """The connection has ended: its owner is told nothing more, and is not kept."""
+        self._on_change = _nothing
+        self._end_connection = _no_connection
+
     def begin(self) -> None:
         """Let the connection's next requests wait."""
         assert not self.is_held, "a connection that is held handles no request that could hold it"
@@ -44,8 +49,8 @@ class ConnectionHold:
 
 
 def _nothing() -> None:
-    """A node's own requests wait for nothing."""
+    """A node's own requests wait for nothing, nor do those of a connection that has ended."""
 
 
 def _no_connection(_reason: str) -> None:
-    """A node's own requests come by no connection."""
+    """A node's own requests come by no connection, and what has ended ends no more."""

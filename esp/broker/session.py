@@ -259,8 +259,12 @@ class Session:
         self._connection.abort()
 
     def on_closed(self) -> None:
-        """Forget what is parked: answers to a dead connection go nowhere."""
+        """Forget what is parked: answers to a dead connection go nowhere.
+
+        Nothing refers to the session in a circle after this: with it, its connection's buffer would stay until the next collection.
+        """
         self._closed = True
+        self._hold.detach()
         if self._taken_bytes:
             self._give_back()
         parked, self._parked = self._parked, deque()

@@ -5,7 +5,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioTopicPartition
@@ -170,15 +170,20 @@ class AioWriter(Writer):
         await producer.start()
         unacked: set[asyncio.Task[None]] = set()
 
-        async def send(index: int, key: str, number: int) -> None:
+        async def learn(index: int, sending: asyncio.Future[Any]) -> None:
             with contextlib.suppress(AioKafkaError):
-                metadata = await (await producer.send(self.topic, b"%d" % number, key.encode()))
+                metadata = await sending
                 self.acknowledge(index, metadata.partition, metadata.offset)
 
         while not self.stopping.is_set():
             await asyncio.sleep(PAUSE_S)
             if len(unacked) < MAX_UNACKED:
-                task = asyncio.create_task(send(*self.next_record()))
+                index, key, number = self.next_record()
+                try:  # one after another: the order of calls that wait for metadata at the same time is nobody's promise
+                    sending = await producer.send(self.topic, b"%d" % number, key.encode())
+                except AioKafkaError:
+                    continue
+                task = asyncio.create_task(learn(index, sending))
                 unacked.add(task)
                 task.add_done_callback(unacked.discard)
         await asyncio.gather(*unacked)

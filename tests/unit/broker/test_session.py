@@ -1,6 +1,8 @@
 """A session between a connection and a dispatcher that the test plays."""
 
+import gc
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -301,6 +303,22 @@ def test_who_sends_no_more_than_a_turn_is_read_on():
     played.receive(b"".join(frame(number) for number in range(MAX_REQUESTS_PER_TURN)))
     assert played.connection.reading
     assert not played.turns
+
+
+def test_what_an_ended_connection_held_is_free_at_once():
+    """Megabytes may have arrived of a request that is never completed."""
+    played = Played()
+    played.receive(frame(1) + frame(2)[:-1])
+    played.session.on_closed()
+    connection = weakref.ref(played.connection)
+    gc.collect()
+    gc.disable()
+    try:
+        played.ended.clear()  # which would keep it, as would the clock
+        played.session = played.connection = None
+        assert connection() is None
+    finally:
+        gc.enable()
 
 
 def test_answers_after_the_end_of_the_connection_go_nowhere():
