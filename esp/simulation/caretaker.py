@@ -88,8 +88,9 @@ class Caretaker:
 def find_named(node: SimulatedNode) -> list[Target]:
     """The rotten files, not merely derived ones, that a dead node's last words name: by themselves, or by their directory."""
     words = node.end_reason
+    rotten = {target.path: target for target in (*node.rotten_at_start, *find_rotten(node.disk))}
     return [
         target
-        for target in find_rotten(node.disk)
+        for target in rotten.values()
         if target.kind is not RotKind.DERIVED and (target.path in words or f"{target.directory} " in words)
     ]

@@ -14,6 +14,7 @@ from esp.simulation.directory_tree import DirectoryTree
 from esp.simulation.env import Device, simulated_disk, simulated_env
 from esp.simulation.loop import Process, ProcessEndedError, SimulatedLoop
 from esp.simulation.network import SimulatedNetwork
+from esp.simulation.rot import Target, find_rotten
 from esp.simulation.streams import fork
 from esp.simulation.trace import Trace
 
@@ -68,6 +69,8 @@ class SimulatedNode:
         self._boots = 1
         self.disk_was_faulty = False
         """Whether its disk failed or was full in this life: the node may end itself."""
+        self.rotten_at_start: list[Target] = []
+        """What had rotted on its disk when this life began; the node may have cut some of it away since."""
         self.on_end: Callable[[SimulatedNode], None] = lambda _node: None
         """Called whenever its process ended, before anything else happens."""
         self.on_start: Callable[[SimulatedNode], None] = lambda _node: None
@@ -118,6 +121,7 @@ class SimulatedNode:
         if self.process is not None and self.process.end_reason != POWER_LOST:
             self.disk.crash()
         self.on_start(self)
+        self.rotten_at_start = find_rotten(self.disk)
         self.lives += 1
         self.disk_was_faulty = self.disk.is_disturbed
         process = self.process = self._loop.new_process(f"{self.name}, life {self.lives}")

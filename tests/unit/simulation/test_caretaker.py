@@ -80,6 +80,10 @@ async def scenario_of_words(world, _ledger):
     assert find_named(node) == [target]
     node.process.end_reason = "AssertionError"
     assert not find_named(node), "it does not say so"
+    node.rotten_at_start = [target]
+    target.content.mend()
+    node.process.end_reason = f"{target.path} ends too early"
+    assert find_named(node) == [target], "it cut the rot away before it found out what that was"
 
 
 def test_only_a_rotten_file_that_is_named_explains_an_end():
