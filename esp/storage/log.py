@@ -2,7 +2,8 @@
 
 Who may call what: everything is called from the node's loop, one call at a time; ``async`` methods may overlap with any other call.
 ``*_blocking`` methods wait for the device; a worker thread may run them while the loop leaves this log alone. :meth:`Log.truncate_to`,
-:meth:`Log.truncate_fully_and_start_at` and, when something is due, :meth:`Log.delete_old_segments` sync small files as well.
+:meth:`Log.truncate_fully_and_start_at`, the begin of a log's second segment and, when something is due, :meth:`Log.delete_old_segments`
+sync small files as well.
 
 Invariants (LOG-1): ``log_start_offset <= high_watermark <= log_end_offset`` and ``recovery_point <= log_end_offset``; what lies below the
 recovery point was synced before it moved. A write that failed is cut away again, or the log takes no more (LOG-13).
@@ -259,6 +260,8 @@ class Log:
         return self._segments.active
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
+        if len(self._segments) == 1:
+            self._unsynced.keep_front_blocking()
         old = self._segments.active
         snapshot = snapshot_path(self.path, base_offset)
         self._disk.write_file(snapshot, self.producers.encode())
@@ -283,9 +286,7 @@ class Log:
                 file.truncate(segment.size)
         except OSError as second_error:
             self.take_offline()
-            _logger.error(
-                "%s is offline: a write failed (%s) and could not be undone: %s", self.path, error, second_error
-            )
+            _logger.error("%s is offline: undoing a failed write (%s) failed: %s", self.path, error, second_error)
         else:
             _logger.error("%s: a write failed and was undone: %s", self.path, error)
         return ApiError(ErrorCode.kafka_storage_error, f"The batch could not be written: {error}")
@@ -478,6 +479,7 @@ class Log:
         start_offset = segments[count].base_offset
         self.raise_log_start(start_offset)
         self._checkpoint_offsets()
+        self._unsynced.keep_front_blocking()
         removed = segments.remove_front(count)
         self._put_aside(removed, now_ms + self.settings.file_delete_delay_ms)
         _logger.info("%s: retention dropped %d segments below offset %d", self.path, count, start_offset)

@@ -1,7 +1,7 @@
 """What of one log is not on the device yet, and the order in which it gets there.
 
-A new segment costs the loop no sync: its names, the sealed segment before it and the producer snapshot are synced by the next flush,
-before the recovery point passes them.
+A new segment, but for a log's second, costs the loop no sync: its names, the sealed segment before it and the producer snapshot are synced
+by the next flush, before the recovery point passes them.
 """
 
 import logging
@@ -124,6 +124,14 @@ class Unsynced:
         changed = self._names_changed
         self._disk.sync_directory_blocking(self._path)
         self._names_synced = changed
+
+    def keep_front_blocking(self) -> None:
+        """Make the first segment's name durable before a later one's can be, or before it becomes the first (REC-3).
+
+        Else a power loss could take the front of the log and leave its end, and the log would seem to begin there. Raises OSError.
+        """
+        if self.has_names:
+            self.sync_names_blocking()
 
     def syncing(self, active: Segment, *, active_too: bool) -> Syncing[bool]:
         """Sync all that was written before; True if nothing was cut meanwhile and nothing is missing for want of space.

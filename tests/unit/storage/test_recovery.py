@@ -1,5 +1,7 @@
 """What is believed of a log's files after a stop: REC-1..7, PROD-7, PROD-9."""
 
+import dataclasses
+
 import pytest
 
 from esp.model.errors import CorruptionError
@@ -9,7 +11,7 @@ from esp.simulation.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.producer_state import ProducerStates
-from tests.unit.storage.helpers import REPLICA, append, make_batch, new_disk, new_log, read_all, reopen, run
+from tests.unit.storage.helpers import DATA, REPLICA, append, make_batch, new_disk, new_log, read_all, reopen, run
 
 SMALL = TopicSettings(segment_bytes=400, index_interval_bytes=0)
 
@@ -421,3 +423,21 @@ def test_a_swap_that_was_not_decided_is_thrown_away() -> None:
     disk.write_file(path(0, ".log.swap"), b"")
     disk.write_file(path(0, ".index.cleaned"), b"")
     assert read_all(reopen(disk, SMALL)[1]) == wanted
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("retained", [True, False])
+def test_a_power_loss_never_takes_the_front_of_a_log_and_leaves_its_end(seed: int, retained: bool) -> None:
+    """The names of segments that no flush has reached go one by one; what is left of the log must still begin where it began."""
+    disk = new_disk(seed)
+    _directory, log = new_log(disk, SMALL)
+    disk.sync_directory_blocking(DATA)
+    for number in range(24):
+        append(log, timestamp=1000 + number)
+    if retained:
+        log.high_watermark = log.log_end_offset
+        log.settings = dataclasses.replace(SMALL, retention_bytes=800)
+        assert log.delete_old_segments(1_000)
+    start = log.log_start_offset
+    disk.power_loss()
+    assert reopen(disk, SMALL)[1].log_start_offset == start
