@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -29,9 +29,11 @@ from esp.rebalance.cluster import (
 )
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
+from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.integration.cluster.conftest import Observer
 from tests.integration.conftest import eventually
+from tests.integration.load import Load
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -102,8 +104,9 @@ class Rebalancer:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rebalancer]:
-    """Our cluster."""
-    with Cluster(tmp_path_factory.mktemp("ours")) as cluster:
+    """Our cluster, whose nodes tell what producers feel."""
+    told = {number: {"metrics.listener": f"127.0.0.1:{free_port()}"} for number in (1, 2, 3)}
+    with Cluster(tmp_path_factory.mktemp("ours"), node_settings=told) as cluster:
         yield Rebalancer(cluster)
 
 
@@ -227,6 +230,34 @@ def test_killed_tool_has_lost_nothing(run: Rebalancer, tmp_path: Path) -> None:
     assert not run.is_moving(topic)
     assert [set(replicas) for replicas in run.replicas(topic)] == [{3, 2}, {1, 2}]
     assert run.throttles(topic) == {}
+
+
+def test_moves_slow_down_while_producers_wait_and_hurry_when_nobody_produces(ours: Rebalancer, tmp_path: Path) -> None:
+    topic, path, budget = "paced", str(tmp_path / "plan.json"), MIB
+    ours.make_topic(topic, [(1, 2)], mib=64)
+    ours.make_topic("felt", [(1, 2)], mib=0)
+    ours("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path)
+
+    def wait_for_limit(is_wanted: Callable[[int], bool]) -> None:
+        """Read on until the tool has set such a rate."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            limit = json.loads(line).get("limit_bytes_per_second")
+            if limit is not None and is_wanted(limit):
+                return
+        raise AssertionError("the tool has ended")
+
+    with Load(ours.cluster, "felt") as load:  # no request takes less than a thousandth of a millisecond
+        process = ours.begin(
+            "rebalance", "apply", path, "--json", "--budget", str(budget), "--max-produce-p99", "0.001"
+        )
+        wait_for_limit(lambda limit: limit < budget // 3)
+        assert int(ours.throttles(topic)[ALL_BROKERS][LEADER_THROTTLED_RATE]) < budget
+        load.finish()
+    wait_for_limit(lambda limit: limit > budget // 2)
+    ours("rebalance", "cancel", path)
+    process.communicate(timeout=60)
+    assert ours.throttles(topic) == {}
 
 
 def test_what_is_wrong_is_named_and_nothing_is_changed(run: Rebalancer, tmp_path: Path) -> None:
