@@ -94,6 +94,8 @@ class MetadataChecker:
         if old is not None:
             for node_id in [node_id for node_id in old.replicas if node_id not in new.replicas]:
                 self._replicas.on_unassigned(node_id, (topic.topic_id, new.partition))
+            for node_id in [node_id for node_id in new.replicas if node_id not in old.replicas]:
+                self._replicas.on_assigned(node_id, (topic.topic_id, new.partition))
             if new.partition_epoch == old.partition_epoch + 1:
                 _check_reassignment(topic, old, new, who, min_isr=image.min_insync_replicas(topic, len(new.replicas)))
         self._check_election(topic, old, new, who, is_reborn=is_reborn)

@@ -41,6 +41,7 @@ class ReplicaChecker:
         self.rises = Rises()
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
+        self._unassigned: set[tuple[int, Key]] = set()
         self._min_isr = min_isr
         self._is_flushed = is_flushed
         self._leader_epoch = leader_epoch
@@ -75,7 +76,8 @@ class ReplicaChecker:
         for hosted, view in self._hosted.pop(node.node_id, {}).items():
             self.rises.take(hosted.log)
             key = (hosted.topic_id, hosted.name.partition)
-            lost[key] = LostLife.of(view, keeps_page_cache=keeps_page_cache, has_faulty_disk=has_faulty_disk)
+            if (node.node_id, key) not in self._unassigned:  # else it ended before it heard that it holds none any more
+                lost[key] = LostLife.of(view, keeps_page_cache=keeps_page_cache, has_faulty_disk=has_faulty_disk)
 
     def on_start(self, node: SimulatedNode) -> None:
         """A node is about to start on its disk as it is."""
@@ -95,7 +97,12 @@ class ReplicaChecker:
 
     def on_unassigned(self, node_id: int, key: Key) -> None:
         """A node holds no replica of a partition any more, by the metadata: what it has of it when it comes back may be gone."""
+        self._unassigned.add((node_id, key))
         self._lost.get(node_id, {}).pop(key, None)
+
+    def on_assigned(self, node_id: int, key: Key) -> None:
+        """A node is to hold a replica of a partition, by the metadata."""
+        self._unassigned.discard((node_id, key))
 
     def check_deeply(self, node: SimulatedNode) -> None:
         """What costs more than a glance: the state that is derived from the log (INV-EPOCH-CACHE, INV-PROD-FOLD). Raises ViolationError."""

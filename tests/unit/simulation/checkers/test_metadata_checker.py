@@ -30,12 +30,13 @@ class Scene:
         self.committed = CommittedLog(PARTITION, TOPIC_ID)
         views = {node.node_id: {KEY: view_of(node)} for node in self.nodes}
         self.leaders = {}
-        self.unassigned = []
+        self.unassigned, self.assigned = [], []
         self.replicas = SimpleNamespace(
             views=views,
             of_partition=lambda _key: self.committed,
             leader_on=lambda node_id, _key: self.leaders.get(node_id),
             on_unassigned=lambda node_id, key: self.unassigned.append((node_id, key)),
+            on_assigned=lambda node_id, key: self.assigned.append((node_id, key)),
         )
         self.checker = MetadataChecker(self.replicas, self.ledger)
         self.node = SimpleNamespace(node_id=1, name="node 1", broker=SimpleNamespace(metadata=None))
@@ -248,6 +249,7 @@ def test_reassignment_that_begins_is_changed_and_ends_is_well():
     scene.change(replicas=numbers(5, 1, 2, 3), adding_replicas=numbers(5), leader_epoch=6)
     scene.change(replicas=numbers(5, 1), isr=numbers(5, 1), adding_replicas=(), removing_replicas=(), leader_epoch=7)
     assert scene.unassigned == [(4, KEY), (2, KEY), (3, KEY)]
+    assert scene.assigned == [(4, KEY), (5, KEY)]
 
 
 MOVING = {"replicas": numbers(4, 1, 2, 3), "adding_replicas": numbers(4), "removing_replicas": numbers(2, 3)}

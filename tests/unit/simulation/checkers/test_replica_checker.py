@@ -222,6 +222,26 @@ def test_replica_that_comes_back_after_a_power_loss_may_lack_what_was_not_flushe
     scene.look()
 
 
+@pytest.mark.parametrize("is_before_the_end", [True, False])
+def test_replica_that_its_node_should_not_have_any_more_may_come_back_empty(is_before_the_end):
+    scene = Scene()
+    if is_before_the_end:  # and the node has not heard of it
+        scene.checker.on_unassigned(scene.third.node_id, KEY)
+    scene.checker.on_end(scene.third, keeps_page_cache=True, has_faulty_disk=False)
+    if not is_before_the_end:
+        scene.checker.on_unassigned(scene.third.node_id, KEY)
+    scene.checker.on_start(scene.third)
+    scene.checker.on_assigned(scene.third.node_id, KEY)
+    scene.third.log.truncate_to(0)
+    scene.look()
+    append(scene.third.log)
+    scene.look()
+    scene.checker.on_end(scene.third, keeps_page_cache=True, has_faulty_disk=False)
+    scene.third.log.truncate_to(0)
+    with violation("INV-RECOVER-PREFIX"):
+        scene.look()
+
+
 def test_only_an_excused_partition_with_a_replica_offline_awaits_help():
     scene = Scene()
     scene.third.hosted.is_offline = True
