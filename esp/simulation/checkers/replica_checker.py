@@ -267,6 +267,8 @@ class ReplicaChecker:
     def _check_evidence(self, hosted: HostedPartition, view: ReplicaView, added: list[BatchView], min_isr: int) -> None:
         must_be_durable = self._is_flushed(hosted.topic_id)
         key = (hosted.topic_id, hosted.name.partition)
+        if self._leader_epoch(*key) < 0:
+            return  # the topic is deleted, and followers that said what they hold may have heard of it first
         for batch in added:
             holders = []
             for node_id, replica in self.replicas(key):

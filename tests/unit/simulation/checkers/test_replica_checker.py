@@ -121,6 +121,13 @@ def test_commit_of_what_fewer_than_the_minimum_hold_is_found():
         scene.commit(scene.leader, 4)
 
 
+def test_commit_in_a_topic_that_is_deleted_proves_nothing_wrong():
+    scene = Scene(leader_epoch=-1)
+    append(scene.leader.log)
+    scene.look()
+    scene.commit(scene.leader, 4)
+
+
 def test_commit_of_what_is_flushed_by_fewer_than_the_minimum_is_found_where_that_counts():
     scene = Scene(is_flushed=True)
     run(scene.leader.log.flush())
