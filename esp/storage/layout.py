@@ -31,7 +31,6 @@ RUNNING_FILE: Final = ".esp_running"
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
-CLEANER_FILE: Final = "cleaner-offset-checkpoint"
 
 _NAME_BYTES_MAX: Final = 255
 """What file systems allow for one name."""

@@ -5,7 +5,6 @@ marker says under which broker epoch, and is gone, durably, before anything is r
 """
 
 import logging
-import uuid
 from collections.abc import Iterable
 from typing import Final
 
@@ -21,15 +20,14 @@ from esp.storage.layout import (
     PARTITION_METADATA_FILE,
     TEMPORARY_SUFFIX,
     DirectoryKind,
-    marked_directory_name,
     parse_directory_name,
-    replica_directory_name,
 )
 from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
 from esp.storage.offset_checkpoints import OffsetCheckpoints
 from esp.storage.partition_metadata import read_topic_id, write_topic_id_blocking
 from esp.storage.recovery import load_log_blocking
+from esp.storage.replica_paths import ReplicaPaths
 from esp.storage.running_marker import RunningMarker
 from esp.storage.trash import Trash
 
@@ -65,6 +63,7 @@ class LogDirectory:
         self._disk = disk
         self._lock = lock
         self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._paths = ReplicaPaths(disk, path)
         self._trash = Trash(disk)
         self._offsets = OffsetCheckpoints(disk, path, self.reserve, self._open_logs, self._is_there)
 
@@ -121,8 +120,8 @@ class LogDirectory:
             if parsed is None or not disk.stat(below).is_directory:
                 continue
             if parsed.kind is DirectoryKind.REPLICA:
-                topic_id = read_topic_id(self._disk, below)
-                if topic_id is not None or not all(name.endswith(TEMPORARY_SUFFIX) for name in disk.listdir(below)):
+                topic_id = read_topic_id(disk, below)
+                if topic_id is not None or not all(file.endswith(TEMPORARY_SUFFIX) for file in disk.listdir(below)):
                     self.replicas[parsed.partition] = topic_id  # else a crash cut its creation off: nothing is in it
             elif parsed.kind is DirectoryKind.DELETE:
                 self._trash.add(below, 0)
@@ -183,8 +182,8 @@ class LogDirectory:
         """
         topic_id = self.replicas[partition]
         if topic_id is None:
-            raise CorruptionError(f"{self._replica_path(partition)} has no readable {PARTITION_METADATA_FILE}")
-        path = self._replica_path(partition)
+            raise CorruptionError(f"{self._paths.replica(partition)} has no readable {PARTITION_METADATA_FILE}")
+        path = self._paths.replica(partition)
         log = self._open_log_blocking(path, partition, topic_id, settings, now_ms, was_clean=self.was_clean)
         self.logs[partition] = log
         return log
@@ -202,7 +201,7 @@ class LogDirectory:
         assert partition not in self.logs
         assert self.replicas.get(partition) in (None, topic_id), "a replica of another topic must be put aside first"
         log = self.logs[partition] = self._create_log_blocking(
-            self._replica_path(partition), partition, topic_id, settings
+            self._paths.replica(partition), partition, topic_id, settings
         )
         self.replicas[partition] = topic_id
         return log
@@ -215,6 +214,34 @@ class LogDirectory:
         write_topic_id_blocking(self._disk, path, topic_id)
         return self._open_log_blocking(path, partition, topic_id, settings, 0, was_clean=False)
 
+    def _open_log_blocking(
+        self,
+        path: str,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        now_ms: int,
+        *,
+        was_clean: bool,
+    ) -> Log:
+        log = load_log_blocking(
+            self._disk,
+            path,
+            partition,
+            topic_id,
+            settings,
+            self._offsets.known(partition),
+            was_clean=was_clean,
+            now_ms=now_ms,
+            producer_id_expiration_ms=self._producer_id_expiration_ms,
+            trash=self._trash,
+            checkpoint_offsets=self._offsets.write_offsets_blocking,
+            # After a crash nobody knows whether the replica's own name was synced.
+            unsynced_directory=None if was_clean else self.path,
+        )
+        log.on_offline = self.running_marker.remove
+        return log
+
     def schedule_delete(self, log: Log, now_ms: int) -> None:
         """Put a log aside under the name of a removed one; :meth:`purge` removes it after ``file.delete.delay.ms``.
 
@@ -223,7 +250,7 @@ class LogDirectory:
         """
         del self.logs[log.partition]
         del self.replicas[log.partition]
-        path = self._put_aside(log.partition, log.topic_id, DirectoryKind.DELETE)
+        path = self._paths.put_aside(log.partition, log.topic_id, DirectoryKind.DELETE)
         self._trash.add(path, now_ms + log.settings.file_delete_delay_ms, log.release)
 
     def mark_stray(self, partition: TopicPartition) -> None:
@@ -234,9 +261,9 @@ class LogDirectory:
         """
         assert partition not in self.logs
         topic_id = self.replicas.pop(partition)
-        path = self._put_aside(partition, topic_id or TopicId(ZERO_UUID), DirectoryKind.STRAY)
+        path = self._paths.put_aside(partition, topic_id or TopicId(ZERO_UUID), DirectoryKind.STRAY)
         _logger.warning(
-            "%s is not a replica that this node should have; it was renamed to %s", self._replica_path(partition), path
+            "%s is not a replica that this node should have; it was renamed to %s", self._paths.replica(partition), path
         )
 
     def purge(self, now_ms: int) -> int:
@@ -281,7 +308,7 @@ class LogDirectory:
             OSError: the device failed or is full.
         """
         assert not self._is_there(partition)
-        path = self._free_path(partition, topic_id, DirectoryKind.FUTURE)
+        path = self._paths.free(partition, topic_id, DirectoryKind.FUTURE)
         log = self.futures[partition] = self._create_log_blocking(path, partition, topic_id, settings)
         return log
 
@@ -304,7 +331,7 @@ class LogDirectory:
         parsed = parse_directory_name(path.rpartition("/")[2])
         assert parsed is not None
         topic_id = self.left_futures.pop(path, None) or TopicId(ZERO_UUID)
-        aside = self._free_path(parsed.partition, topic_id, DirectoryKind.DELETE)
+        aside = self._paths.free(parsed.partition, topic_id, DirectoryKind.DELETE)
         self._disk.rename(path, aside)
         self._trash.add(aside, 0)
 
@@ -321,61 +348,12 @@ class LogDirectory:
             OSError: the device failed; the log is a future one still, and this directory in doubt.
         """
         log = self.futures[partition]
-        path = self._replica_path(partition)
+        path = self._paths.replica(partition)
         self._disk.rename(log.path, path)
         log.relocate(path)
         self._disk.sync_directory_blocking(self.path)
         self.logs[partition] = self.futures.pop(partition)
         self.replicas[partition] = log.topic_id
-
-    # --- names -------------------------------------------------------------------------------------------------------------------
-
-    def _open_log_blocking(
-        self,
-        path: str,
-        partition: TopicPartition,
-        topic_id: TopicId,
-        settings: TopicSettings,
-        now_ms: int,
-        *,
-        was_clean: bool,
-    ) -> Log:
-        log = load_log_blocking(
-            self._disk,
-            path,
-            partition,
-            topic_id,
-            settings,
-            self._offsets.known(partition),
-            was_clean=was_clean,
-            now_ms=now_ms,
-            producer_id_expiration_ms=self._producer_id_expiration_ms,
-            trash=self._trash,
-            checkpoint_offsets=self._offsets.write_offsets_blocking,
-            # After a crash nobody knows whether the replica's own name was synced.
-            unsynced_directory=None if was_clean else self.path,
-        )
-        log.on_offline = self.running_marker.remove
-        return log
-
-    def _replica_path(self, partition: TopicPartition) -> str:
-        return f"{self.path}/{replica_directory_name(partition)}"
-
-    def _free_path(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
-        """A name that no directory has; the same topic may have been put aside before."""
-        number = unique.int
-        while self._disk.exists(
-            path := f"{self.path}/{marked_directory_name(partition, TopicId(uuid.UUID(int=number)), kind)}"
-        ):
-            number = (number + 1) % 2**128
-        return path
-
-    def _put_aside(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
-        """Rename a replica's directory durably."""
-        path = self._free_path(partition, unique, kind)
-        self._disk.rename(self._replica_path(partition), path)
-        self._disk.sync_directory_blocking(self.path)
-        return path
 
 
 def _make_directory_blocking(disk: Disk, path: str) -> None:

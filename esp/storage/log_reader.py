@@ -36,7 +36,10 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool
     ) -> Buffer | None:
-        """As :meth:`reading`, from the page cache; None if something is not there."""
+        """As :meth:`reading`, from the page cache; None if something is not there.
+
+        Most reads go on where one ended and may see the segment to its end: these are done here, without a generator.
+        """
         place = self._places.get(offset)
         if place is not None and offset < end_offset:
             segment, position = place
@@ -52,6 +55,14 @@ class LogReader:
                     if data is not None and position < segment.suspect_end:
                         return sound_part(segment, position, data, offset, end_offset)
                     return data
+                indexes = segment.indexes
+                if length > max_bytes >= HEADER_SIZE and indexes is not None:
+                    data = segment.file.read_cached(position, min(length, max_bytes + HEADER_SIZE))
+                    if data is None:
+                        return None
+                    cut, size = _find_cut(indexes, data, position, max_bytes)
+                    if cut:
+                        return self._hand_out(segment, position, data, cut, size, offset, end_offset)
         return read_cached(self.reading(offset, max_bytes, end_offset, log_end_offset, at_least_one))
 
     def reading(
@@ -119,13 +130,7 @@ class LogReader:
         # One header more than may be handed out: it tells where the next read begins.
         indexes = yield from self._segments.load_indexes(segment)
         data = yield file, position, min(available, max_bytes + HEADER_SIZE)
-        cut = max(0, indexes.offsets.floor_position(position + max_bytes) - position)
-        if cut and not _is_at_entry(indexes, data, position, cut):
-            cut = 0
-        size = _size_at(data, cut)
-        while cut + size <= max_bytes and size >= HEADER_SIZE:
-            cut += size
-            size = _size_at(data, cut)
+        cut, size = _find_cut(indexes, data, position, max_bytes)
         if not cut:
             if size < HEADER_SIZE:
                 raise CorruptionError(f"{file.path} holds no batch at {position}")
@@ -133,6 +138,12 @@ class LogReader:
                 return b""
             data = yield file, position, min(size, available)
             return _sound(segment, position, data, offset, min(end_offset, segment.next_base_offset))
+        return self._hand_out(segment, position, data, cut, size, offset, end_offset)
+
+    def _hand_out(
+        self, segment: Segment, position: int, data: Buffer, cut: int, size: int, offset: int, end_offset: int
+    ) -> Buffer:
+        """The first ``cut`` bytes of ``data``, behind which the next read begins: at a batch, unless its ``size`` is 0."""
         next_offset = _BASE_OFFSET.unpack_from(data, cut)[0] if size else end_offset
         sound = _sound(segment, position, memoryview(data)[:cut], offset, next_offset)
         if len(sound) == cut:
@@ -189,6 +200,21 @@ class LogReader:
 def _sound(segment: Segment, position: int, data: Buffer, offset: int, end_offset: int) -> Buffer:
     """``data`` as it may be handed out: see :func:`~esp.storage.soundness.sound_part`."""
     return sound_part(segment, position, data, offset, end_offset) if position < segment.suspect_end else data
+
+
+def _find_cut(indexes: SegmentIndexes, data: Buffer, position: int, max_bytes: int) -> tuple[int, int]:
+    """Where the last whole batch within ``max_bytes`` of ``data`` ends, 0 if there is none, and the size of the batch that follows.
+
+    ``data`` begins at ``position`` and has one header more than that: it tells where the next read begins.
+    """
+    cut = max(0, indexes.offsets.floor_position(position + max_bytes) - position)
+    if cut and not _is_at_entry(indexes, data, position, cut):
+        cut = 0
+    size = _size_at(data, cut)
+    while cut + size <= max_bytes and size >= HEADER_SIZE:
+        cut += size
+        size = _size_at(data, cut)
+    return cut, size
 
 
 def _is_at_entry(indexes: SegmentIndexes, data: Buffer, position: int, cut: int) -> bool:

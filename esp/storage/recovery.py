@@ -28,6 +28,7 @@ from esp.storage.producer_snapshots import (
     snapshot_path,
 )
 from esp.storage.segment import Segment
+from esp.storage.segment_files import SegmentFiles
 from esp.storage.segment_recovery import (
     IndexTrust,
     SegmentEnd,
@@ -37,6 +38,7 @@ from esp.storage.segment_recovery import (
 )
 from esp.storage.segments import Segments
 from esp.storage.trash import Trash
+from esp.storage.unsynced import Unsynced
 
 _logger = logging.getLogger(__name__)
 
@@ -77,8 +79,8 @@ def load_log_blocking(
         was_clean: whether the data directory was left in an orderly stop.
         now_ms: wall time.
         producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
-        trash: see :class:`~esp.storage.log.Log`.
-        checkpoint_offsets: see :class:`~esp.storage.log.Log`.
+        trash: see :class:`~esp.storage.segment_files.SegmentFiles`.
+        checkpoint_offsets: see :class:`~esp.storage.log_state.LogState`.
         unsynced_directory: the directory above, if the replica's own name in it is to be synced then.
 
     Raises:
@@ -94,24 +96,24 @@ def load_log_blocking(
         disk.sync_directory_blocking(path)
     remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
-    log = Log(
+    unsynced = Unsynced(
         disk,
         path,
+        loader.epochs,
+        segments=loader.unsynced,
+        snapshots=[snapshot_path(path, offset) for offset in snapshot_offsets(disk, path) if offset >= recovery_point],
+        directory=unsynced_directory,
+    )
+    log = Log(
         partition,
         topic_id,
         settings,
-        loader.segments,
+        SegmentFiles(disk, path, loader.segments, unsynced, trash),
         leader_epochs=loader.epochs,
         log_start_offset=loader.log_start_offset,
         log_end_offset=loader.end_offset,
         recovery_point=recovery_point,
-        trash=trash,
-        unsynced_segments=loader.unsynced,
-        unsynced_snapshots=[
-            snapshot_path(path, offset) for offset in snapshot_offsets(disk, path) if offset >= recovery_point
-        ],
         checkpoint_offsets=checkpoint_offsets,
-        unsynced_directory=unsynced_directory,
     )
     log.is_whole = loader.is_whole
     log.checkpointed_high_watermark = known.high_watermark

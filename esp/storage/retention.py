@@ -1,9 +1,13 @@
-"""Which segments a log may drop (LOG-12; Kafka's ``UnifiedLog.deleteOldSegments``)."""
+"""Which segments a log may drop, and how it does that (LOG-12; Kafka's ``UnifiedLog.deleteOldSegments``)."""
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from esp.model.topic_settings import TopicSettings
+from esp.storage.log_state import LogState
+
+_logger = logging.getLogger(__name__)
 
 
 class SegmentSummary(NamedTuple):
@@ -43,4 +47,30 @@ def count_deletable(
             break
         excess -= segment.size
         count += 1
+    return count
+
+
+def delete_old_segments(log: LogState, now_ms: int) -> int:
+    """See :meth:`esp.storage.log.Log.delete_old_segments`."""
+    segments = log.files.segments
+    summaries = [
+        SegmentSummary(min(segment.next_base_offset, log.log_end_offset), segment.size, segment.age_reference_ms())
+        for segment in segments
+    ]
+    count = count_deletable(
+        summaries,
+        log.settings,
+        now_ms=now_ms,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+    )
+    if not count:
+        return 0
+    if count == len(segments):
+        log.begin_segment(log.log_end_offset, now_ms)
+    start_offset = segments[count].base_offset
+    log.raise_log_start(start_offset)
+    log.checkpoint_offsets()
+    log.files.remove_front(count, now_ms + log.settings.file_delete_delay_ms)
+    _logger.info("%s: retention dropped %d segments below offset %d", log.path, count, start_offset)
     return count

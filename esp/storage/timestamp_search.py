@@ -1,18 +1,24 @@
-"""Answers of ListOffsets that need a look into the log (KIP-79, KIP-734)."""
+"""Answers of ListOffsets that need a look into the log (KIP-79, KIP-734).
+
+Batches are opened off the loop: what is in them nobody has looked at, so they may take long to decompress, or be no records at all.
+"""
 
 from typing import Final, NamedTuple
 
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.ports.cpu import Cpu
 from esp.ports.network import Buffer
-from esp.records.batch import TimestampedOffset, find_offset_by_timestamp
-from esp.records.batch_header import BatchHeader
+from esp.records.batch import find_offset_by_timestamp
+from esp.records.batch_header import BatchHeader, read_header
+from esp.records.checks import check_batch
 from esp.records.compression import TooLargeError
 from esp.storage.segment import Segment, find_batch
 from esp.storage.segments import Segments
-from esp.storage.steps import Reading
+from esp.storage.steps import Reading, read
 
 OPENED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""How much a batch may hold, decompressed, to be opened for its records' timestamps, which holds up the loop. Within a larger one a search
-ends at its beginning: whoever reads from there gets nothing less."""
+"""How much a batch may hold, decompressed, to be opened for its records' timestamps. Within a larger one a search ends at its beginning:
+whoever reads from there gets nothing less."""
 
 
 class TimestampAndOffset(NamedTuple):
@@ -23,13 +29,14 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
-def search_timestamp(
-    segments: Segments, timestamp: int, start_offset: int, end_offset: int
-) -> Reading[TimestampAndOffset | None]:
+async def search_timestamp(
+    cpu: Cpu, segments: Segments, timestamp: int, start_offset: int, end_offset: int
+) -> TimestampAndOffset | None:
     """The first record in ``[start_offset, end_offset)`` with this timestamp or a later one.
 
     Raises:
         CorruptionError: a segment is broken where it stands.
+        ApiError: CORRUPT_MESSAGE, a batch holds no records.
     """
 
     def accept(_position: int, header: BatchHeader) -> bool:
@@ -41,57 +48,68 @@ def search_timestamp(
         if segment.max_timestamp < timestamp:
             continue
         segment.suspect()
-        indexes = yield from segments.load_indexes(segment)
-        position = yield from segment.find_place(indexes, indexes.times.floor(timestamp))
+        indexes = await read(segments.load_indexes(segment))
+        position = await read(segment.find_place(indexes, indexes.times.floor(timestamp)))
         while True:
-            found = yield from find_batch(segment.file, position, segment.size, accept)
+            found = await read(find_batch(segment.file, position, segment.size, accept))
             if found is None:
                 break
             position, header = found
             if header.base_offset >= end_offset:
                 return None
-            batch = yield segment.file, position, header.size
-            record = _find_in(batch, header, timestamp, start_offset)
+            record = await _find_in(cpu, segment, position, header, timestamp, start_offset)
             if record is not None:
-                if record.offset >= end_offset:
-                    return None
-                return TimestampAndOffset(record.timestamp, record.offset, header.leader_epoch)
+                return record if record.offset < end_offset else None
             position += header.size
     return None
 
 
-def search_max_timestamp(segments: Segments, start_offset: int) -> Reading[TimestampAndOffset | None]:
+async def search_max_timestamp(cpu: Cpu, segments: Segments, start_offset: int) -> TimestampAndOffset | None:
     """The first record that carries the largest timestamp of the log; None if none has a timestamp.
 
     Raises:
-        CorruptionError: a segment is broken where it stands.
+        CorruptionError, ApiError: as :func:`search_timestamp`.
     """
     segment: Segment = max(segments, key=lambda candidate: candidate.max_timestamp)
     if segment.max_timestamp < 0:
         return None
     holder = segment.max_timestamp_offset
     segment.suspect()
-    indexes = yield from segments.load_indexes(segment)
-    place = yield from segment.find_place(indexes, holder)
-    found = yield from find_batch(
-        segment.file,
-        place,
-        segment.size,
-        lambda _position, header: header.last_offset >= holder,
+    indexes = await read(segments.load_indexes(segment))
+    place = await read(segment.find_place(indexes, holder))
+    found = await read(
+        find_batch(segment.file, place, segment.size, lambda _position, header: header.last_offset >= holder)
     )
     if found is None:
         return None
     position, header = found
-    batch = yield segment.file, position, header.size
-    record = _find_in(batch, header, header.max_timestamp, start_offset)
-    if record is None:
-        return None
-    return TimestampAndOffset(record.timestamp, record.offset, header.leader_epoch)
+    return await _find_in(cpu, segment, position, header, header.max_timestamp, start_offset)
 
 
-def _find_in(batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int) -> TimestampedOffset | None:
-    """The first record at or after ``start_offset`` with this timestamp or a later one; the first of all if there is too much to open."""
+async def _find_in(
+    cpu: Cpu, segment: Segment, position: int, header: BatchHeader, timestamp: int, start_offset: int
+) -> TimestampAndOffset | None:
+    batch = await read(_whole_batch(segment, position, header))
+    return await cpu.run(_open, batch, timestamp, start_offset)
+
+
+def _whole_batch(segment: Segment, position: int, header: BatchHeader) -> Reading[Buffer]:
+    return (yield segment.file, position, header.size)
+
+
+def _open(batch: Buffer, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+    """The first record at or after ``start_offset`` with this timestamp or a later one; the first of all if there is too much to open.
+
+    Raises:
+        CorruptionError: the batch is not what was written.
+        ApiError: CORRUPT_MESSAGE; it is, but what its producer wrote are no records. The log has not rotted for that.
+    """
+    header = read_header(batch)
+    check_batch(batch, header)
     try:
-        return find_offset_by_timestamp(batch, timestamp, start_offset, OPENED_BYTES_MAX)
+        found = find_offset_by_timestamp(batch, timestamp, start_offset, OPENED_BYTES_MAX)
     except TooLargeError:
-        return TimestampedOffset(header.base_timestamp, max(header.base_offset, start_offset))
+        return TimestampAndOffset(header.base_timestamp, max(header.base_offset, start_offset), header.leader_epoch)
+    except CorruptionError as error:
+        raise ApiError(ErrorCode.corrupt_message, str(error)) from error
+    return None if found is None else TimestampAndOffset(*found, header.leader_epoch)

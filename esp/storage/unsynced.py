@@ -36,6 +36,7 @@ class Unsynced:
         "_disk",
         "_epochs",
         "_epochs_saved",
+        "_failure",
         "_names_changed",
         "_names_synced",
         "_path",
@@ -72,6 +73,8 @@ class Unsynced:
         self._directory = directory
         self._names_changed = 1  # a log that was just made or recovered may have new names
         self._names_synced = 0
+        self._failure: OSError | None = None
+        """Of a sync of names between two flushes."""
 
     def relocate(self, path: str) -> None:
         """The replica's directory has another name now, which is durable."""
@@ -120,10 +123,23 @@ class Unsynced:
             self._epochs_saved = version
 
     def sync_names_blocking(self) -> None:
-        """Make the names in the directory durable. Raises OSError."""
+        """Make the names in the directory durable.
+
+        Raises:
+            OSError: the device failed, now or before: nobody syncs again what failed once (SYNC-1), and the next flush fails as well.
+        """
+        self._require_sound()
         changed = self._names_changed
-        self._disk.sync_directory_blocking(self._path)
+        try:
+            self._disk.sync_directory_blocking(self._path)
+        except OSError as error:
+            self._failure = error
+            raise
         self._names_synced = changed
+
+    def _require_sound(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def keep_front_blocking(self) -> None:
         """Make the first segment's name durable before a later one's can be, or before it becomes the first (REC-3).
@@ -138,6 +154,7 @@ class Unsynced:
 
         ``active_too``: the active segment holds bytes that were not synced.
         """
+        self._require_sound()
         cuts = self.cuts
         batches, size = self.appended_batches, self.appended_bytes
         sealed = list(self._segments)

@@ -1,9 +1,9 @@
 """Small things that the tests of the storage engine share."""
 
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from esp.model.ids import TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
@@ -15,6 +15,7 @@ from esp.simulation.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 PARTITION = TopicPartition("flights", 3)
@@ -25,6 +26,18 @@ REPLICA = f"{DATA}/{PARTITION}"
 
 async def no_wait(_operation: str, _size: int) -> None:
     """A device that answers at once."""
+
+
+class DirectCpu:
+    """See :class:`esp.ports.cpu.Cpu`: does the work at once."""
+
+    async def run(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        return function(*args, **kwargs)
+
+
+CPU = DirectCpu()
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:

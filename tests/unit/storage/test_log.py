@@ -10,6 +10,7 @@ from esp.records.batch_header import read_header
 from esp.simulation.disk import SimulatedDisk
 from esp.storage.steps import sync_blocking
 from tests.unit.storage.helpers import (
+    CPU,
     REPLICA,
     append,
     headers,
@@ -81,7 +82,7 @@ def test_a_batch_that_does_not_fit_begins_a_new_segment() -> None:
     _, log = new_log(new_disk(), TopicSettings(segment_bytes=200))
     for _ in range(5):
         append(log)
-    assert [segment.base_offset for segment in log._segments] == [0, 2, 4]
+    assert [segment.base_offset for segment in log.files.segments] == [0, 2, 4]
     assert log.has_unflushed_segment
 
 
@@ -90,7 +91,7 @@ def test_offsets_too_far_for_the_index_begin_a_new_segment() -> None:
     append(log)
     far = make_batch(2**31 + 5)
     log.append(far, read_header(far), 0)
-    assert [segment.base_offset for segment in log._segments] == [0, 2**31 + 5]
+    assert [segment.base_offset for segment in log.files.segments] == [0, 2**31 + 5]
     assert log.log_end_offset == 2**31 + 6
     assert [header.base_offset for header in read_all(log)] == [0, 2**31 + 5]
 
@@ -100,22 +101,22 @@ def test_a_segment_is_rolled_by_the_time_of_its_records() -> None:
     append(log, timestamp=5000)
     append(log, timestamp=6000)
     append(log, timestamp=100)
-    assert len(log._segments) == 1
+    assert len(log.files.segments) == 1
     append(log, timestamp=6001)
-    assert len(log._segments) == 2
+    assert len(log.files.segments) == 2
 
 
 def test_a_segment_is_rolled_when_its_index_is_full() -> None:
     _, log = new_log(new_disk(), TopicSettings(index_interval_bytes=0, segment_index_bytes=36))
     for number in range(6):
         append(log, timestamp=1000 + number)
-    assert [segment.base_offset for segment in log._segments] == [0, 3]
+    assert [segment.base_offset for segment in log.files.segments] == [0, 3]
 
 
 def test_a_roll_of_an_empty_segment_does_nothing() -> None:
     _, log = new_log(new_disk())
     log.roll(0)
-    assert len(log._segments) == 1
+    assert len(log.files.segments) == 1
 
 
 # --- errors of the device ----------------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def test_a_roll_that_fails_leaves_the_log_as_it_was(suffix: str) -> None:
     with pytest.raises(ApiError) as error:
         append(log)
     assert refused(error) is ErrorCode.kafka_storage_error
-    assert (len(log._segments), log.log_end_offset) == (1, 1)
+    assert (len(log.files.segments), log.log_end_offset) == (1, 1)
     append(log)
     assert [header.base_offset for header in read_all(log)] == [0, 1]
 
@@ -237,12 +238,12 @@ def test_a_segment_that_grew_again_and_was_sealed_during_a_flush_is_synced_by_th
     log.truncate_to(2)  # the first segment, which recovery had sealed, is the active one again
     append(log)
     flushing = log._flushing()
-    grown = log._segments.active.file
+    grown = log.files.segments.active.file
     for _ in range(2):  # once as a sealed segment, once as the active one
         while (target := next(flushing)) is not grown:
             target.sync_blocking()
         grown.sync_blocking()
-    while len(log._segments) < 2:
+    while len(log.files.segments) < 2:
         append(log)
     sync_blocking(flushing, disk)
     log.flush_blocking()
@@ -372,126 +373,6 @@ def test_a_read_that_was_overtaken_by_a_truncation_sees_the_log_as_it_is_now() -
     assert run(reading) == kept
 
 
-# --- cut ---------------------------------------------------------------------------------------------------------------------------
-
-
-def test_truncating_at_the_end_forgets_an_epoch_that_was_begun_without_a_batch() -> None:
-    _, log = new_log(new_disk())
-    append(log)
-    entries = log.leader_epochs.entries()
-    log.begin_epoch(7)
-    log.truncate_to(log.log_end_offset)
-    assert log.leader_epochs.entries() == entries
-    assert log.log_end_offset == 1
-
-
-def test_a_truncation_takes_epochs_producers_and_the_high_watermark_along() -> None:
-    _, log = new_log(new_disk())
-    append(log, producer=(5, 0, 0))
-    append(log, producer=(5, 0, 1), epoch=1)
-    append(log, producer=(6, 0, 0), epoch=1)
-    log.high_watermark = 3
-    log.truncate_to(1)
-    assert (log.log_end_offset, log.high_watermark) == (1, 1)
-    assert log.leader_epochs.entries() == [(0, 0)]
-    assert log.producers.get(6) is None
-    again = read_header(make_batch(0, producer=(5, 0, 1)))
-    assert log.producers.check(again) is None
-
-
-def test_a_truncation_before_flushed_batches_lowers_the_durable_recovery_point_first() -> None:
-    disk = new_disk()
-    directory, log = new_log(disk)
-    for _ in range(4):
-        append(log)
-    log.flush_blocking()
-    directory.write_checkpoints_blocking()
-    log.truncate_to(2)
-    assert log.recovery_point == 2
-    assert b"flights 3 2\n" in disk.read_file("data/recovery-point-offset-checkpoint")
-
-
-def test_a_truncation_that_fails_takes_the_log_offline() -> None:
-    disk = new_disk()
-    _, log = new_log(disk)
-    append(log)
-    append(log)
-    disk.fail("write", "*.log")
-    with pytest.raises(OSError, match="Input/output"):
-        log.truncate_to(1)
-    assert log.is_offline
-
-
-def test_starting_anew_forgets_everything() -> None:
-    disk = new_disk()
-    _, log = new_log(disk)
-    append(log, producer=(5, 0, 0))
-    log.truncate_fully_and_start_at(50)
-    assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point) == (50, 50, 50, 50)
-    assert log.leader_epochs.entries() == []
-    assert len(log.producers) == 0
-    append(log, epoch=3)
-    assert [header.base_offset for header in read_all(log)] == [50]
-
-
-def test_the_log_start_never_passes_the_high_watermark() -> None:
-    _, log = new_log(new_disk())
-    append(log)
-    with pytest.raises(AssertionError):
-        log.raise_log_start(1)
-
-
-def test_retention_puts_old_segments_aside_and_a_purge_removes_them() -> None:
-    disk = new_disk()
-    settings = TopicSettings(segment_bytes=100, retention_ms=1000, file_delete_delay_ms=500)
-    directory, log = new_log(disk, settings)
-    for number in range(4):
-        append(log, timestamp=1000 * number)
-    log.high_watermark = 4
-    assert log.delete_old_segments(2500) == 2
-    assert (log.log_start_offset, log.first_segment_offset) == (2, 2)
-    assert f"{0:020d}.log.deleted" in disk.listdir(REPLICA)
-    assert f"{0:020d}.log" not in disk.listdir(REPLICA)
-    assert directory.purge(2999) == 0
-    assert directory.purge(3000) > 0
-    assert not any(name.endswith(".deleted") for name in disk.listdir(REPLICA))
-    assert [header.base_offset for header in read_all(log)] == [2, 3]
-
-
-def test_retention_of_everything_leaves_an_empty_log_at_its_end() -> None:
-    disk = new_disk()
-    directory, log = new_log(disk, TopicSettings(retention_ms=0))
-    append(log, records=3)
-    log.high_watermark = 3
-    assert log.delete_old_segments(10**9) == 1
-    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
-    assert log.delete_old_segments(10**9) == 0
-    directory.close_blocking(1)
-    _, log = reopen(disk)
-    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
-
-
-def test_segments_without_timestamps_age_by_their_files() -> None:
-    disk = SimulatedDisk(new_disk().rng, now_ms=lambda: 5000)
-    _, log = new_log(disk, TopicSettings(segment_bytes=100, retention_ms=1000))
-    append(log, timestamp=-1, step=0)
-    append(log, timestamp=-1, step=0)
-    log.high_watermark = 2
-    assert log.delete_old_segments(6000) == 0
-    assert log.delete_old_segments(6001) == 2
-
-
-def test_a_segment_that_is_read_outlives_its_removal() -> None:
-    disk = new_disk()
-    _, log = new_log(disk, TopicSettings(segment_bytes=6000, retention_ms=0))
-    data = append(log, size=5000)
-    append(log, size=5000)
-    log.high_watermark = 2
-    held = log.read(0, 10_000, 1, at_least_one=True)
-    log.delete_old_segments(10**9)
-    assert held == data
-
-
 # --- timestamps --------------------------------------------------------------------------------------------------------------------
 
 
@@ -500,11 +381,11 @@ def test_the_first_record_that_is_not_older_is_found_within_its_batch() -> None:
     for number in range(10):
         append(log, records=5, timestamp=1000 + 100 * number, step=10, epoch=2)
     log.high_watermark = log.log_end_offset
-    assert run(log.find_offset_by_timestamp(1311)) == (1320, 17, 2)
-    assert run(log.find_offset_by_timestamp(0)) == (1000, 0, 2)
-    assert run(log.find_offset_by_timestamp(1941)) is None
+    assert run(log.find_offset_by_timestamp(1311, CPU)) == (1320, 17, 2)
+    assert run(log.find_offset_by_timestamp(0, CPU)) == (1000, 0, 2)
+    assert run(log.find_offset_by_timestamp(1941, CPU)) is None
     log.high_watermark = 17
-    assert run(log.find_offset_by_timestamp(1311)) is None
+    assert run(log.find_offset_by_timestamp(1311, CPU)) is None
 
 
 def test_a_search_within_a_batch_that_is_too_large_to_open_ends_at_its_beginning(
@@ -515,22 +396,22 @@ def test_a_search_within_a_batch_that_is_too_large_to_open_ends_at_its_beginning
         append(log, records=5, timestamp=1000 + 100 * number, step=10)
     log.high_watermark = log.log_end_offset
     monkeypatch.setattr("esp.storage.timestamp_search.OPENED_BYTES_MAX", 10)
-    assert run(log.find_offset_by_timestamp(1111)) == (1100, 5, 0)
-    assert run(log.find_max_timestamp()) == (1200, 10, 0)
+    assert run(log.find_offset_by_timestamp(1111, CPU)) == (1100, 5, 0)
+    assert run(log.find_max_timestamp(CPU)) == (1200, 10, 0)
     log.log_start_offset = 12
-    assert run(log.find_max_timestamp()) == (1200, 12, 0)
+    assert run(log.find_max_timestamp(CPU)) == (1200, 12, 0)
 
 
 def test_the_largest_timestamp_is_found_wherever_it_stands() -> None:
     _, log = new_log(new_disk(), TopicSettings(segment_bytes=200))
-    assert run(log.find_max_timestamp()) is None
+    assert run(log.find_max_timestamp(CPU)) is None
     for timestamp in (1000, 9000, 3000, 4000, 9000):
         append(log, timestamp=timestamp)
-    assert run(log.find_max_timestamp()) == (9000, 1, 0)
+    assert run(log.find_max_timestamp(CPU)) == (9000, 1, 0)
 
 
 def test_append_time_counts_for_all_records_of_a_batch() -> None:
     _, log = new_log(new_disk())
     append(log, records=4, timestamp=5000, log_append_time=True)
     log.high_watermark = 4
-    assert run(log.find_offset_by_timestamp(5000)) == (5000, 0, 0)
+    assert run(log.find_offset_by_timestamp(5000, CPU)) == (5000, 0, 0)

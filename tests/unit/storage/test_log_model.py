@@ -19,7 +19,7 @@ from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.steps import read_blocking
 from tests.models.naive_log import NaiveBatch, NaiveLog
-from tests.unit.storage.helpers import DATA, PARTITION, TOPIC_ID, headers, make_batch, run
+from tests.unit.storage.helpers import CPU, DATA, PARTITION, TOPIC_ID, headers, make_batch, run
 
 
 @coroutine
@@ -289,7 +289,7 @@ class LogHistory(RuleBasedStateMachine):
                 self.disk.crash()
 
     def _ends_at_segment_base(self) -> bool:
-        return self.log._segments.active.size == 0
+        return self.log.files.segments.active.size == 0
 
     def _forget_sequences(self) -> None:
         """Producers go on where the log says that they are."""
@@ -348,9 +348,9 @@ class LogHistory(RuleBasedStateMachine):
 
     @invariant()
     def index_entries_name_batches(self) -> None:
-        for segment in self.log._segments:
+        for segment in self.log.files.segments:
             indexes = read_blocking(segment.load_indexes())
-            if segment is not self.log._segments.active:
+            if segment is not self.log.files.segments.active:
                 segment.indexes = segment.indexes if indexes.unsaved else None
             data = segment.file.read_blocking(0, segment.size)
             found = headers(data)
@@ -392,19 +392,19 @@ class LogHistory(RuleBasedStateMachine):
             assert len(data) <= max_bytes or (at_least_one and len(got) == 1)
             if len(got) < len(wanted):
                 following = wanted[len(got)]
-                bases = {segment.base_offset for segment in log._segments}
+                bases = {segment.base_offset for segment in log.files.segments}
                 crosses = any(got[-1].last_offset < base <= following.header.base_offset for base in bases)
                 assert crosses or len(data) + len(following.data) > max_bytes
             position = got[-1].next_offset
 
     @rule(timestamp=st.integers(-1, 31_000))
     def find_timestamp(self, timestamp: int) -> None:
-        found = run(self.log.find_offset_by_timestamp(timestamp))
+        found = run(self.log.find_offset_by_timestamp(timestamp, CPU))
         assert found == self.model.find_timestamp(timestamp, self.log.high_watermark)
 
     @rule()
     def find_max_timestamp(self) -> None:
-        found = run(self.log.find_max_timestamp())
+        found = run(self.log.find_max_timestamp(CPU))
         there = [
             record.timestamp
             for batch in self.model.from_offset(self.log.log_start_offset)

@@ -11,7 +11,7 @@ from esp.simulation.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.producer_state import ProducerStates
-from tests.unit.storage.helpers import DATA, REPLICA, append, make_batch, new_disk, new_log, read_all, reopen, run
+from tests.unit.storage.helpers import CPU, DATA, REPLICA, append, make_batch, new_disk, new_log, read_all, reopen, run
 
 SMALL = TopicSettings(segment_bytes=400, index_interval_bytes=0)
 
@@ -57,7 +57,7 @@ def test_what_is_no_batch_is_cut_off_and_said(tail: bytes, caplog: pytest.LogCap
     _, log = new_log(disk)
     for _ in range(20):
         append(log)
-    file = log._segments.active.file
+    file = log.files.segments.active.file
     whole = file.size()
     file.append((tail,))
     disk.crash()
@@ -87,7 +87,7 @@ def test_only_a_write_that_was_cut_off_leaves_the_log_whole(tail: bytes, is_whol
     disk = new_disk()
     _, log = new_log(disk)
     append(log, records=2)
-    log._segments.active.file.append((tail,))
+    log.files.segments.active.file.append((tail,))
     disk.crash()
     log = reopen(disk)[1]
     assert (log.log_end_offset, log.is_whole) == (2, is_whole)
@@ -98,12 +98,12 @@ def test_a_bad_batch_above_the_recovery_point_ends_the_log_and_later_segments_go
 ) -> None:
     disk = new_disk()
     _, log = filled(disk)
-    bases = [segment.base_offset for segment in log._segments]
+    bases = [segment.base_offset for segment in log.files.segments]
     disk.crash()
     disk.corrupt(path(bases[2], ".log"), 70)
     _, log = reopen(disk, SMALL)
     assert log.log_end_offset == bases[2]
-    assert [segment.base_offset for segment in log._segments] == bases[:3]
+    assert [segment.base_offset for segment in log.files.segments] == bases[:3]
     assert "does not match its checksum" in caplog.text
     assert caplog.text.count("is dropped") == len(bases) - 3
     assert log.producers.check(read_header(make_batch(0, producer=(5, 0, bases[2])))) is None
@@ -112,7 +112,7 @@ def test_a_bad_batch_above_the_recovery_point_ends_the_log_and_later_segments_go
 def test_a_missing_segment_above_the_recovery_point_ends_the_log() -> None:
     disk = new_disk()
     _, log = filled(disk)
-    bases = [segment.base_offset for segment in log._segments]
+    bases = [segment.base_offset for segment in log.files.segments]
     disk.crash()
     disk.remove(path(bases[1], ".log"))
     _, log = reopen(disk, SMALL)
@@ -124,7 +124,7 @@ def test_a_batch_of_an_older_epoch_ends_the_log() -> None:
     disk = new_disk()
     _, log = new_log(disk)
     append(log, epoch=3)
-    log._segments.active.file.append((make_batch(1, epoch=2),))
+    log.files.segments.active.file.append((make_batch(1, epoch=2),))
     disk.crash()
     assert reopen(disk)[1].log_end_offset == 1
 
@@ -148,7 +148,7 @@ def test_a_segment_that_is_missing_below_the_recovery_point_is_an_error() -> Non
     directory, log = filled(disk)
     log.flush_blocking()
     directory.write_checkpoints_blocking()
-    last = log._segments.active.base_offset
+    last = log.files.segments.active.base_offset
     disk.crash()
     disk.remove(path(last, ".log"))
     with pytest.raises(CorruptionError, match="flushed up to 20"):
@@ -176,7 +176,7 @@ def test_the_high_watermark_is_a_hint() -> None:
     directory, log = filled(disk)
     log.high_watermark = 20
     directory.write_checkpoints_blocking()
-    bases = [segment.base_offset for segment in log._segments]
+    bases = [segment.base_offset for segment in log.files.segments]
     disk.crash()
     disk.corrupt(path(bases[-1], ".log"), 70)
     _, log = reopen(disk, SMALL)
@@ -205,10 +205,10 @@ def test_an_orderly_stop_leaves_everything_synced_and_known() -> None:
 def test_a_damaged_index_is_rebuilt(segment: int, suffix: str, damage: str) -> None:
     disk = new_disk()
     directory, log = filled(disk)
-    base = log._segments[segment].base_offset
+    base = log.files.segments[segment].base_offset
     log.high_watermark = 20
     wanted = read_all(log)
-    times = [run(log.find_offset_by_timestamp(1000 + number)) for number in range(20)]
+    times = [run(log.find_offset_by_timestamp(1000 + number, CPU)) for number in range(20)]
     directory.close_blocking(7)
     name = path(base, suffix)
     data = disk.read_file(name)
@@ -228,7 +228,7 @@ def test_a_damaged_index_is_rebuilt(segment: int, suffix: str, damage: str) -> N
     for offset in range(20):
         data_read = run(log.read_cold(offset, 1, 20, at_least_one=True))
         assert read_header(data_read).base_offset == offset
-    assert [run(log.find_offset_by_timestamp(1000 + number)) for number in range(20)] == times
+    assert [run(log.find_offset_by_timestamp(1000 + number, CPU)) for number in range(20)] == times
     append(log, timestamp=5000)
 
 
@@ -289,9 +289,9 @@ def test_segments_below_the_log_start_whose_removal_was_lost_are_no_damage() -> 
     log.high_watermark = 20
     log.raise_log_start(20)
     directory.write_checkpoints_blocking()
-    kept = log._segments[0].base_offset
+    kept = log.files.segments[0].base_offset
     disk.crash()
-    for segment in list(log._segments)[1:]:
+    for segment in list(log.files.segments)[1:]:
         disk.remove(segment.path(".log"))
     assert disk.exists(path(kept, ".log"))
     log = reopen(disk, SMALL)[1]
@@ -335,13 +335,13 @@ def test_a_damaged_snapshot_gives_way_to_an_older_one(damage: bytes | None, capl
 def test_snapshots_that_no_segment_needs_are_removed() -> None:
     disk = new_disk()
     directory, log = filled(disk)
-    bases = {segment.base_offset for segment in log._segments} - {0}
+    bases = {segment.base_offset for segment in log.files.segments} - {0}
     directory.close_blocking(1)
     directory, log = reopen(disk, SMALL)
     append(log, producer=(5, 0, 20))
     directory.close_blocking(2)
     directory, log = reopen(disk, SMALL)
-    bases |= {segment.base_offset for segment in log._segments} - {0}
+    bases |= {segment.base_offset for segment in log.files.segments} - {0}
     kept = {int(name[:20]) for name in disk.listdir(REPLICA) if name.endswith(".snapshot")}
     assert kept == bases | {21}
 
@@ -357,7 +357,7 @@ def test_a_snapshot_above_the_end_that_recovery_removed_does_not_come_back(seed:
     disk.crash()
     log = reopen(disk)[1]
     append(log)
-    log._segments.active.file.sync_blocking()
+    log.files.segments.active.file.sync_blocking()
     disk.power_loss()
     state = reopen(disk)[1].producers.get(5)
     assert state is not None
@@ -402,7 +402,7 @@ def test_leftovers_of_a_crash_are_removed() -> None:
 def test_a_swap_that_was_decided_replaces_the_segments_it_covers() -> None:
     disk = new_disk()
     directory, log = filled(disk)
-    bases = [segment.base_offset for segment in log._segments]
+    bases = [segment.base_offset for segment in log.files.segments]
     directory.close_blocking(1)
     compacted = make_batch(0, timestamp=1000, producer=(5, 0, 0)) + make_batch(
         bases[2] - 1, producer=(5, 0, bases[2] - 1)
@@ -411,7 +411,7 @@ def test_a_swap_that_was_decided_replaces_the_segments_it_covers() -> None:
     disk.write_file(path(0, ".index.swap"), b"")
     disk.write_file(path(0, ".timeindex.swap"), b"")
     _, log = reopen(disk, SMALL)
-    assert [segment.base_offset for segment in log._segments] == [0, *bases[2:]]
+    assert [segment.base_offset for segment in log.files.segments] == [0, *bases[2:]]
     assert [header.base_offset for header in read_all(log)][:3] == [0, bases[2] - 1, bases[2]]
 
 

@@ -1,7 +1,9 @@
 import pytest
 
 from esp.model.topic_settings import TopicSettings
+from esp.simulation.disk import SimulatedDisk
 from esp.storage.retention import SegmentSummary, count_deletable
+from tests.unit.storage.helpers import REPLICA, append, new_disk, new_log, read_all, reopen
 
 SEGMENTS = [SegmentSummary(10, 100, 1000), SegmentSummary(20, 100, 2000), SegmentSummary(30, 50, 3000)]
 
@@ -43,3 +45,54 @@ def test_an_empty_last_segment_stays() -> None:
         segments, TopicSettings(retention_ms=0), now_ms=10**6, log_start_offset=0, high_watermark=30
     )
     assert counted == 3
+
+
+def test_retention_puts_old_segments_aside_and_a_purge_removes_them() -> None:
+    disk = new_disk()
+    settings = TopicSettings(segment_bytes=100, retention_ms=1000, file_delete_delay_ms=500)
+    directory, log = new_log(disk, settings)
+    for number in range(4):
+        append(log, timestamp=1000 * number)
+    log.high_watermark = 4
+    assert log.delete_old_segments(2500) == 2
+    assert (log.log_start_offset, log.first_segment_offset) == (2, 2)
+    assert f"{0:020d}.log.deleted" in disk.listdir(REPLICA)
+    assert f"{0:020d}.log" not in disk.listdir(REPLICA)
+    assert directory.purge(2999) == 0
+    assert directory.purge(3000) > 0
+    assert not any(name.endswith(".deleted") for name in disk.listdir(REPLICA))
+    assert [header.base_offset for header in read_all(log)] == [2, 3]
+
+
+def test_retention_of_everything_leaves_an_empty_log_at_its_end() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, TopicSettings(retention_ms=0))
+    append(log, records=3)
+    log.high_watermark = 3
+    assert log.delete_old_segments(10**9) == 1
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+    assert log.delete_old_segments(10**9) == 0
+    directory.close_blocking(1)
+    _, log = reopen(disk)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+
+
+def test_segments_without_timestamps_age_by_their_files() -> None:
+    disk = SimulatedDisk(new_disk().rng, now_ms=lambda: 5000)
+    _, log = new_log(disk, TopicSettings(segment_bytes=100, retention_ms=1000))
+    append(log, timestamp=-1, step=0)
+    append(log, timestamp=-1, step=0)
+    log.high_watermark = 2
+    assert log.delete_old_segments(6000) == 0
+    assert log.delete_old_segments(6001) == 2
+
+
+def test_a_segment_that_is_read_outlives_its_removal() -> None:
+    disk = new_disk()
+    _, log = new_log(disk, TopicSettings(segment_bytes=6000, retention_ms=0))
+    data = append(log, size=5000)
+    append(log, size=5000)
+    log.high_watermark = 2
+    held = log.read(0, 10_000, 1, at_least_one=True)
+    log.delete_old_segments(10**9)
+    assert held == data

@@ -9,7 +9,7 @@ from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import ATTRIBUTES_OFFSET, read_header
 from esp.simulation.disk import SimulatedDisk
 from esp.storage.log import Log
-from tests.unit.storage.helpers import REPLICA, make_batch, new_disk, new_log, reopen, run
+from tests.unit.storage.helpers import CPU, REPLICA, make_batch, new_disk, new_log, reopen, run
 
 SETTINGS = TopicSettings(index_interval_bytes=0, segment_bytes=1000)
 FIRST = f"{REPLICA}/{0:020d}.log"
@@ -84,7 +84,7 @@ def test_a_base_offset_that_leaves_its_place_is_found(place: int) -> None:
 def test_bytes_that_the_page_cache_got_from_the_device_are_checked_too_and_once() -> None:
     disk, log = filled()
     assert read_all(log) == list(range(11))
-    segment = log._segments[0]
+    segment = log.files.segments[0]
     assert (segment.checked_start, segment.checked_end) == (0, segment.size)
     rot(disk, 30)
     disk.open(FIRST).read_blocking(0, 100)  # somebody else brings the sector back
@@ -97,7 +97,7 @@ def test_what_was_appended_by_this_process_is_given_as_it_is() -> None:
     _, log = new_log(new_disk())
     batch = make_batch(0)
     log.append(batch, read_header(batch), 0)
-    assert log._segments.active.suspect_end == 0
+    assert log.files.segments.active.suspect_end == 0
     assert read_all(log) == [0]
 
 
@@ -117,7 +117,7 @@ def test_an_index_that_rotted_in_its_midst_misleads_nobody(
 ) -> None:
     settings = TopicSettings(index_interval_bytes=0, segment_bytes=1000)
     disk, log = filled(11, settings)
-    path = f"{REPLICA}/{log._segments[number].base_offset:020d}.index"
+    path = f"{REPLICA}/{log.files.segments[number].base_offset:020d}.index"
     data = bytearray(disk.read_file(path))
     harm(data, entry)
     disk.write_file(path, bytes(data))
@@ -131,7 +131,7 @@ def test_an_index_that_rotted_in_its_midst_misleads_nobody(
 def test_a_log_that_cannot_be_cut_for_rot_goes_offline_and_says_why() -> None:
     disk, log = filled()
     rot(disk, 2 * SIZE + 16, mask=0x40)  # the magic of a batch
-    log._segments[0].indexes = None
+    log.files.segments[0].indexes = None
     disk.remove(f"{REPLICA}/{0:020d}.index")
     with pytest.raises(OSError, match="the place to cut cannot be found"):
         log.truncate_to(4)
@@ -142,9 +142,9 @@ def test_a_search_by_time_reports_rot() -> None:
     disk, log = filled()
     rot(disk, 2 * SIZE + 16, mask=0x40)
     disk.remove(f"{REPLICA}/{0:020d}.index")
-    log._segments[0].indexes = None
+    log.files.segments[0].indexes = None
     with pytest.raises(CorruptionError):
-        run(log.find_offset_by_timestamp(1004))
+        run(log.find_offset_by_timestamp(1004, CPU))
     assert log.rot is not None
 
 

@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
+from esp.model.errors import ApiError
 from esp.model.topic_settings import TopicSettings
 from esp.simulation.disk import SimulatedDisk
-from tests.unit.storage.helpers import append, new_log, reopen, run
+from tests.unit.storage.helpers import append, new_disk, new_log, reopen, run
 
 
 class _BusyDevice:
@@ -49,3 +50,19 @@ def test_an_epoch_that_begins_while_the_device_works_takes_no_earlier_one_along(
         disk.crash()
     _, found = reopen(disk, settings)
     assert [found.leader_epochs.epoch_of(offset) for offset in range(4)] == [0, 5, 5, 5]
+
+
+def test_nobody_syncs_names_again_that_a_sync_has_failed_to() -> None:
+    """What that sync has lost, no later one brings back: no segment is begun, and the next flush takes the log offline (SYNC-1)."""
+    disk = new_disk()
+    _directory, log = new_log(disk, TopicSettings(segment_bytes=1))
+    append(log)
+    disk.fail("sync", log.path)
+    for _ in range(2):
+        with pytest.raises(ApiError, match="No new segment"):
+            append(log)
+    disk.heal()
+    with pytest.raises(OSError, match=log.path):
+        run(log.flush())
+    assert log.is_offline
+    assert log.log_end_offset == 1

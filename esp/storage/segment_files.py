@@ -1,0 +1,172 @@
+"""The segments of one log as files of its directory: how they are begun, taken out and cut.
+
+Whoever calls this decides at which offsets. What the steps leave unsynced stands in :attr:`SegmentFiles.unsynced`; where their order
+matters for what a power loss leaves, they sync small files themselves.
+"""
+
+from typing import NamedTuple
+
+from esp.model.topic_settings import TopicSettings
+from esp.ports.disk import Disk
+from esp.records.batch_header import BatchHeader
+from esp.storage.layout import DELETED_SUFFIX
+from esp.storage.log_reader import LogReader
+from esp.storage.producer_snapshots import snapshot_path
+from esp.storage.producer_state import ProducerStates
+from esp.storage.segment import Segment, find_batch
+from esp.storage.segment_recovery import IndexTrust, restore_segment_blocking
+from esp.storage.segments import Segments
+from esp.storage.steps import read_blocking
+from esp.storage.trash import Trash
+from esp.storage.unsynced import Unsynced
+
+
+class CutPlace(NamedTuple):
+    """Where a log is cut: in the segment of this number, at this position (None: at its end), to end at this offset."""
+
+    number: int
+    position: int | None
+    end_offset: int
+
+
+class SegmentFiles:
+    """The segments, who reads them, and what of them is not on the device.
+
+    Args:
+        disk: where they live.
+        path: the replica's directory.
+        segments: at least one, the active one with its indexes in memory.
+        unsynced: what waits for a sync from the time before.
+        trash: takes the files that are put aside.
+    """
+
+    __slots__ = ("_trash", "disk", "path", "reader", "segments", "unsynced")
+
+    def __init__(self, disk: Disk, path: str, segments: Segments, unsynced: Unsynced, trash: Trash) -> None:
+        self.disk = disk
+        self.path = path
+        self.segments = segments
+        self.unsynced = unsynced
+        self.reader = LogReader(segments)
+        self._trash = trash
+        self._suspect_all()
+
+    def begin_segment(self, base_offset: int, producers: ProducerStates, settings: TopicSettings, now_ms: int) -> None:
+        """Seal the active segment and begin the next one, with a snapshot of the producers (PROD-7).
+
+        Raises:
+            OSError: the device failed or is full; the segments are as before.
+        """
+        if len(self.segments) == 1:
+            self.unsynced.keep_front_blocking()
+        old = self.segments.active
+        snapshot = snapshot_path(self.path, base_offset)
+        self.disk.write_file(snapshot, producers.encode())
+        new = Segment(self.disk, self.path, base_offset, settings, now_ms)
+        try:
+            new.create()
+        except OSError:
+            new.close()
+            raise
+        old.seal()
+        self.unsynced.save_indexes(old)
+        self.segments.add(new)
+        self.unsynced.on_roll(old, snapshot)
+
+    def begin_anew(self, base_offset: int, settings: TopicSettings) -> None:
+        """Put all segments aside and begin an empty one.
+
+        Raises:
+            OSError: the device failed or is full; any of the names may be there.
+        """
+        created_ms = self.segments.active.created_ms
+        self._put_aside(self.segments.remove_from(0), 0)
+        segment = Segment(self.disk, self.path, base_offset, settings, created_ms)
+        segment.create()
+        self.segments.add(segment)
+
+    def remove_front(self, count: int, due_ms: int) -> None:
+        """Put the oldest ``count`` segments aside, one at least stays; a purge removes them once the wall clock shows ``due_ms``.
+
+        Raises:
+            OSError: the device failed.
+        """
+        self.unsynced.keep_front_blocking()
+        self._put_aside(self.segments.remove_front(count), due_ms)
+
+    def find_cut(self, offset: int) -> CutPlace:
+        """Where the segments are to be cut so that no record at ``offset``, which is above the first segment's, or behind it stays.
+
+        Raises:
+            CorruptionError: a segment is broken there.
+            OSError: the device failed.
+        """
+        segments = self.segments
+        number = segments.floor(offset)
+        if segments[number].base_offset == offset:
+            number -= 1
+        segment = segments[number]
+        end_offset = segment.base_offset
+
+        def is_cut(_position: int, header: BatchHeader) -> bool:
+            nonlocal end_offset
+            if header.last_offset < offset:
+                end_offset = header.next_offset
+            return header.last_offset >= offset
+
+        indexes = read_blocking(segments.load_indexes(segment))
+        start = read_blocking(segment.find_place(indexes, offset - 1))
+        found = read_blocking(find_batch(segment.file, start, segment.size, is_cut))
+        return CutPlace(number, None if found is None else found[0], end_offset)
+
+    def cut(self, place: CutPlace) -> None:
+        """Take away what lies behind the place that :meth:`find_cut` found; its segment is the active one then.
+
+        Raises:
+            CorruptionError: what stays of the segment is broken.
+            OSError: the device failed or is full.
+        """
+        segment = self.segments[place.number]
+        segment.save_indexes()
+        self._put_aside(self.segments.remove_from(place.number + 1), 0)
+        if place.position is not None:
+            # Durable at once: else a power loss could bring back old batches behind the ones that are appended next.
+            segment.file.truncate(place.position)
+            segment.file.sync_blocking()
+        end = restore_segment_blocking(
+            segment,
+            self.disk,
+            trusted_end=place.end_offset,
+            trust=IndexTrust.FLUSHED,
+            next_offset=segment.base_offset,
+        )
+        assert end.reason is None
+        assert end.next_offset == place.end_offset
+        segment.save_indexes()
+        self._suspect_all()
+
+    def relocate(self, path: str) -> None:
+        """The replica's directory was renamed."""
+        self.path = path
+        self.unsynced.relocate(path)
+        for segment in self.segments:
+            segment.relocate(path)
+
+    def release(self) -> None:
+        """Let go of the files as they are."""
+        for segment in self.segments:
+            segment.close()
+
+    def _suspect_all(self) -> None:
+        for segment in self.segments:
+            segment.suspect()
+
+    def _put_aside(self, segments: list[Segment], due_ms: int) -> None:
+        """Rename the files of segments that were taken out of the log; readers keep what they hold."""
+        self.reader.forget_places()
+        removed = [(segment, path) for segment in segments for path in segment.files()]
+        self.unsynced.on_cut(segments, [path for _segment, path in removed])
+        for segment, path in removed:
+            aside = path + DELETED_SUFFIX
+            self.disk.rename(path, aside)
+            self._trash.add(aside, due_ms, segment.close)

@@ -1,0 +1,69 @@
+"""Reads that go on where one ended, against the batches that were appended."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from esp.model.topic_settings import TopicSettings
+from tests.unit.storage.helpers import append, headers, new_disk, new_log
+
+
+def _fit(sizes: list[int], limit: int) -> int:
+    """How many batches of ``sizes``, from the first on, fit into ``limit`` bytes; one at least."""
+    count, total = 1, sizes[0]
+    while count < len(sizes) and total + sizes[count] <= limit:
+        total += sizes[count]
+        count += 1
+    return count
+
+
+@given(
+    records=st.lists(st.integers(1, 6), min_size=1, max_size=40),
+    limits=st.lists(st.integers(0, 2000), min_size=1, max_size=5),
+    index_interval_bytes=st.sampled_from((0, 300, 4096)),
+)
+@settings(max_examples=150, deadline=None)
+def test_who_reads_on_gets_as_many_whole_batches_as_fit(
+    records: list[int], limits: list[int], index_interval_bytes: int
+) -> None:
+    _, log = new_log(new_disk(), TopicSettings(index_interval_bytes=index_interval_bytes))
+    appended = [append(log, records=count, size=20) for count in records]
+    offset = reads = 0
+    while appended:
+        limit = limits[reads % len(limits)]
+        data = log.read(offset, limit, log.log_end_offset, at_least_one=True)
+        assert data is not None
+        count = _fit([len(batch) for batch in appended], limit)
+        assert data == b"".join(appended[:count])
+        del appended[:count]
+        offset = headers(data)[-1].next_offset
+        reads += 1
+    assert offset == log.log_end_offset
+
+
+@given(st.integers(1, 30), st.integers(0, 1500), st.integers(0, 3))
+@settings(max_examples=100, deadline=None)
+def test_who_reads_on_is_not_told_of_what_is_not_committed(batches: int, limit: int, uncommitted: int) -> None:
+    _, log = new_log(new_disk(), TopicSettings(index_interval_bytes=0))
+    for _ in range(batches):
+        append(log, records=2, size=20)
+    committed = log.log_end_offset
+    for _ in range(uncommitted):
+        append(log, records=2, size=20)
+    offset = 0
+    while offset < committed:
+        data = log.read(offset, limit, committed, at_least_one=True)
+        assert data is not None
+        found = headers(data)
+        assert found[0].base_offset == offset
+        offset = found[-1].next_offset
+    assert offset == committed
+
+
+def test_who_reads_on_gets_nothing_of_a_batch_that_does_not_fit_unless_asked_for() -> None:
+    _, log = new_log(new_disk(), TopicSettings(index_interval_bytes=0))
+    small = append(log, size=20)
+    large = append(log, size=2000)
+    append(log, size=20)
+    assert log.read(0, len(small), 3, at_least_one=False) == small
+    assert log.read(1, 500, 3, at_least_one=False) == b""
+    assert log.read(1, 500, 3, at_least_one=True) == large
