@@ -117,7 +117,7 @@ class PendingFetch:
                         self.is_cold = True
                         return False
                     total += len(records)
-                    result = result._replace(records=records)
+                    result = FetchResult(*result[:6], records)
             except READ_ERRORS as error:
                 is_due = True
                 result = FetchResult(item.topic, item.partition, self._code(error))
@@ -164,7 +164,7 @@ class PendingFetch:
                         at_least_one=not total,
                     )
                     total += len(records)
-                    result = result._replace(records=records)
+                    result = FetchResult(*result[:6], records)
             except READ_ERRORS as error:
                 result = FetchResult(item.topic, item.partition, self._code(error))
             results.append(result)
@@ -218,7 +218,7 @@ class PendingFetch:
         shown = []
         for result in results:
             key = (result.topic, result.partition)
-            told = Told(result.high_watermark, result.last_stable_offset, result.log_start_offset)
+            told = tuple.__new__(Told, result[3:6])  # high watermark, last stable offset, log start
             with_records = bool(result.records)
             is_redirected = result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None
             if (

@@ -15,6 +15,7 @@ import os
 import sys
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 STRIDE_BYTES: Final = 4 * 1024 * 1024
@@ -22,8 +23,14 @@ STRIDE_BYTES: Final = 4 * 1024 * 1024
 
 _KNOWS_RESIDENCY: Final = sys.platform == "linux"  # elsewhere mincore tells of other things; all counts as cached there
 
-WINDOWS_MAX: Final = 32
-"""Windows kept for later reads, of all files together. What is mapped counts as the process's resident memory, 256 MiB at most."""
+WINDOWS_MIN: Final = 32
+"""Windows that are kept for later reads on the smallest machine, of all files together."""
+
+WINDOWS_MAX: Final = 4096
+"""And on the largest: a process may have 65,530 mappings."""
+
+_MEMORY_SHARE: Final = 16
+"""A window is kept for each stride of the machine's memory divided by this: the next consumer of what was read pays a third."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap = _libc.mmap
@@ -45,9 +52,15 @@ class _Mapping(ctypes.Array[ctypes.c_char]):
     exposed_end: int
     """The file position up to which there have been views."""
 
+    address: int
+    size: int
+
+    def __del__(self, munmap: Callable[[int, int], int] = _munmap) -> None:
+        munmap(self.address, self.size)
+
 
 class _Window:
-    __slots__ = ("address", "mapping", "view")
+    __slots__ = ("_pages", "address", "mapping", "view")
 
     def __init__(self, fd: int, start: int, length: int) -> None:
         address = _mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
@@ -57,25 +70,38 @@ class _Window:
         self.address = address
         self.mapping = _Mapping.from_address(address)
         self.mapping.exposed_end = 0
-        weakref.finalize(self.mapping, _munmap, address, length).atexit = False
+        self.mapping.address, self.mapping.size = address, length
         self.view = memoryview(self.mapping).cast("B").toreadonly()
+        self._pages = bytearray(-(-length // mmap.PAGESIZE))
 
     def is_resident(self, start: int, end: int) -> bool:
         """Whether ``[start, end)`` of the window is in the page cache. 3 us a MiB that was touched through the window, 16 us otherwise."""
         if not _KNOWS_RESIDENCY:
             return True
         start -= start % mmap.PAGESIZE
-        pages = ctypes.create_string_buffer(-(-(end - start) // mmap.PAGESIZE))
-        if _mincore(self.address + start, end - start, pages) != 0:
+        pages = self._pages
+        if _mincore(self.address + start, end - start, (ctypes.c_char * len(pages)).from_buffer(pages)) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-        return b"\0" not in pages.raw
+        return pages.find(0, 0, -(-(end - start) // mmap.PAGESIZE)) < 0
+
+
+def count_windows(memory_bytes: int) -> int:
+    """How many windows a machine with that much memory keeps."""
+    return min(max(memory_bytes // _MEMORY_SHARE // STRIDE_BYTES, WINDOWS_MIN), WINDOWS_MAX)
 
 
 class WindowCache:
-    """The windows used last, of all files of a disk."""
+    """The windows used last, of all files of a disk.
 
-    def __init__(self, windows_max: int = WINDOWS_MAX) -> None:
+    Args:
+        windows_max: how many are kept; by the machine's memory if not given. What is mapped was in the page cache before, and the kernel
+            takes it back like anything there; but it counts as the process's resident memory.
+    """
+
+    def __init__(self, windows_max: int | None = None) -> None:
+        if windows_max is None:
+            windows_max = count_windows(os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE)
         self._windows_max = windows_max
         self._owners = 0
         self._windows: OrderedDict[tuple[int, int], _Window] = OrderedDict()
@@ -149,7 +175,8 @@ class MappedViews:
 
     def close(self) -> None:
         """Keep no window; views stay valid."""
-        self._cache.drop(self._owner)
+        if self._alive:  # most files were never viewed, and the cache is large
+            self._cache.drop(self._owner)
 
     def _map(self, fd: int, start: int, length: int) -> _Window:
         window = _Window(fd, start, length)

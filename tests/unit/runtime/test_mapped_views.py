@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from esp.runtime.mapped_views import STRIDE_BYTES, MappedViews, WindowCache
+from esp.runtime.mapped_views import STRIDE_BYTES, WINDOWS_MAX, WINDOWS_MIN, MappedViews, WindowCache, count_windows
 
 
 @pytest.fixture
@@ -61,3 +61,24 @@ def test_files_share_the_cache_and_not_their_windows(fd: int, tmp_path: Path) ->
     assert second.view(other, 0, 100, unsure=0) == b"b" * 100
     assert not second.holds_beyond(0)
     assert first.holds_beyond(0)
+
+
+def test_a_larger_machine_keeps_more_windows_within_bounds() -> None:
+    assert count_windows(1 << 30) == WINDOWS_MIN
+    assert count_windows(64 << 30) * STRIDE_BYTES == 4 << 30
+    assert count_windows(1 << 50) == WINDOWS_MAX
+
+
+def test_a_window_is_unmapped_with_its_last_view(fd: int, tmp_path: Path) -> None:
+    views = MappedViews(WindowCache())
+    view = views.view(fd, 0, 100, unsure=0)
+    assert view is not None
+    views.close()
+    assert _mappings(tmp_path) == 1
+    del view
+    assert _mappings(tmp_path) == 0
+
+
+def _mappings(directory: Path) -> int:
+    """How many mappings this process has of files in ``directory``."""
+    return Path("/proc/self/maps").read_text().count(f"{directory}/")
