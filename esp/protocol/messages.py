@@ -33,20 +33,20 @@ def decode_request(api_key: int, version: int, body: Buffer) -> Any:
     Raises:
         DecodeError: the bytes are no such request.
     """
-    return _request_codec(api_key, version)[0](body)
+    return _request_reader(api_key, version)(body)
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Any) -> bytes:
     """The whole frame of a response, length included; ``message`` has the fields of its API's response model class."""
     parts: list[bytes] = [b"", pack_response_header(api_key, version, correlation_id)]
-    _response_codec(api_key, version)[1](parts.append, message)
+    _response_writer(api_key, version)(parts.append, message)
     return _framed(parts)
 
 
 def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, message: Any) -> bytes:
     """The whole frame of a request, length included; ``message`` has the fields of its API's request model class."""
     parts: list[bytes] = [b"", pack_request_header(api_key, version, correlation_id, client_id)]
-    _request_codec(api_key, version)[1](parts.append, message)
+    _request_writer(api_key, version)(parts.append, message)
     return _framed(parts)
 
 
@@ -56,7 +56,7 @@ def decode_response(api_key: int, version: int, body: Buffer) -> Any:
     Raises:
         DecodeError: the bytes are no such response.
     """
-    return _response_codec(api_key, version)[0](body)
+    return _response_reader(api_key, version)(body)
 
 
 def encode_unsupported_api_versions(correlation_id: int) -> bytes:
@@ -81,24 +81,38 @@ def load_class(api: ServedApi, version: int, kind: str) -> type[Entity]:
     return loaded
 
 
-@cache
-def _request_codec(api_key: int, version: int) -> tuple[Any, Any]:
-    return _codec(api_key, version, "request")
+def prepare_to_serve(api_key: int, version: int) -> None:
+    """Make what reads requests of this version and writes the answers, which their first use would make otherwise: some milliseconds."""
+    _request_reader(api_key, version)
+    _response_writer(api_key, version)
 
 
 @cache
-def _response_codec(api_key: int, version: int) -> tuple[Any, Any]:
-    return _codec(api_key, version, "response")
+def _request_reader(api_key: int, version: int) -> Any:
+    return compile_reader(*_wire_and_model(api_key, version, "request"))
 
 
-def _codec(api_key: int, version: int, kind: str) -> tuple[Any, Any]:
-    """Reader and writer of one version's request or response."""
+@cache
+def _request_writer(api_key: int, version: int) -> Any:
+    return compile_writer(*_wire_and_model(api_key, version, "request"))
+
+
+@cache
+def _response_reader(api_key: int, version: int) -> Any:
+    return compile_reader(*_wire_and_model(api_key, version, "response"))
+
+
+@cache
+def _response_writer(api_key: int, version: int) -> Any:
+    return compile_writer(*_wire_and_model(api_key, version, "response"))
+
+
+def _wire_and_model(api_key: int, version: int, kind: str) -> tuple[type[Entity], type[Entity]]:
+    """The classes of one version's request or response: what the bytes are, and what handlers see."""
     api = SERVED[api_key]
     assert api.serves(version)
     model_version = api.request_model(version) if kind == "request" else api.response_model(version)
-    wire = load_class(api, version, kind)
-    model = load_class(api, model_version, kind)
-    return compile_reader(wire, model), compile_writer(wire, model)
+    return load_class(api, version, kind), load_class(api, model_version, kind)
 
 
 def _framed(parts: list[bytes]) -> bytes:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from esp.model.errors import CorruptionError
 from esp.ports.network import Buffer
 from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
-from esp.records.compression import decompress
+from esp.records.compression import decompress, decompress_uncopied
 from esp.records.record import Headers, Record
 from esp.records.varint import read_varint, read_varlong
 
@@ -75,16 +75,35 @@ def find_offset_by_timestamp(
 ) -> TimestampedOffset | None:
     """Return the first record at or after ``start_offset`` whose timestamp is ``timestamp`` or later, None if there is none.
 
-    With the batch's own ``max_timestamp`` it answers ListOffsets' "max timestamp" (KIP-734).
+    With the batch's own ``max_timestamp`` it answers ListOffsets' "max timestamp" (KIP-734). Keys and values are passed over: they may be
+    large.
 
     Raises:
-        CorruptionError: as :func:`iterate_records`.
+        CorruptionError: the batch is cut, of another format, holds more than ``limit`` bytes, or its records are not where they should be.
     """
-    if read_whole_header(batch).max_timestamp < timestamp:
+    header = read_whole_header(batch)
+    if header.max_timestamp < timestamp:
         return None
-    for record in iterate_records(batch, limit):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return TimestampedOffset(record.timestamp, record.offset)
+    data = decompress_uncopied(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit)
+    append_time = header.max_timestamp if header.has_log_append_time else None
+    position = 0
+    try:
+        for _ in range(header.record_count):
+            length, position = read_varint(data, position)
+            end = position + length
+            if length < 0 or end > len(data):
+                raise CorruptionError(f"record of {length} bytes where {len(data) - position} are left")
+            timestamp_delta, position = read_varlong(data, position + 1)
+            offset_delta, position = read_varint(data, position)
+            if position > end:
+                raise CorruptionError(f"record ends at {end}, its offset delta at {position}")
+            offset = header.base_offset + offset_delta
+            record_timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+            if record_timestamp >= timestamp and offset >= start_offset:
+                return TimestampedOffset(record_timestamp, offset)
+            position = end
+    except IndexError as error:
+        raise CorruptionError(f"record is cut at {len(data)}") from error
     return None
 
 

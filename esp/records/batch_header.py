@@ -17,7 +17,6 @@ LENGTH_OFFSET: Final = 8
 SIZE_BEFORE_LENGTH_ENDS: Final = 12
 """The bytes that the length field does not count: base offset and the field itself."""
 
-LEADER_EPOCH_OFFSET: Final = 12
 MAGIC_OFFSET: Final = 16
 CRC_OFFSET: Final = 17
 ATTRIBUTES_OFFSET: Final = 21

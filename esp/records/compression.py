@@ -49,6 +49,7 @@ _XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _FIRST_OUTPUT_SIZE: Final = 64 * 1024
+_ZEROS: Final = bytes(1024 * 1024)
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 """How cramjam says that the output buffer is too small; its other errors are about the input."""
 
@@ -117,7 +118,7 @@ def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data
     """Decompress into buffers of growing size: the real size stands nowhere that could be trusted."""
     size = min(limit, max(_FIRST_OUTPUT_SIZE, 4 * len(data)))
     while True:
-        output = bytearray(size)
+        output = _room(size)
         try:
             length = decompress_into(data, output)
         except cramjam.DecompressionError as error:
@@ -129,6 +130,17 @@ def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data
         if size >= limit:
             raise TooLargeError(f"records decompress to more than the limit of {limit} bytes")
         size = min(limit, 4 * size)
+
+
+def _room(size: int) -> bytearray:
+    """That many bytes to write to. Tens of mebibytes zeroed at once would keep the interpreter from other threads for milliseconds."""
+    if size <= len(_ZEROS):
+        return bytearray(size)
+    room = bytearray()
+    while len(room) < size:
+        room += _ZEROS
+    del room[size:]
+    return room
 
 
 def _compress_xerial(data: Buffer) -> bytes:

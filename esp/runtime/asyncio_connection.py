@@ -8,7 +8,8 @@ from typing import NoReturn, cast
 from esp.ports.host import Host
 from esp.ports.network import Address, Buffer, Connection, ConnectionOwner
 from esp.runtime.buffer_sweeper import BufferSweeper
-from esp.runtime.receive_buffer import ReceiveBuffer
+from esp.runtime.receive_buffer import RECEIVED_AT_ONCE_MAX, ReceiveBuffer
+from esp.runtime.receive_turns import ReceiveTurns
 
 log = logging.getLogger(__name__)
 
@@ -24,16 +25,24 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         make_owner: called with this connection once it is made. ConnectionAbortedError refuses the connection.
         host: is stopped by any other error of an owner: such an error is ours, and what state it leaves nobody knows.
         sweeper: shrinks the receive buffer.
+        turns: says when to go on receiving a large frame.
     """
 
     peer: Address
     _transport: asyncio.Transport
     _owner: ConnectionOwner | None
 
-    def __init__(self, make_owner: Callable[[Connection], ConnectionOwner], host: Host, sweeper: BufferSweeper) -> None:
+    def __init__(
+        self,
+        make_owner: Callable[[Connection], ConnectionOwner],
+        host: Host,
+        sweeper: BufferSweeper,
+        turns: ReceiveTurns,
+    ) -> None:
         self._make_owner = make_owner
         self._host = host
         self._sweeper = sweeper
+        self._turns = turns
         self._buffer = ReceiveBuffer(sweeper.watch)
         self._owner = None
         self._paused = False
@@ -108,13 +117,17 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             or self._paused
             or self._transport.is_closing()
         ):
-            return
-        try:
-            buffer.take(owner.on_bytes(buffer.offer()))
-        except ConnectionAbortedError as error:
-            self._refuse(error)
-        except Exception:
-            self._stop_host()
+            if nbytes >= RECEIVED_AT_ONCE_MAX:
+                self._let_others_receive()
+        else:
+            try:
+                buffer.take(owner.on_bytes(buffer.offer()))
+            except ConnectionAbortedError as error:
+                self._refuse(error)
+            except Exception:
+                self._stop_host()
+        if buffer.wanted > buffer.capacity == buffer.end:
+            self._grow()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner, whatever the reason."""
@@ -137,6 +150,23 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._set_writable(True)
 
     # -----------------------------------------------------------------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        """Make the room that the next read will need: in :meth:`get_buffer` it is too late to end the connection for want of it."""
+        try:
+            self._buffer.room()
+        except OSError as error:
+            log.warning("ending the connection of %s: no memory for what it sends: %s", self.peer, error)
+            self._transport.abort()
+
+    def _let_others_receive(self) -> None:
+        if not self._paused and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._turns.wait(self._receive_again)
+
+    def _receive_again(self) -> None:
+        if not self._paused and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def _go_on(self) -> None:
         """Offer what is there, and only then receive: the buffer may be full, and is, if the owner waited for room for more."""

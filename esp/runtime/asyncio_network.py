@@ -10,6 +10,7 @@ from esp.ports.host import Host
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.runtime.asyncio_connection import AsyncioConnection
 from esp.runtime.buffer_sweeper import BufferSweeper
+from esp.runtime.receive_turns import ReceiveTurns
 
 _ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 _BACKLOG: Final = 1024  # connections that the kernel holds until the loop comes round: all clients of a failed node may arrive at once
@@ -37,11 +38,12 @@ class AsyncioNetwork:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._sweeper = BufferSweeper()
+        self._turns = ReceiveTurns()
 
     async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
         """See :class:`esp.ports.network.Network`. An empty host means all interfaces."""
         server = await asyncio.get_running_loop().create_server(
-            lambda: AsyncioConnection(accept, self._host, self._sweeper),
+            lambda: AsyncioConnection(accept, self._host, self._sweeper, self._turns),
             address.host or None,
             address.port,
             reuse_address=True,
@@ -57,7 +59,7 @@ class AsyncioNetwork:
         try:
             async with asyncio.timeout(timeout_us / 1_000_000):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: AsyncioConnection(open_, self._host, self._sweeper), address.host, address.port
+                    lambda: AsyncioConnection(open_, self._host, self._sweeper, self._turns), address.host, address.port
                 )
         except OSError as error:
             if error.errno is None and _are_all_refusals(str(error)):

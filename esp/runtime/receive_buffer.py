@@ -1,15 +1,25 @@
 """Where a connection's bytes arrive, so that a whole frame lies in one piece without having been copied together.
 
-One bytearray, filled at its end and taken from its front. It grows only while bytes really arrive: a frame that merely claims to be large
-gets at most four times what it has sent. :mod:`esp.runtime.buffer_sweeper` shrinks what has not been needed for a while.
+One piece of memory, filled at its end and taken from its front. It grows only while bytes really arrive: a frame that merely claims to be
+large gets at most four times what it has sent. Beyond :data:`ZEROED_BYTES_MAX` it is a mapping of the frame's whole size, of which the
+kernel hands out a page when the first byte comes there: memory again in proportion to what was sent, without a moment in which tens of
+megabytes are zeroed or copied. :mod:`esp.runtime.buffer_sweeper` shrinks what has not been needed for a while.
 """
 
+import mmap
 from collections.abc import Callable
 
 INITIAL_BYTES = 16 * 1024
 """Enough for all requests but large produce; larger ones make small requests no cheaper."""
 
-_GROWTH = 4  # a frame of 1 MiB is then copied for one third while the buffer grows, the first time
+ZEROED_BYTES_MAX = 256 * 1024
+"""The largest buffer that is zeroed as a whole when it is made, which holds up the loop; ordinary batches need no larger one."""
+
+RECEIVED_AT_ONCE_MAX = 1024 * 1024
+"""The most that is received in one go: a socket may hold tens of megabytes, whose copying holds up the loop. Requests of producers have at
+most this size unless they are told otherwise, and are not to be interrupted."""
+
+_GROWTH = 4  # a frame of 256 KiB is then copied for one third while the buffer grows, the first time
 
 
 class ReceiveBuffer:
@@ -45,12 +55,12 @@ class ReceiveBuffer:
             AssertionError: the buffer is full, and its owner neither took bytes nor expects more.
         """
         end = self.end
-        if not end and self.wanted <= self.capacity:  # almost always
+        if not end and self.wanted <= self.capacity <= RECEIVED_AT_ONCE_MAX:  # almost always
             return self.view
         if end == self.capacity or self.start + self.wanted > self.capacity:
             self._make_room()
             end = self.end
-        return self.view[end:] if end else self.view
+        return self.view[end : end + RECEIVED_AT_ONCE_MAX]
 
     def offer(self) -> memoryview:
         """All that was not taken yet; the owner wants nothing in particular until it says so again."""
@@ -80,7 +90,8 @@ class ReceiveBuffer:
         left = len(self)
         if left == self.capacity:
             assert self.wanted > left, "the owner of a full receive buffer took nothing and expects no more"
-            self._move(min(self.wanted, left * _GROWTH))
+            larger = left * _GROWTH
+            self._move(self.wanted if larger > ZEROED_BYTES_MAX else min(self.wanted, larger))
             self._on_grown(self)
         elif self.start:
             self.view[:left] = self.view[self.start : self.end]
@@ -88,7 +99,16 @@ class ReceiveBuffer:
 
     def _move(self, capacity: int) -> None:
         left = len(self)
-        view = memoryview(bytearray(capacity))
+        view = memoryview(_storage(capacity))
         view[:left] = self.view[self.start : self.end]
         self.view, self.capacity = view, capacity
         self.start, self.end = 0, left
+
+
+def _storage(capacity: int) -> bytearray | mmap.mmap:
+    if capacity <= ZEROED_BYTES_MAX:
+        return bytearray(capacity)
+    mapping = mmap.mmap(-1, capacity, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux; one byte in a huge page would take 2 MiB
+        mapping.madvise(mmap.MADV_NOHUGEPAGE)
+    return mapping

@@ -5,7 +5,7 @@ from tools.api_table import BEGIN, DOCUMENT, END, table, with_table
 
 def test_the_table_in_the_documentation_is_up_to_date():
     document = DOCUMENT.read_text()
-    assert with_table(document) == document, "run python tools/api_table.py"
+    assert with_table(document) == document, "run python -m tools.api_table"
 
 
 def test_a_stale_table_is_replaced_and_the_rest_kept():

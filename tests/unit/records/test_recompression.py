@@ -136,6 +136,6 @@ def test_a_bomb_costs_no_more_memory_than_the_limit(codec):
     try:
         with pytest.raises(TooLargeError):
             recompress(bomb, Codec.SNAPPY, None, 1 << 22)
-        assert tracemalloc.get_traced_memory()[1] < 1 << 23
+        assert tracemalloc.get_traced_memory()[1] < 9 << 20, "what came out so far, and its last piece's copy"
     finally:
         tracemalloc.stop()

@@ -6,7 +6,7 @@ import resource
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -202,6 +202,58 @@ def test_connections_know_their_peers_and_do_not_delay_small_writes(run: Run) ->
             sock = connection._transport.get_extra_info("socket")
             assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_large_frames_of_many_connections_arrive_whole(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        frames = [bytes([number]) * 1_500_000 for number in range(8)]
+        clients = [pair.raw() for _ in frames]
+        owners = await pair.owners(len(frames))
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(
+            *(
+                loop.sock_sendall(client, frame(data) + frame(b"next"))
+                for client, data in zip(clients, frames, strict=True)
+            )
+        )
+        await until(lambda: all(len(owner.frames) == 2 for owner in owners))
+        assert sorted(owner.frames[0] for owner in owners) == frames
+
+    assert run(body).fatal_reasons == []
+
+
+def test_owner_that_pauses_amid_a_large_frame_is_left_alone_until_it_resumes(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client = pair.raw()
+        owner = await pair.owner()
+        data = bytes(3_000_000)
+        sending = asyncio.ensure_future(asyncio.get_running_loop().sock_sendall(client, frame(data)))
+        await until(lambda: owner.offers > 0)
+        owner.connection.pause_reading()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert owner.frames == []
+        owner.connection.resume_reading()
+        await sending
+        await until(lambda: owner.frames == [data])
+
+    assert run(body).fatal_reasons == []
+
+
+def test_frame_for_which_there_is_no_memory_ends_its_connection_only(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        client, other = pair.raw(), pair.raw()
+        owners = await pair.owners(2)
+        first = owners[0]
+        first.connection.expect(1 << 50)
+        loop = asyncio.get_running_loop()
+        with suppress(OSError):
+            await loop.sock_sendall(client, bytes(2_000_000))
+        await first.closed.wait()
+        await loop.sock_sendall(other, frame(b"fine"))
+        await owners[1].arrived.wait()
 
     assert run(body).fatal_reasons == []
 

@@ -1,12 +1,17 @@
 """The receive buffer against the naive model: one growing byte string."""
 
+import resource
 import struct
+import tracemalloc
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.runtime.receive_buffer import INITIAL_BYTES, ReceiveBuffer
+from esp.runtime.receive_buffer import INITIAL_BYTES, RECEIVED_AT_ONCE_MAX, ZEROED_BYTES_MAX, ReceiveBuffer
+
+MIB = 1024 * 1024
 
 
 def new_buffer() -> ReceiveBuffer:
@@ -62,6 +67,42 @@ def test_a_frame_that_only_claims_to_be_large_gets_little_memory() -> None:
     receive(buffer, bytes(INITIAL_BYTES))
     buffer.room()
     assert buffer.capacity <= 4 * INITIAL_BYTES + 40
+
+
+def test_a_large_frame_takes_memory_only_as_its_bytes_come() -> None:
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
+        pytest.skip("resident memory is told by Linux only")
+
+    def resident_bytes() -> int:
+        return int(statm.read_text().split()[1]) * resource.getpagesize()
+
+    buffer = new_buffer()
+    buffer.wanted = 400 * MIB
+    before = resident_bytes()
+    tracemalloc.start()
+    try:
+        receive(buffer, bytes(ZEROED_BYTES_MAX + 1))
+        zeroed = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert buffer.capacity == 400 * MIB
+    assert zeroed < 4 * ZEROED_BYTES_MAX
+    assert resident_bytes() - before < 40 * MIB
+    for _ in range(80):
+        receive(buffer, b"x" * MIB)
+    assert 80 * MIB <= resident_bytes() - before < 120 * MIB
+
+
+def test_no_read_is_larger_than_what_may_be_received_at_once() -> None:
+    buffer = new_buffer()
+    buffer.wanted = 3 * MIB
+    while len(buffer) < buffer.wanted:
+        room = buffer.room()
+        assert 0 < len(room) <= RECEIVED_AT_ONCE_MAX
+        buffer.end += len(room)
+    buffer.take(len(buffer.offer()))
+    assert len(buffer.room()) == RECEIVED_AT_ONCE_MAX, "also when the buffer has grown and is empty"
 
 
 def test_a_frame_that_arrives_gets_its_own_size() -> None:

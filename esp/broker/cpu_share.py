@@ -1,0 +1,30 @@
+"""A share of the threads that do what would hold up the loop, so that no one kind of work takes all of them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from esp.ports.cpu import Cpu
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class CpuShare:
+    """See :class:`esp.ports.cpu.Cpu`; who comes when all of the share is taken waits, in the order of coming.
+
+    Args:
+        cpu: where the work is done.
+        at_a_time: how many calls run there at once.
+    """
+
+    def __init__(self, cpu: Cpu, at_a_time: int) -> None:
+        self._cpu = cpu
+        self._turns = asyncio.Semaphore(at_a_time)
+
+    async def run(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """See :class:`esp.ports.cpu.Cpu`."""
+        async with self._turns:
+            return await self._cpu.run(function, *args, **kwargs)

@@ -1,0 +1,31 @@
+"""Who receives next of the connections that have large frames under way.
+
+Receiving into fresh memory costs about half a millisecond a mebibyte, mostly the kernel's zeroing of pages. A connection with an unfinished
+large frame stops after each :data:`~esp.runtime.receive_buffer.RECEIVED_AT_ONCE_MAX` and queues up here; in each turn of the loop the next
+one goes on. However many of them there are, a turn is so kept short for everybody else.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+
+class ReceiveTurns:
+    """First come, first served; runs on the loop in which :meth:`wait` is called."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def wait(self, go_on: Callable[[], None]) -> None:
+        """Call ``go_on`` in one of the next turns of the loop."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        self._waiting.append(go_on)
+
+    def _begin_turn(self) -> None:
+        self._waiting[
+            0
+        ]()  # still among those who wait: the next turn is asked for once, though it may want another one
+        self._waiting.popleft()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
