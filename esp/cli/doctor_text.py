@@ -1,0 +1,111 @@
+"""What a doctor found, in lines for people and in values for programs."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from rich.text import Text
+
+from esp.cli.output import console, print_columns, print_json, print_line
+from esp.doctor.rule import Finding, Rule, Severity
+from esp.doctor.snapshot import Snapshot
+
+STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_INDENT: Final = " " * 9
+_LABEL: Final = 5
+"""Width of ``why`` and ``mend``, so that what they say stands in a column."""
+
+
+def print_examination(snapshot: Snapshot, findings: Sequence[Finding], shown: int) -> None:
+    """Print what was found, at most so many places of each; at the end how much that is."""
+    for finding in findings:
+        print_headline(finding.rule.severity, f"{finding.rule.name}: {finding.rule.title} ({len(finding.hits)})")
+        width = min(30, max(len(str(hit.place)) for hit in finding.hits[:shown]))
+        print_folded([f"{str(hit.place).ljust(width)}  {hit.detail}" for hit in finding.hits], shown)
+        print_labelled("why", finding.rule.why)
+        remedies = list(dict.fromkeys(hit.remedy for hit in finding.hits))
+        for remedy in remedies[:shown]:
+            print_labelled("mend", remedy)
+        if len(remedies) > shown:
+            print_labelled("", f"... and {len(remedies) - shown} more of the kind; --json has them all")
+        print_line("")
+    counts = Counter(finding.rule.severity for finding in findings)
+    told = ", ".join(
+        f"{counts[severity]} {severity.value}{'s' if counts[severity] > 1 else ''}"
+        for severity in Severity
+        if counts[severity]
+    )
+    print_line(f"{told or 'Nothing found'}; looked at {_size(snapshot)}")
+
+
+def print_headline(severity: Severity, text: str) -> None:
+    """Print a line that begins with a severity."""
+    line = Text(severity.value.upper().ljust(len(_INDENT)), style=STYLES[severity])
+    console.print(line.append(text, style="bold"), soft_wrap=True)
+
+
+def print_folded(lines: Sequence[str], shown: int) -> None:
+    """Print the first lines below a headline, and how many more there are."""
+    for line in lines[:shown]:
+        print_line(_INDENT + line)
+    if len(lines) > shown:
+        print_line(f"{_INDENT}... and {len(lines) - shown} more")
+
+
+def print_labelled(label: str, text: str) -> None:
+    """Print a line below a headline that begins with a word."""
+    console.print(Text(_INDENT).append(label.ljust(_LABEL), style="dim").append(text), soft_wrap=True)
+
+
+def print_rules(rules: Iterable[Rule], json: bool) -> None:
+    """Print the table of rules."""
+    if json:
+        print_json([_rule_as_json(rule) for rule in rules])
+        return
+    print_columns(
+        [("Severity", 8), ("Rule", 0), ("What it finds", 0)],
+        [[rule.severity.value, rule.name, rule.title] for rule in rules],
+    )
+
+
+def print_rule(rule: Rule) -> None:
+    """Print what a rule is about."""
+    print_headline(rule.severity, f"{rule.name}: {rule.title}")
+    print_labelled("why", rule.why)
+    print_labelled("mend", rule.mend)
+
+
+def examination_as_json(snapshot: Snapshot, findings: Iterable[Finding]) -> dict[str, Any]:
+    """Everything that was found, in values."""
+    return {
+        "cluster_id": snapshot.view.cluster_id,
+        "looked_at": {
+            "brokers": len(snapshot.view.brokers),
+            "topics": len(snapshot.topics),
+            "partitions": len(snapshot.view.partitions),
+        },
+        "findings": [
+            _rule_as_json(finding.rule)
+            | {
+                "places": [
+                    {
+                        "kind": hit.place.kind.value,
+                        "name": hit.place.name,
+                        "detail": hit.detail,
+                        "remedy": hit.remedy,
+                    }
+                    for hit in finding.hits
+                ]
+            }
+            for finding in findings
+        ],
+    }
+
+
+def _rule_as_json(rule: Rule) -> dict[str, Any]:
+    return {"rule": rule.name, "severity": rule.severity.value, "title": rule.title, "why": rule.why}
+
+
+def _size(snapshot: Snapshot) -> str:
+    partitions = len(snapshot.view.partitions)
+    return f"{len(snapshot.view.brokers)} brokers, {len(snapshot.topics)} topics, {partitions} partitions"

@@ -1,0 +1,1 @@
+"""What may be wrong with a cluster, and what would happen if nodes of it died: pure judgements of a snapshot."""

@@ -1,0 +1,137 @@
+"""Rules about partitions, replicas and directories that do not do their work now."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from esp.doctor.rule import Hit, Rule, Severity, at_broker, at_partition, numbers
+from esp.doctor.snapshot import Snapshot, min_isr_of
+from esp.model.ids import NodeId
+from esp.placement.cluster_view import PartitionView
+
+
+def _bring_back(snapshot: Snapshot, partition: PartitionView, nodes: list[NodeId]) -> str:
+    """What to do about brokers whose replica is missing."""
+    down = [node for node in nodes if not snapshot.view.brokers_by_id[node].is_alive]
+    if down:
+        return f"start broker {' or '.join(map(str, sorted(down)))}"
+    failed = [node for node in nodes if node in snapshot.offline.get(partition.name, ())]
+    if failed:
+        return f"mend the log directories of broker {numbers(failed)} and restart it"
+    return (
+        f"see why the replica on broker {numbers(nodes)} does not keep up: its log, its disk, the network, a throttle"
+    )
+
+
+def _missing(snapshot: Snapshot, partition: PartitionView) -> list[NodeId]:
+    """The replicas that should be in sync and are not; those that a reassignment adds need not be yet."""
+    moving = snapshot.moving.get(partition.name)
+    awaited = moving.adding if moving is not None else frozenset()
+    return [node for node in snapshot.lasting_replicas(partition) if node not in partition.isr and node not in awaited]
+
+
+def _offline_partition(snapshot: Snapshot) -> Iterator[Hit]:
+    for partition in snapshot.view.partitions:
+        if partition.leader is None:
+            good = [*partition.isr, *snapshot.eligible.get(partition.name, ())]
+            down = [node for node in partition.replicas if not snapshot.is_usable(partition, node)]
+            detail = f"replicas {numbers(partition.replicas)}, in sync at last {numbers(good)}, down {numbers(down)}"
+            yield Hit(
+                at_partition(partition.name),
+                detail,
+                _bring_back(snapshot, partition, [node for node in good if node in down] or down),
+            )
+
+
+def _under_min_isr(snapshot: Snapshot) -> Iterator[Hit]:
+    for partition in snapshot.view.partitions:
+        wanted = min_isr_of(partition)
+        if partition.leader is not None and len(partition.isr) < wanted:
+            detail = f"in sync {numbers(partition.isr)} of {numbers(partition.replicas)}, {wanted} needed"
+            absent = [node for node in partition.replicas if node not in partition.isr]
+            yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, absent))
+
+
+def _at_min_isr(snapshot: Snapshot) -> Iterator[Hit]:
+    for partition in snapshot.view.partitions:
+        missing = _missing(snapshot, partition)
+        if missing and partition.leader is not None and len(partition.isr) == min_isr_of(partition):
+            detail = f"in sync {numbers(partition.isr)} of {numbers(partition.replicas)}, all of them needed"
+            yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, missing))
+
+
+def _out_of_sync(snapshot: Snapshot) -> Iterator[Hit]:
+    for partition in snapshot.view.partitions:
+        behind = [node for node in _missing(snapshot, partition) if snapshot.is_usable(partition, node)]
+        if behind and partition.leader is not None:
+            detail = f"the copy on broker {numbers(behind)} is behind, in sync {numbers(partition.isr)}"
+            yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, behind))
+
+
+def _offline_replica(snapshot: Snapshot) -> Iterator[Hit]:
+    for partition in snapshot.view.partitions:
+        offline = [node for node in partition.replicas if not snapshot.is_usable(partition, node)]
+        if offline:
+            detail = f"the copy on broker {numbers(offline)} is offline"
+            yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, offline))
+
+
+def _offline_directory(snapshot: Snapshot) -> Iterator[Hit]:
+    for failed in snapshot.failed_directories:
+        remedy = (
+            f"mend the disk and restart broker {failed.broker}; or move on: esp rebalance plan drain {failed.broker}"
+        )
+        yield Hit(at_broker(failed.broker), f"{failed.path}: {failed.error}", remedy)
+
+
+RULES: Final = (
+    Rule(
+        "offline-partition",
+        Severity.ERROR,
+        "partitions without a leader",
+        "Nobody can write to them or read from them.",
+        "start a broker that was in sync at last. If none comes back: Kafka's `kafka-leader-election.sh --election-type unclean`, "
+        "which gives up records",
+        _offline_partition,
+    ),
+    Rule(
+        "under-min-isr",
+        Severity.ERROR,
+        "partitions with fewer in-sync replicas than acks=all needs",
+        "Producers with acks=all are refused (NOT_ENOUGH_REPLICAS).",
+        "start the brokers that are down, or see why their replicas do not keep up",
+        _under_min_isr,
+    ),
+    Rule(
+        "offline-log-dir",
+        Severity.ERROR,
+        "log directories that failed",
+        "The replicas in them are offline; the broker goes on with its other directories.",
+        "mend the disk and restart the broker",
+        _offline_directory,
+    ),
+    Rule(
+        "at-min-isr",
+        Severity.WARNING,
+        "partitions that cannot lose another in-sync replica",
+        "With the next one, producers with acks=all stop.",
+        "start the brokers that are down, or see why their replicas do not keep up",
+        _at_min_isr,
+    ),
+    Rule(
+        "offline-replica",
+        Severity.WARNING,
+        "replicas that are offline",
+        "There are fewer copies than the topic asks for, and no new ones are made by themselves.",
+        "start the broker, or give its copies to others: `esp rebalance plan drain BROKER`",
+        _offline_replica,
+    ),
+    Rule(
+        "out-of-sync-replica",
+        Severity.WARNING,
+        "replicas that serve and are not in sync",
+        "They cannot lead, and do not count for acks=all.",
+        "see why they do not keep up: the broker's log, its disk, the network, a throttle",
+        _out_of_sync,
+    ),
+)
+"""In the order in which findings of one severity are shown."""

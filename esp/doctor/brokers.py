@@ -1,0 +1,88 @@
+"""Rules about brokers that do not serve, or that shall not serve much longer."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from esp.doctor.rule import Hit, Rule, Severity, at_broker
+from esp.doctor.snapshot import BrokerCondition, Snapshot
+from esp.model.ids import NodeId
+
+
+def _held(snapshot: Snapshot) -> Counter[NodeId]:
+    """How many replicas each broker has, or will have when all moves have ended."""
+    return Counter(node for partition in snapshot.view.partitions for node in snapshot.lasting_replicas(partition))
+
+
+def _in_condition(snapshot: Snapshot, condition: BrokerCondition, remedy: str) -> Iterator[Hit]:
+    held = _held(snapshot)
+    for node, found in sorted(snapshot.conditions.items()):
+        if found is condition:
+            detail = f"{condition.value}; replicas assigned to it: {held[node]}"
+            yield Hit(at_broker(node), detail, remedy.format(node))
+
+
+def _fenced(snapshot: Snapshot) -> Iterator[Hit]:
+    remedy = "start it; or give its copies to others: esp rebalance plan drain {}"
+    return _in_condition(snapshot, BrokerCondition.FENCED, remedy)
+
+
+def _gone(snapshot: Snapshot) -> Iterator[Hit]:
+    remedy = "start it; or give its copies to others: esp rebalance plan drain {}"
+    return _in_condition(snapshot, BrokerCondition.GONE, remedy)
+
+
+def _silent(snapshot: Snapshot) -> Iterator[Hit]:
+    remedy = "see whether its advertised.listeners can be reached from here, and whether it hangs"
+    return _in_condition(snapshot, BrokerCondition.SILENT, remedy)
+
+
+def _draining(snapshot: Snapshot) -> Iterator[Hit]:
+    held = _held(snapshot)
+    for broker in snapshot.view.brokers:
+        node = broker.broker_id
+        if broker.is_draining:
+            detail = f"replicas that are to go: {held[node]}" if held[node] else "holds nothing any more"
+            remedy = (
+                f"esp rebalance plan drain {node}; or keep it: esp brokers undrain {node}"
+                if held[node]
+                else f"stop it, then esp brokers remove {node}; or keep it: esp brokers undrain {node}"
+            )
+            yield Hit(at_broker(node), detail, remedy)
+
+
+RULES: Final = (
+    Rule(
+        "broker-fenced",
+        Severity.ERROR,
+        "brokers that are registered and down",
+        "What they hold has a copy less, and what needs them waits.",
+        "start it, or give its copies to others: `esp rebalance plan drain BROKER`",
+        _fenced,
+    ),
+    Rule(
+        "broker-gone",
+        Severity.ERROR,
+        "brokers that replicas are assigned to and nobody knows",
+        "Those copies exist on paper only.",
+        "start it, or give its copies to others: `esp rebalance plan drain BROKER`",
+        _gone,
+    ),
+    Rule(
+        "broker-silent",
+        Severity.ERROR,
+        "brokers that the cluster believes to serve and that do not answer",
+        "Clients that are sent there get nowhere, and nobody else leads in its place.",
+        "look at `advertised.listeners`, at the network, and at the broker's log",
+        _silent,
+    ),
+    Rule(
+        "broker-draining",
+        Severity.NOTE,
+        "brokers that are to be emptied",
+        "They get nothing new. With rebalance.mode=propose nothing leaves by itself either.",
+        "`esp rebalance plan drain BROKER`; when it holds nothing, stop it, then `esp brokers remove BROKER`",
+        _draining,
+    ),
+)
+"""In the order in which findings of one severity are shown."""

@@ -1,0 +1,104 @@
+"""What a rule of the doctor is, and what comes of one."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from esp.doctor.snapshot import Snapshot
+from esp.model.ids import NodeId, TopicPartition
+
+
+class Severity(Enum):
+    """How bad it is. The order of definition is from worst to least."""
+
+    ERROR = "error"
+    """Something does not work now, or the next failure stops it or loses records that are acknowledged."""
+    WARNING = "warning"
+    """Everything works, with less room for failure or for load than there could be."""
+    NOTE = "note"
+    """Worth knowing; nothing has to be done."""
+
+    def is_at_least(self, other: "Severity") -> bool:
+        """Whether this is as bad, or worse."""
+        order = list(Severity)
+        return order.index(self) <= order.index(other)
+
+
+class PlaceKind(Enum):
+    """What a place is."""
+
+    CLUSTER = "cluster"
+    BROKER = "broker"
+    VOTER = "voter"
+    TOPIC = "topic"
+    PARTITION = "partition"
+
+
+class Place(NamedTuple):
+    """Where something was found. ``name`` is an id, or a name; empty for the cluster."""
+
+    kind: PlaceKind
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.kind is PlaceKind.PARTITION:
+            return self.name
+        return f"{self.kind.value} {self.name}".rstrip()
+
+
+class Hit(NamedTuple):
+    """One place where a rule finds something."""
+
+    place: Place
+    detail: str
+    """What is there, with the figures."""
+    remedy: str
+    """What mends it: a command, with what it does after a colon where the command does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of thing that may be wrong."""
+
+    name: str
+    """Lower case with hyphens; it never changes, so that scripts may name it."""
+    severity: Severity
+    title: str
+    """What is found, without figures."""
+    why: str
+    """Why it matters, in a line."""
+    mend: str
+    """What mends it, with words in capitals where a hit has names."""
+    check: Callable[[Snapshot], Iterable[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found; one hit at least."""
+
+    rule: Rule
+    hits: tuple[Hit, ...]
+
+
+CLUSTER = Place(PlaceKind.CLUSTER)
+
+
+def at_broker(node: NodeId) -> Place:
+    """A broker."""
+    return Place(PlaceKind.BROKER, str(node))
+
+
+def at_topic(topic: str) -> Place:
+    """A topic."""
+    return Place(PlaceKind.TOPIC, topic)
+
+
+def at_partition(partition: TopicPartition) -> Place:
+    """A partition."""
+    return Place(PlaceKind.PARTITION, str(partition))
+
+
+def numbers(nodes: Iterable[NodeId]) -> str:
+    """Ids as people read them; ``none`` if there are none."""
+    return ", ".join(map(str, nodes)) or "none"

@@ -1,0 +1,23 @@
+"""All rules of the doctor, and what they find in a cluster."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from esp.doctor import availability, balance, brokers, copies, moves, quorum
+from esp.doctor.rule import Finding, Rule, Severity
+from esp.doctor.snapshot import Snapshot
+
+RULES: Final[Mapping[str, Rule]] = {
+    rule.name: rule
+    for severity in Severity
+    for family in (availability, brokers, quorum, moves, copies, balance)
+    for rule in family.RULES
+    if rule.severity is severity
+}
+"""By name, in the order in which findings are shown: the worst first."""
+
+
+def examine(snapshot: Snapshot, rules: Iterable[Rule]) -> tuple[Finding, ...]:
+    """What some rules find, in their order; a rule that finds nothing is left out."""
+    found = ((rule, tuple(rule.check(snapshot))) for rule in rules)
+    return tuple(Finding(rule, hits) for rule, hits in found if hits)

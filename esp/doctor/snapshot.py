@@ -1,0 +1,140 @@
+"""Everything that a doctor knows of a cluster, as plain data of one moment. Values only; whoever looks at a cluster makes one.
+
+What planners know too stands in ``view``. A partition that is being reassigned has all its replicas there, those that leave included.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from esp.model.ids import NodeId, TopicPartition
+from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
+from esp.replication.high_watermark import effective_min_isr
+
+NEVER_MS: Final = 1 << 62
+"""As the age of something that never happened."""
+VOTER_LAG_MAX_MS: Final = 10_000
+"""A voter that was not caught up for longer lags. The metadata log gets a record every half second, and a voter fetches without a pause."""
+
+
+class BrokerCondition(Enum):
+    """Whether a broker serves, and if not, why. The value is how people are told."""
+
+    SERVING = "serving"
+    SILENT = "registered and not fenced, and does not answer"
+    FENCED = "fenced"
+    GONE = "not registered"
+
+
+class MovingPartition(NamedTuple):
+    """A partition in reassignment."""
+
+    adding: frozenset[NodeId]
+    removing: frozenset[NodeId]
+    is_stalled: bool
+    """Whether two looks found no new byte in any of its copies. False too for one that was looked at once."""
+
+
+class FailedDirectory(NamedTuple):
+    """A log directory that its broker cannot use; ``error`` in Kafka's word."""
+
+    broker: NodeId
+    path: str
+    error: str
+
+
+class ThrottleSetting(NamedTuple):
+    """Something that has settings of its own which slow replication."""
+
+    whose: str
+    """The topic's name, the broker's id, or empty for the default of all brokers."""
+    is_topic: bool
+    names: tuple[str, ...]
+
+
+class Voter(NamedTuple):
+    """A voter of the metadata quorum."""
+
+    node_id: NodeId
+    behind_ms: int | None
+    """How long ago it had all that the leader had; :data:`NEVER_MS` if it never did; None if nobody tells."""
+    behind_records: int
+
+    @property
+    def is_lagging(self) -> bool:
+        """Whether it cannot be counted on now."""
+        return self.behind_ms is not None and self.behind_ms > VOTER_LAG_MAX_MS
+
+
+class Quorum(NamedTuple):
+    """The metadata quorum as its leader tells it."""
+
+    leader: NodeId
+    voters: tuple[Voter, ...]
+
+    @property
+    def majority(self) -> int:
+        """How many voters must be there."""
+        return len(self.voters) // 2 + 1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster at one moment."""
+
+    view: ClusterView
+    conditions: Mapping[NodeId, BrokerCondition]
+    """Of every broker in the view. Those and only those that serve are alive there."""
+    offline: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)
+    """Replicas that are told to be offline, those of dead brokers included, of partitions that have some."""
+    eligible: Mapping[TopicPartition, tuple[NodeId, ...]] = field(default_factory=dict)
+    """Replicas outside the in-sync set that may be elected without loss (KIP-966), of partitions that have some."""
+    moving: Mapping[TopicPartition, MovingPartition] = field(default_factory=dict)
+    unclean_topics: frozenset[str] = frozenset()
+    """Topics of which a replica that is not in sync may be elected."""
+    throttles: tuple[ThrottleSetting, ...] = ()
+    is_moving_directories: bool = False
+    """Whether a broker copies a replica from one of its directories to another."""
+    failed_directories: tuple[FailedDirectory, ...] = ()
+    quorum: Quorum | None = None
+    """None if the cluster does not tell."""
+    has_controller: bool = True
+    """Whether a controller answers. Without one nothing is known of the quorum and of what moves."""
+    groups: tuple[str, ...] = ()
+    """The ids of the consumer groups."""
+
+    @cached_property
+    def topics(self) -> Mapping[str, tuple[PartitionView, ...]]:
+        """The partitions of each topic."""
+        found: dict[str, list[PartitionView]] = {}
+        for partition in self.view.partitions:
+            found.setdefault(partition.topic, []).append(partition)
+        return {topic: tuple(partitions) for topic, partitions in found.items()}
+
+    @cached_property
+    def serving(self) -> tuple[BrokerView, ...]:
+        """The brokers that serve."""
+        return tuple(broker for broker in self.view.brokers if broker.is_alive)
+
+    @cached_property
+    def targets(self) -> tuple[BrokerView, ...]:
+        """The brokers that may get replicas."""
+        return tuple(broker for broker in self.view.brokers if broker.is_target)
+
+    def lasting_replicas(self, partition: PartitionView) -> tuple[NodeId, ...]:
+        """The replicas that a partition has, or will have when its reassignment ends."""
+        moving = self.moving.get(partition.name)
+        if moving is None:
+            return partition.replicas
+        return tuple(node for node in partition.replicas if node not in moving.removing)
+
+    def is_usable(self, partition: PartitionView, node: NodeId) -> bool:
+        """Whether the broker serves, and the directory with its replica is there."""
+        return self.view.brokers_by_id[node].is_alive and node not in self.offline.get(partition.name, ())
+
+
+def min_isr_of(partition: PartitionView) -> int:
+    """How many in-sync replicas ``acks=all`` needs."""
+    return effective_min_isr(partition.min_in_sync_replicas, len(partition.replicas))

@@ -1,0 +1,194 @@
+"""What happens to a cluster when some of its nodes are down, all at once: computed from a snapshot, nothing is touched."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from esp.doctor.election import Succession, succeed
+from esp.doctor.rule import Severity
+from esp.doctor.snapshot import Snapshot, min_isr_of
+from esp.groups.partitioning import partition_for
+from esp.model.ids import INTERNAL_TOPICS, OFFSETS_TOPIC, NodeId, TopicPartition
+from esp.placement.cluster_view import PartitionView
+
+
+class Fate(NamedTuple):
+    """What becomes of one partition that is concerned."""
+
+    partition: TopicPartition
+    leader_before: NodeId | None
+    leader_after: NodeId | None
+    isr_after: tuple[NodeId, ...]
+    needed: int
+    """In-sync replicas that ``acks=all`` needs."""
+    goes_offline: bool
+    """It had a leader."""
+    loses_records: bool
+    """An unclean election gives up what the new leader lacks."""
+    stops: bool
+    """It still has a leader, and takes nothing with ``acks=all`` any more, which it did."""
+    is_last_copy: bool
+    """One in-sync copy is left, and there were more: with that broker's disk records would be lost."""
+
+
+class LoadShift(NamedTuple):
+    """What a broker that stays leads, before and after. ``bytes`` are those of the partitions that it leads."""
+
+    broker: NodeId
+    leaders_before: int
+    leaders_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+class QuorumFate(NamedTuple):
+    """What becomes of the metadata quorum."""
+
+    voters: int
+    majority: int
+    left: tuple[NodeId, ...]
+    """Voters that are not down and do not lag."""
+    loses_leader: bool
+    """The active controller is among those that are down; the others elect another one."""
+    is_lost: bool
+    """Fewer are left than a majority."""
+
+
+class GroupFate(NamedTuple):
+    """A consumer group whose coordinator is down; ``after`` is None if nobody keeps it any more."""
+
+    group: str
+    before: NodeId
+    after: NodeId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """All that happens."""
+
+    down: tuple[NodeId, ...]
+    down_already: tuple[NodeId, ...]
+    """Of those, who is down anyway."""
+    fates: tuple[Fate, ...]
+    """Of the partitions for which anything changes."""
+    loads: tuple[LoadShift, ...]
+    """Of the brokers that stay."""
+    quorum: QuorumFate | None
+    """None if the cluster does not tell."""
+    groups: tuple[GroupFate, ...]
+    has_controller: bool
+    """Whether one answers now. Without one nobody is elected, whatever the fates say."""
+
+    @property
+    def internal_topics(self) -> dict[str, tuple[Fate, ...]]:
+        """The cluster's own topics that are hit."""
+        topics = sorted(INTERNAL_TOPICS & {fate.partition.topic for fate in self.fates})
+        return {topic: tuple(fate for fate in self.fates if fate.partition.topic == topic) for topic in topics}
+
+    @property
+    def severity(self) -> Severity | None:
+        """How bad it is; None if nothing changes.
+
+        An error if anything stops, or nobody can be elected; a warning if one more failure would lose records.
+        """
+        if any(fate.goes_offline or fate.loses_records or fate.stops for fate in self.fates):
+            return Severity.ERROR
+        if not self.has_controller or (self.quorum is not None and self.quorum.is_lost):
+            return Severity.ERROR
+        if any(fate.is_last_copy for fate in self.fates):
+            return Severity.WARNING
+        leads = self.quorum is not None and self.quorum.loses_leader
+        return Severity.NOTE if self.fates or self.groups or leads else None
+
+
+def what_if_down(snapshot: Snapshot, down: Collection[NodeId]) -> Consequences:
+    """What happens when these nodes are down, together with those that are down already.
+
+    Args:
+        snapshot: the cluster as it is.
+        down: ids of nodes: of brokers, of voters, or both at once.
+    """
+    gone = frozenset(down)
+    before = [_succession(snapshot, partition, frozenset()) for partition in snapshot.view.partitions]
+    after = [_succession(snapshot, partition, gone) for partition in snapshot.view.partitions]
+    fates = (
+        _fate(partition, *change)
+        for partition, *change in zip(snapshot.view.partitions, before, after, strict=True)
+        if change[0] != change[1]
+    )
+    return Consequences(
+        tuple(sorted(gone)),
+        tuple(
+            sorted(
+                broker.broker_id for broker in snapshot.view.brokers if not broker.is_alive and broker.broker_id in gone
+            )
+        ),
+        tuple(fates),
+        tuple(_shifts(snapshot, gone, before, after)),
+        _quorum_fate(snapshot, gone),
+        tuple(_group_fates(snapshot, before, after)),
+        snapshot.has_controller,
+    )
+
+
+def _succession(snapshot: Snapshot, partition: PartitionView, gone: frozenset[NodeId]) -> Succession:
+    """Who leads; with nobody gone, who leads now, as long as the cluster is at rest."""
+    return succeed(
+        partition,
+        snapshot.eligible.get(partition.name, ()),
+        lambda node: node not in gone and snapshot.is_usable(partition, node),
+        may_be_unclean=partition.topic in snapshot.unclean_topics,
+    )
+
+
+def _fate(partition: PartitionView, before: Succession, after: Succession) -> Fate:
+    needed = min_isr_of(partition)
+    could_write = before.leader is not None and len(before.isr) >= needed
+    return Fate(
+        partition.name,
+        before.leader,
+        after.leader,
+        after.isr,
+        needed,
+        goes_offline=before.leader is not None and after.leader is None,
+        loses_records=after.is_unclean and not before.is_unclean,
+        stops=could_write and after.leader is not None and len(after.isr) < needed,
+        is_last_copy=len(after.isr) == 1 < len(before.isr),
+    )
+
+
+def _shifts(
+    snapshot: Snapshot, gone: frozenset[NodeId], before: list[Succession], after: list[Succession]
+) -> Iterator[LoadShift]:
+    leaders: tuple[Counter[NodeId | None], Counter[NodeId | None]] = (Counter(), Counter())
+    sizes: tuple[Counter[NodeId | None], Counter[NodeId | None]] = (Counter(), Counter())
+    for moment, successions in enumerate((before, after)):
+        for partition, succession in zip(snapshot.view.partitions, successions, strict=True):
+            leaders[moment][succession.leader] += 1
+            sizes[moment][succession.leader] += partition.size_bytes
+    for broker in snapshot.serving:
+        node = broker.broker_id
+        if node not in gone:
+            yield LoadShift(node, leaders[0][node], leaders[1][node], sizes[0][node], sizes[1][node])
+
+
+def _quorum_fate(snapshot: Snapshot, gone: frozenset[NodeId]) -> QuorumFate | None:
+    quorum = snapshot.quorum
+    if quorum is None:
+        return None
+    left = tuple(voter.node_id for voter in quorum.voters if voter.node_id not in gone and not voter.is_lagging)
+    return QuorumFate(len(quorum.voters), quorum.majority, left, quorum.leader in gone, len(left) < quorum.majority)
+
+
+def _group_fates(snapshot: Snapshot, before: list[Succession], after: list[Succession]) -> Iterator[GroupFate]:
+    """A group is kept by whoever leads its partition of the offsets topic."""
+    moves = {
+        partition.partition: (was.leader, will.leader)
+        for partition, was, will in zip(snapshot.view.partitions, before, after, strict=True)
+        if partition.topic == OFFSETS_TOPIC
+    }
+    for group in snapshot.groups if moves else ():
+        was, will = moves[partition_for(group, len(moves))]
+        if was is not None and was != will:
+            yield GroupFate(group, was, will)

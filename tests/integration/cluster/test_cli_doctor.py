@@ -1,0 +1,124 @@
+"""``esp doctor`` as users run it, on our cluster and on Kafka's: what it finds there is there, and what it predicts comes true."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from esp.cli.kafka_configs import ConfigsAdmin, ResourceType
+from esp.testing.cluster import Cluster
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.real_kafka import RealKafka
+from tests.integration.cluster.conftest import CREATED_WITHIN_S, Observer
+from tests.integration.conftest import eventually
+
+pytestmark = pytest.mark.timeout(240)
+
+NOT_OURS = "disk-filling,disk-full"
+"""Rules about the machine that the test runs on."""
+WITHIN_S = 60.0
+COMMAND_TIMEOUT_S = 60.0
+THROTTLED = "leader.replication.throttled.replicas"
+TOPICS = {
+    "sound": ([[1, 2, 3], [2, 3, 1], [3, 1, 2]], "2"),
+    "lone": ([[2], [1]], "1"),
+    "tight": ([[2, 3], [3, 1]], "2"),
+    "loose": ([[2, 1]], "1"),
+}
+"""Where the partitions of each topic are, and its ``min.insync.replicas``."""
+
+
+class Patient:
+    """A cluster of three with topics of which some are badly made, and the doctor that looks at it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.observer = Observer(cluster)
+
+    @property
+    def bootstrap(self) -> str:
+        """The nodes that run."""
+        return ",".join(f"{node.host}:{node.port}" for node in self.cluster.nodes.values() if node.is_running)
+
+    def doctor(self, *arguments: str) -> tuple[int, Any]:
+        """The exit status, and what was told in JSON."""
+        command = [sys.executable, "-m", "esp", "doctor", *arguments, "--json", "--bootstrap-server", self.bootstrap]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+        return done.returncode, json.loads(done.stdout or "null")
+
+    def findings(self) -> dict[str, set[str]]:
+        """The names of the places by the names of the rules."""
+        _, told = self.doctor("--skip", NOT_OURS)
+        return {each["rule"]: {place["name"] for place in each["places"]} for each in told["findings"]}
+
+    def make_topics(self) -> None:
+        """Make what is to be found."""
+        new = [
+            NewTopic(name, len(replicas), replica_assignment=replicas, config={"min.insync.replicas": min_isr})
+            for name, (replicas, min_isr) in TOPICS.items()
+        ]
+        for made in self.observer.admin.create_topics(new, request_timeout=CREATED_WITHIN_S).values():
+            made.result()
+        for name in TOPICS:
+            self.observer.wait_until_whole(name)
+        with ConfigsAdmin(self.bootstrap) as admin:
+            admin.alter(ResourceType.TOPIC, "sound", {THROTTLED: "0:1"}, [])
+
+
+@pytest.fixture(params=["ours", pytest.param("kafka", marks=pytest.mark.kafka)])
+def patient(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Patient]:
+    """Each of the two."""
+    options: dict[str, Any] = {}
+    if request.param == "kafka":
+        tools: KafkaTools = request.getfixturevalue("kafka_tools")
+        options["make_node"] = partial(RealKafka, tools=tools, heap="256m")
+    with Cluster(tmp_path_factory.mktemp("patient"), **options) as cluster:
+        yield Patient(cluster)
+
+
+def test_what_is_badly_made_is_found_and_what_is_predicted_comes_true(patient: Patient) -> None:
+    patient.make_topics()
+    badly_made = {
+        "single-copy": {"lone"},
+        "min-isr-equals-copies": {"tight"},
+        "min-isr-one": {"loose"},
+        "throttle-left-behind": {"sound"},
+    }
+    eventually(lambda: patient.findings() == badly_made, WITHIN_S)
+    assert patient.doctor("--skip", NOT_OURS)[0] == 0
+
+    status, told = patient.doctor("what-if", "--broker", "2", "down")
+    assert status == 1
+    fates = {(each["topic"], each["partition"]): each for each in told["partitions"]}
+    assert {name for name, fate in fates.items() if fate["goes_offline"]} == {("lone", 0)}
+    assert {name for name, fate in fates.items() if fate["stops"]} == {("tight", 0)}
+    assert {name for name, fate in fates.items() if fate["is_last_copy"]} == {("tight", 0), ("loose", 0)}
+    assert {load["broker"]: load["leaders_after"] for load in told["loads"]} == {1: 3, 3: 4}
+    assert (told["quorum"]["left"], told["quorum"]["is_lost"]) == ([1, 3], False)
+
+    patient.cluster.nodes[2].kill()
+    for (topic, number), fate in fates.items():
+
+        def has_come_true(topic: str = topic, number: int = number, fate: Any = fate) -> bool:
+            now = patient.observer.partitions(topic)[number]
+            if fate["leader_after"] is None:
+                return now.leader == -1
+            return (now.leader, now.isr) == (fate["leader_after"], set(fate["isr_after"]))
+
+        eventually(has_come_true, WITHIN_S)
+    stopped = {
+        "offline-partition": {"lone-0"},
+        "under-min-isr": {"tight-0"},
+        "broker-fenced": {"2"},
+        "at-min-isr": {"sound-0", "sound-1", "sound-2", "loose-0"},
+        "offline-replica": {"sound-0", "sound-1", "sound-2", "lone-0", "tight-0", "loose-0"},
+        "quorum-voter-lagging": {"2"},
+        "quorum-without-spare": {""},
+    }
+    eventually(lambda: stopped.items() <= patient.findings().items(), WITHIN_S)
+    assert patient.doctor("--skip", NOT_OURS)[0] == 1

@@ -1,0 +1,35 @@
+"""Brokers that do not serve, or shall not much longer."""
+
+import pytest
+
+from esp.doctor.snapshot import BrokerCondition
+from esp.model.ids import NodeId
+from tests.unit.doctor.snapshots import hits, snapshot
+from tests.unit.placement.clusters import partition
+
+
+@pytest.mark.parametrize(
+    ("rule", "condition"),
+    [
+        ("broker-fenced", BrokerCondition.FENCED),
+        ("broker-gone", BrokerCondition.GONE),
+        ("broker-silent", BrokerCondition.SILENT),
+    ],
+)
+def test_broker_that_does_not_serve_is_found_by_one_rule(rule, condition):
+    found = snapshot(3, [partition("t-0", (1, 3), isr=(1,))], conditions={NodeId(3): condition})
+    for each in ("broker-fenced", "broker-gone", "broker-silent"):
+        assert [(str(hit.place), hit.detail) for hit in hits(each, found)] == (
+            [("broker 3", f"{condition.value}; replicas assigned to it: 1")] if each == rule else []
+        )
+        assert not hits(each, snapshot(3, []))
+
+
+def test_broker_that_is_to_be_emptied_is_told_of_until_it_is_gone():
+    [hit] = hits("broker-draining", snapshot(3, [partition("t-0", (1, 3))], draining=(3,)))
+    assert hit.detail == "replicas that are to go: 1"
+    assert hit.remedy.startswith("esp rebalance plan drain 3;")
+    [empty] = hits("broker-draining", snapshot(3, [partition("t-0", (1, 2))], draining=(3,)))
+    assert empty.detail == "holds nothing any more"
+    assert empty.remedy.startswith("stop it, then esp brokers remove 3;")
+    assert not hits("broker-draining", snapshot(3, []))
