@@ -6,9 +6,11 @@ from typing import Final
 import typer
 
 from esp.cli.broker import run as run_broker
+from esp.cli.brokers import brokers
 from esp.cli.cluster import run as run_cluster
 from esp.cli.configs import configs
 from esp.cli.consume import consume
+from esp.cli.doctor import doctor
 from esp.cli.dump_log import dump_log
 from esp.cli.format import print_random_uuid
 from esp.cli.format import run as run_format
@@ -79,8 +81,10 @@ app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(groups)
 app.command("produce", rich_help_panel="Tools")(produce)
 app.command("consume", rich_help_panel="Tools")(consume)
 app.command("quorum", rich_help_panel="Tools")(quorum)
+app.add_typer(doctor, name="doctor", rich_help_panel="Tools")
 app.command("reassign-partitions", rich_help_panel="Tools")(reassign_partitions)
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
+app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
 
 

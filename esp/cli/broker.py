@@ -6,6 +6,7 @@ Parsed by hand of the standard library and importing nothing of the tools' libra
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from esp.cli.node_settings import add_arguments, load_settings
 from esp.model.errors import OperatorError
+from esp.runtime.log_flood import FloodFilter
 
 if TYPE_CHECKING:
     from esp.broker.app import BrokerNode
@@ -64,6 +66,8 @@ def run(arguments: Sequence[str]) -> int:
         level=options.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(FloodFilter())
     try:
         return _run(options)
     except OperatorError as error:
@@ -72,13 +76,17 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    gc.disable()  # nothing of what is loaded is garbage, and looking through it again and again is a tenth of the work
     # Imported here so that `esp broker --help` and a wrong argument cost nothing.
     import uvloop
 
     from esp.broker.app import BrokerNode
     from esp.runtime.env import real_env
+    from esp.runtime.interpreter import shorten_pauses, spare_what_exists
     from esp.runtime.unhandled import stop_on_unhandled_errors
 
+    spare_what_exists()
+    gc.enable()
     settings = load_settings(options)
     data_dir = options.data_dir or settings.log_dirs[0]
 
@@ -97,11 +105,14 @@ def _run(options: argparse.Namespace) -> int:
         pid_path = os.path.join(data_dir, PID_FILE)
         _write_pid(pid_path)
         print(f"ready node={settings.node_id} listening={node.listening[0]}", flush=True)
+        spare_what_exists()
+        node.warm_up(spare_what_exists)
         await stop.wait()
         await node.stop()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(pid_path)
 
+    shorten_pauses()
     uvloop.run(serve())
     return 0
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from esp.model.errors import ErrorCode, OperatorError
-from esp.model.ids import uuid_to_base64
+from esp.model.ids import TopicPartition, uuid_to_base64
+from esp.rebalance.cluster import Reassignment
 
 
 class PartitionInfo(NamedTuple):
@@ -15,6 +16,14 @@ class PartitionInfo(NamedTuple):
     leader: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    """Replicas that a reassignment brings. What one changes is known only where it was asked for."""
+    removing: tuple[int, ...] = ()
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas it has beside those that are being added."""
+        return len(self.replicas) - len(self.adding)
 
 
 class TopicInfo(NamedTuple):
@@ -227,6 +236,17 @@ def topic_info(told: Mapping[str, Any]) -> TopicInfo:
         bool(told["is_internal"]),
         tuple(sorted(partitions)),
     )
+
+
+def reassignments(told: Mapping[str, Any]) -> dict[TopicPartition, Reassignment]:
+    """Read an answer to ListPartitionReassignments."""
+    return {
+        TopicPartition(topic["name"], each["partition_index"]): Reassignment(
+            tuple(each["replicas"]), frozenset(each["adding_replicas"]), frozenset(each["removing_replicas"])
+        )
+        for topic in told["topics"]
+        for each in topic["partitions"]
+    }
 
 
 def source_name(number: int) -> str:

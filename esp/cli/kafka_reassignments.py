@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from esp.cli.kafka_answers import topic_info
+from esp.cli.kafka_answers import reassignments
 from esp.cli.kafka_client import AdminConnection, check_code
 from esp.cli.kafka_library import (
     AlterPartitionReassignmentsRequest,
@@ -43,7 +43,10 @@ class ReassignmentsAdmin(AdminConnection):
         """All registered brokers by id. Brokers before Kafka 4.0 tell of those only that are not fenced."""
         told = self._ask(lambda client: client.describe_cluster())["brokers"]
         return {
-            each["broker_id"]: Broker(each["broker_id"], each["rack"], bool(each.get("is_fenced"))) for each in told
+            each["broker_id"]: Broker(
+                each["broker_id"], each["rack"], bool(each.get("is_fenced")), f"{each['host']}:{each['port']}"
+            )
+            for each in told
         }
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, dict[int, Partition]]:
@@ -52,12 +55,10 @@ class ReassignmentsAdmin(AdminConnection):
         if wanted == []:
             return {}
         told = self._ask(lambda client: client.describe_topics(wanted))
-        found = [topic_info(topic) for topic in told if topic["error_code"] == ErrorCode.none]
         return {
-            topic.name: {
-                each.partition: Partition(each.replicas, frozenset(each.isr), each.leader) for each in topic.partitions
-            }
-            for topic in found
+            topic["name"]: dict(sorted((each["partition_index"], _partition(each)) for each in topic["partitions"]))
+            for topic in told
+            if topic["error_code"] == ErrorCode.none
         }
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
@@ -65,13 +66,7 @@ class ReassignmentsAdmin(AdminConnection):
         request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None)
         told = self._ask(partial(_send, request, None)).to_dict()
         check_code(told["error_code"], told["error_message"])
-        return {
-            TopicPartition(topic["name"], each["partition_index"]): Reassignment(
-                tuple(each["replicas"]), frozenset(each["adding_replicas"]), frozenset(each["removing_replicas"])
-            )
-            for topic in told["topics"]
-            for each in topic["partitions"]
-        }
+        return reassignments(told)
 
     def reassign(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_change_replication_factor: bool = True
@@ -227,6 +222,11 @@ def _by_node(targets: Iterable[ConfigTarget]) -> dict[int | None, list[ConfigTar
     for target in targets:
         divided.setdefault(int(target.broker) if target.broker else None, []).append(target)
     return divided
+
+
+def _partition(told: Mapping[str, Any]) -> Partition:
+    offline = frozenset(told.get("offline_replicas") or ())
+    return Partition(tuple(told["replica_nodes"]), frozenset(told["isr_nodes"]), told["leader_id"], offline)
 
 
 def _log_dir(told: Mapping[str, Any]) -> LogDir:

@@ -1,11 +1,16 @@
 """Looks at topics and changes them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from esp.cli.kafka_answers import TopicInfo, topic_info
+from esp.cli.kafka_answers import TopicInfo, reassignments, topic_info
 from esp.cli.kafka_client import check_code
 from esp.cli.kafka_configs import ConfigsAdmin
-from esp.cli.kafka_library import NewPartitions
+from esp.cli.kafka_library import IncompatibleBrokerVersion, ListPartitionReassignmentsRequest, NewPartitions
+from esp.model.ids import TopicPartition
+from esp.rebalance.cluster import Reassignment
+
+_TIMEOUT_MS: Final = 60_000
 
 
 class TopicsAdmin(ConfigsAdmin):
@@ -15,6 +20,21 @@ class TopicsAdmin(ConfigsAdmin):
         """Return all topics, sorted by name."""
         told = self._ask(lambda client: client.describe_topics())
         return sorted(topic_info(topic) for topic in told if topic["error_code"] == 0)
+
+    def reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """All partitions that are moving now; none on brokers before Kafka 2.4, which cannot be asked."""
+        request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None)
+
+        def ask(client: Any) -> dict[TopicPartition, Reassignment]:
+            try:
+                told = client.send(request, None).to_dict()
+            except IncompatibleBrokerVersion:
+                return {}
+            check_code(told["error_code"], told["error_message"])
+            return reassignments(told)
+
+        found: dict[TopicPartition, Reassignment] = self._ask(ask)
+        return found
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
         """Create a topic; -1 leaves a number to the broker.

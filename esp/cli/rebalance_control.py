@@ -100,7 +100,9 @@ def _done(report: Report) -> set[TopicPartition]:
 
 
 def _require_unfinished(journal: Journal, path: str) -> None:
-    finished = journal.history.finished
+    finished, successor = journal.history.finished, journal.history.successor
+    if finished is not None and successor is not None:
+        raise OperatorError(f"the plan {path} came to a stop, and another one goes on", f"Name that one: {successor}")
     if finished is not None:
         raise OperatorError(
             f"the plan {path} is over: {finished.outcome}",

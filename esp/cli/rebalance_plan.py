@@ -1,6 +1,5 @@
 """``esp rebalance plan`` and ``explain``: a plan is made, checked, shown and written down."""
 
-import secrets
 import time
 from typing import Annotated, Final
 
@@ -11,18 +10,16 @@ from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, working
 from esp.cli.rebalance_text import plan_as_json, plan_lines
 from esp.model.errors import OperatorError
-from esp.placement.intents import Drain
 from esp.placement.limits import Limits
-from esp.placement.planner import Refusal, make_plan
-from esp.rebalance.intent_words import FORMS, intent_words, parse_intent
-from esp.rebalance.looking import look_for_planner
+from esp.rebalance.intent_words import FORMS, parse_intent
 from esp.rebalance.plan_file import PlanFile, read_plan, write_plan
+from esp.rebalance.planning import plan_for
 from esp.rebalance.reassignment_json import write_reassignment
 from esp.rebalance.sizes import parse_size
 
 PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan's file.")]
 _DEFAULTS: Final = Limits()
-_BUDGET: Final = "20M"
+DEFAULT_BUDGET: Final = "20M"
 """What a small machine has to spare beside its producers. Large ones have more: ``--max-produce-p99`` finds out how much."""
 
 
@@ -40,7 +37,7 @@ def plan(
     ] = None,
     budget: Annotated[
         str, typer.Option("--budget", metavar="BYTES", help="Per second, for each broker and direction; as in 50M.")
-    ] = _BUDGET,
+    ] = DEFAULT_BUDGET,
     moves_per_broker: Annotated[
         int, typer.Option("--moves-per-broker", metavar="N", help="Copies that a broker takes part in at a time.")
     ] = _DEFAULTS.moves_per_broker_max,
@@ -73,20 +70,13 @@ def plan(
     except ValueError as error:
         raise OperatorError(f"the limits cannot be kept to: {error}", "See esp rebalance plan --help.") from error
     with ReassignmentsAdmin(bootstrap_server) as admin, working("looking at the cluster"):
-        view = look_for_planner(admin, wanted.brokers if isinstance(wanted, Drain) else ())
-        made = make_plan(view, wanted, limits, seed)
-    if isinstance(made, Refusal):
-        raise OperatorError(
-            f"there is no plan to {intent_words(wanted)}:\n" + "\n".join(f"  {reason}" for reason in made.reasons),
-            "Nothing was changed.",
-        )
-    file = PlanFile(secrets.token_hex(8), int(time.time() * 1000), made)
+        file = plan_for(admin, wanted, limits, seed, int(time.time() * 1000))
     if json:
         print_json(plan_as_json(file))
     else:
         for line in plan_lines(file, steps=False):
             print_line(line)
-    if made.is_empty:
+    if file.plan.is_empty:
         return
     if reassignment_json_file is not None:
         _write_reassignment(reassignment_json_file, file)

@@ -1,6 +1,7 @@
 """``esp rebalance apply`` and ``resume``: a plan is carried out to its end."""
 
 import time
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -11,14 +12,17 @@ from esp.cli.output import print_json, print_line, print_warning
 from esp.cli.rebalance_display import make_display
 from esp.cli.rebalance_latency import ProduceLatency
 from esp.cli.rebalance_plan import PlanPath
+from esp.cli.rebalance_text import plan_as_json, plan_lines
 from esp.model.errors import OperatorError
+from esp.placement.intents import Rollback
 from esp.rebalance.cluster import ConfigTarget, ReassignmentAdmin
 from esp.rebalance.driver import Driver
 from esp.rebalance.execution import Execution, Outcome, Patience
 from esp.rebalance.journal import Journal
-from esp.rebalance.journal_entries import Wish, Wished
+from esp.rebalance.journal_entries import Replanned, Wish, Wished
 from esp.rebalance.pace import HELD_BYTES_PER_SECOND, Pace
-from esp.rebalance.plan_file import PlanFile, read_plan
+from esp.rebalance.plan_file import PlanFile, read_plan, write_plan
+from esp.rebalance.replanning import REPLANS_MAX, by_hand, next_path, replan
 from esp.rebalance.sizes import format_duration, parse_size
 from esp.rebalance.stages import Stage
 from esp.rebalance.staleness import check_before_begin, check_before_resume
@@ -42,6 +46,14 @@ Deadline = Annotated[
 ]
 
 
+Replan = Annotated[
+    bool,
+    typer.Option(
+        "--replan", help=f"If it comes to a stop, make a new plan for the same and go on; {REPLANS_MAX} times at most."
+    ),
+]
+
+
 class SystemTimer:
     """The machine's clock."""
 
@@ -54,6 +66,18 @@ class SystemTimer:
         time.sleep(seconds)
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a plan is carried out: what the commands that do so are given by options."""
+
+    budget: str | None = None
+    max_produce_p99: float | None = None
+    broker_dead_after_s: float = 60.0
+    deadline_s: float = 600.0
+    replans_max: int = 0
+    json: bool = False
+
+
 def apply(
     path: PlanPath,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
@@ -61,6 +85,7 @@ def apply(
     max_produce_p99: MaxProduceP99 = None,
     broker_dead_after: BrokerDeadAfter = 60.0,
     deadline: Deadline = 600.0,
+    may_replan: Replan = False,
     json: Json = False,
 ) -> None:
     """Carry a plan out, and follow it to its end.
@@ -68,22 +93,27 @@ def apply(
     Stopping this command stops nothing that was begun: go on with [bold]esp rebalance resume[/bold], or cancel.
     """
     file = read_plan(path)
-    with Journal(path, file.plan_id) as journal, ReassignmentsAdmin(bootstrap_server) as admin:
+    way = Way(budget, max_produce_p99, broker_dead_after, deadline, REPLANS_MAX if may_replan else 0, json)
+    with ReassignmentsAdmin(bootstrap_server) as admin:
+        begin(admin, path, file, way)
+
+
+def begin(admin: ReassignmentAdmin, path: str, file: PlanFile, way: Way) -> None:
+    """Carry a plan out that nobody has begun, and follow it to its end.
+
+    Raises:
+        OperatorError: it cannot be begun, or came to a stop.
+    """
+    with Journal(path, file.plan_id) as journal:
         if journal.history.began_ms is not None:
-            raise OperatorError(f"the plan {path} has been begun already", f"Go on with: esp rebalance resume {path}")
-        _lock(journal, path)
+            going_on = journal.history.successor or path
+            raise OperatorError(
+                f"the plan {path} has been begun already", f"Go on with: esp rebalance resume {going_on}"
+            )
+        if not journal.lock():
+            raise OperatorError(f"another process carries out {path}", f"See it with: esp rebalance status {path}")
         check_before_begin(file.plan, admin)
-        _finish(
-            carry_out(
-                admin,
-                journal,
-                file,
-                _pace(file, budget, max_produce_p99),
-                _patience(broker_dead_after, deadline),
-                json=json,
-            ),
-            path,
-        )
+        _follow(admin, journal, path, file, way)
 
 
 def resume(
@@ -93,28 +123,57 @@ def resume(
     max_produce_p99: MaxProduceP99 = None,
     broker_dead_after: BrokerDeadAfter = 60.0,
     deadline: Deadline = 600.0,
+    may_replan: Replan = False,
     json: Json = False,
 ) -> None:
     """Go on with a plan that was paused, or whose command was killed; from any machine that has the plan."""
     file = read_plan(path)
+    way = Way(budget, max_produce_p99, broker_dead_after, deadline, REPLANS_MAX if may_replan else 0, json)
     with Journal(path, file.plan_id) as journal, ReassignmentsAdmin(bootstrap_server) as admin:
+        if journal.history.successor is not None:
+            raise OperatorError(
+                f"the plan {path} came to a stop, and another one goes on",
+                f"Go on with: esp rebalance resume {journal.history.successor}",
+            )
         check_before_resume(file.plan, admin)
         is_mine = journal.lock()
         journal.add(Wished(SystemTimer().now_ms(), Wish.RUN))
         if not is_mine:
             print_line("Another process carries this plan out; it goes on now.")
             return
-        _finish(
-            carry_out(
-                admin,
-                journal,
-                file,
-                _pace(file, budget, max_produce_p99),
-                _patience(broker_dead_after, deadline),
-                json=json,
-            ),
-            path,
+        _follow(admin, journal, path, file, way)
+
+
+def _follow(admin: ReassignmentAdmin, journal: Journal, path: str, file: PlanFile, way: Way) -> None:
+    """Carry a plan out whose journal is locked; if it comes to a stop, carry out the one that takes its place, if that is wanted."""
+    pace = _pace(file, way.budget, way.max_produce_p99)
+    patience = Patience(int(way.broker_dead_after_s * 1000), int(way.deadline_s * 1000))
+    if carry_out(admin, journal, file, pace, patience, json=way.json) is not Outcome.STOPPED:
+        return
+    problem = f"the plan {path} could not be carried out to its end"
+    if isinstance(file.plan.intent, Rollback):
+        raise OperatorError(problem, "What was done stays. Mend what stopped it, and plan a move for what is left.")
+    if not way.replans_max:
+        raise OperatorError(
+            problem,
+            f"What was done stays. For a new plan: {by_hand(file.plan, path)} (--replan does so by itself); "
+            f"or take it back: esp rebalance rollback {path}",
         )
+    timer = SystemTimer()
+    print_warning(f"{problem}; a new one is made for the same intent")
+    new = replan(admin, file.plan, timer)
+    if new.plan.is_empty:
+        return
+    new_path = next_path(path)
+    write_plan(new_path, new)
+    journal.add(Replanned(timer.now_ms(), new_path))
+    if way.json:
+        print_json({"event": "replanned", "path": new_path, **plan_as_json(new)})
+    else:
+        for line in plan_lines(new, steps=False):
+            print_line(line)
+        print_line(f"Written to {new_path}.")
+    begin(admin, new_path, new, replace(way, replans_max=way.replans_max - 1))
 
 
 def carry_out(
@@ -174,19 +233,6 @@ def hold(admin: ReassignmentAdmin) -> None:
     admin.change_settings({ConfigTarget(broker=""): dict.fromkeys(RATES, str(HELD_BYTES_PER_SECOND))})
 
 
-def _finish(outcome: Outcome, path: str) -> None:
-    if outcome is Outcome.STOPPED:
-        raise OperatorError(
-            f"the plan {path} could not be carried out to its end",
-            "What was done stays. Make a new plan for the same intent, or take it back with `esp rebalance rollback`.",
-        )
-
-
-def _lock(journal: Journal, path: str) -> None:
-    if not journal.lock():
-        raise OperatorError(f"another process carries out {path}", f"See it with: esp rebalance status {path}")
-
-
 def _pace(file: PlanFile, budget: str | None, max_produce_p99: float | None) -> Pace:
     bytes_per_second = file.plan.limits.broker_bytes_per_second if budget is None else parse_size("--budget", budget)
     if bytes_per_second < HELD_BYTES_PER_SECOND:
@@ -194,10 +240,6 @@ def _pace(file: PlanFile, budget: str | None, max_produce_p99: float | None) -> 
     if max_produce_p99 is not None and max_produce_p99 <= 0:
         raise OperatorError(f"--max-produce-p99 {max_produce_p99:g}: no time", "Give milliseconds above 0.")
     return Pace(bytes_per_second, max_produce_p99)
-
-
-def _patience(broker_dead_after_s: float, deadline_s: float) -> Patience:
-    return Patience(int(broker_dead_after_s * 1000), int(deadline_s * 1000))
 
 
 def _warn_of_own_rates(admin: ReassignmentAdmin, alive: list[int]) -> None:

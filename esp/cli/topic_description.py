@@ -10,6 +10,7 @@ from esp.cli.kafka_answers import PartitionInfo, TopicInfo
 from esp.cli.kafka_configs import ResourceType
 from esp.cli.kafka_topics import TopicsAdmin
 from esp.cli.output import console, print_json, print_line
+from esp.model.ids import TopicPartition
 
 _OWN: Final = "DYNAMIC_TOPIC_CONFIG"
 _MIN_ISR: Final = "min.insync.replicas"
@@ -41,6 +42,7 @@ def describe_topics(
     if not topics:
         return []
     settings = admin.settings(ResourceType.TOPIC, [topic.name for topic in topics])
+    topics = _with_reassignments(topics, admin)
     live = frozenset(admin.broker_ids()) if selection is Selection.UNAVAILABLE else frozenset[int]()
     described: list[TopicDescription] = []
     for topic in topics:
@@ -59,6 +61,22 @@ def describe_topics(
     return described
 
 
+def _with_reassignments(topics: Sequence[TopicInfo], admin: TopicsAdmin) -> Sequence[TopicInfo]:
+    """The topics, with what is being added to their partitions and removed from them."""
+    moving = admin.reassignments()
+
+    def with_changes(topic: str, each: PartitionInfo) -> PartitionInfo:
+        found = moving.get(TopicPartition(topic, each.partition))
+        if found is None or (found.adding | found.removing).isdisjoint(each.replicas):  # its end is known here already
+            return each
+        return each._replace(adding=tuple(sorted(found.adding)), removing=tuple(sorted(found.removing)))
+
+    return [
+        topic._replace(partitions=tuple(with_changes(topic.name, each) for each in topic.partitions))
+        for topic in topics
+    ]
+
+
 def is_selected(partition: PartitionInfo, selection: Selection, min_isr: int, live: frozenset[int]) -> bool:
     """Return whether a partition is one of those that were asked for.
 
@@ -69,7 +87,7 @@ def is_selected(partition: PartitionInfo, selection: Selection, min_isr: int, li
         live: the brokers that are there; looked at for those that are unavailable only.
     """
     if selection is Selection.UNDER_REPLICATED:
-        return len(partition.isr) < len(partition.replicas)
+        return len(partition.isr) < partition.replication_factor
     if selection is Selection.UNAVAILABLE:
         return partition.leader not in live
     if selection is Selection.AT_MIN_ISR:
@@ -98,16 +116,21 @@ def print_topics(described: Sequence[TopicDescription], json: bool) -> None:
             continue
         for partition in each.partitions:
             leader = str(partition.leader) if partition.leader >= 0 else "none"
-            print_line(
+            line = (
                 f"\tTopic: {each.topic.name}\tPartition: {partition.partition}\tLeader: {leader}"
                 f"\tReplicas: {_joined(partition.replicas)}\tIsr: {_joined(partition.isr)}"
             )
+            if partition.adding or partition.removing:
+                line += (
+                    f"\tAdding Replicas: {_joined(partition.adding)}\tRemoving Replicas: {_joined(partition.removing)}"
+                )
+            print_line(line)
 
 
 def _print_head(described: TopicDescription) -> None:
     topic = described.topic
     configs = ",".join(f"{name}={value}" for name, value in described.configs.items())
-    replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+    replicas = topic.partitions[0].replication_factor if topic.partitions else 0
     print_line(
         f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"
         f"\tReplicationFactor: {replicas}\tConfigs: {configs}"
@@ -115,21 +138,23 @@ def _print_head(described: TopicDescription) -> None:
 
 
 def _partition_table(described: TopicDescription) -> Table:
+    is_moving = any(each.adding or each.removing for each in described.partitions)
     title = None if described.head else described.topic.name
     table = Table(
-        *("Partition", "Leader", "Replicas", "In sync"),
+        *("Partition", "Leader", "Replicas", "In sync", *(("Adding", "Removing") if is_moving else ())),
         box=None,
         padding=(0, 4, 0, 0),
         title=title,
         title_justify="left",
     )
     for partition in described.partitions:
-        short = len(partition.isr) < len(partition.replicas)
+        short = len(partition.isr) < partition.replication_factor
         table.add_row(
             str(partition.partition),
             str(partition.leader) if partition.leader >= 0 else "[red]none",
             _joined(partition.replicas),
             f"[yellow]{_joined(partition.isr)}" if short else _joined(partition.isr),
+            *((_joined(partition.adding), _joined(partition.removing)) if is_moving else ()),
         )
     return table
 

@@ -1,25 +1,32 @@
 """Brokers and controllers are registered, and brokers taken off the books (BRK-1, BRK-2; KIP-631, KIP-966)."""
 
+import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from esp.controller.decision import Decision
 from esp.controller.features import METADATA_VERSION
-from esp.controller.image import BrokerImage, ClusterImage, FeatureRange
+from esp.controller.image import CLUSTER_DEFAULT, BrokerImage, ClusterImage, FeatureRange
+from esp.controller.last_copies import forced_removals, listed, partitions_last_on
 from esp.controller.leadership import plan_broker_gone
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, DirectoryId, NodeId, uuid_to_base64
+from esp.model.rebalance_settings import DRAINING, REMOVAL_FORCED
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
     BrokerEndpoint,
+    ConfigRecord,
     MetadataRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     SupportedFeature,
     UnregisterBrokerRecord,
 )
+
+log = logging.getLogger(__name__)
 
 PLAINTEXT: Final = 0
 """Kafka's number of the one security protocol that is served."""
@@ -137,13 +144,19 @@ def decide_unregister_broker(
 ) -> Decision[None]:
     """Forget a broker; it leaves all in-sync sets, and the eligible ones too, since it may never come back.
 
+    That it was to be emptied, or forced out, is forgotten with it: a broker that gets its id later begins without.
+
     Raises:
-        ApiError: BROKER_ID_NOT_REGISTERED.
+        ApiError: BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION, if the last complete copy of a partition would go with it (BRK-10).
     """
     broker = image.brokers.get(node_id)
     if broker is None:
         raise ApiError(ErrorCode.broker_id_not_registered, f"Broker ID {node_id} is not currently registered")
-    changes = plan_broker_gone(image, node_id, unclean=True, unclean_elections=unclean_elections)
+    _check_last_copies(image, node_id)
+    changes: tuple[MetadataRecord, ...] = (
+        *plan_broker_gone(image, node_id, unclean=True, unclean_elections=unclean_elections),
+        *_settings_that_go_with(image, node_id),
+    )
     return Decision((*changes, UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.epoch)), None)
 
 
@@ -173,6 +186,33 @@ def require_broker_epoch(image: ClusterImage, node_id: NodeId, broker_epoch: Bro
             ErrorCode.stale_broker_epoch, f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
         )
     return broker
+
+
+def _check_last_copies(image: ClusterImage, node_id: NodeId) -> None:
+    """BRK-10."""
+    lost = list(partitions_last_on(image, node_id))
+    if not lost:
+        return
+    held = f"the last complete copy of {len(lost)} partition(s): {listed(lost)}"
+    if str(node_id) in forced_removals(image):
+        log.warning("broker %d is unregistered by force, and with it goes %s", node_id, held)
+        return
+    raise ApiError(
+        ErrorCode.policy_violation,
+        f"Broker {node_id} holds {held}. Start it again and move them away, or give them up: set {REMOVAL_FORCED}={node_id} for all "
+        "brokers, and ask again.",
+    )
+
+
+def _settings_that_go_with(image: ClusterImage, node_id: NodeId) -> Iterator[ConfigRecord]:
+    if DRAINING in image.broker_configs.get(str(node_id), {}):
+        yield ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=str(node_id), name=DRAINING, value=None)
+    forced = forced_removals(image)
+    if str(node_id) in forced:
+        others = ",".join(each for each in forced if each != str(node_id))
+        yield ConfigRecord(
+            resource_type=BROKER_RESOURCE, resource_name=CLUSTER_DEFAULT, name=REMOVAL_FORCED, value=others or None
+        )
 
 
 def _require_directories(image: ClusterImage, registration: BrokerRegistration) -> None:

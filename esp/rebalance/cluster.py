@@ -25,6 +25,8 @@ class Broker(NamedTuple):
     node_id: int
     rack: str | None
     fenced: bool
+    address: str = ""
+    """Where its clients find it, HOST:PORT."""
 
 
 class Partition(NamedTuple):
@@ -33,6 +35,8 @@ class Partition(NamedTuple):
     replicas: tuple[int, ...]
     isr: frozenset[int]
     leader: int
+    offline: frozenset[int] = frozenset()
+    """Replicas whose broker is down, or whose log directory has failed."""
 
 
 class Reassignment(NamedTuple):

@@ -30,7 +30,7 @@ TURN_S: Final = 0.5
 _SAMPLE_MS: Final = 2000
 _LATENCY_MS: Final = 5000
 """Between two judgements of what producers feel: enough requests for a percentile, and time for a new rate to be felt."""
-_TROUBLE_MS: Final = 120_000
+TROUBLE_MS: Final = 120_000
 """How long a cluster that does not answer, or refuses an order, is asked again."""
 
 
@@ -169,7 +169,7 @@ class Driver:
     def _wait_for_cluster(self, error: OperatorError) -> None:
         now_ms = self._timer.now_ms()
         self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
-        if now_ms - self._trouble_since_ms >= _TROUBLE_MS:
+        if now_ms - self._trouble_since_ms >= TROUBLE_MS:
             raise error
         self._show(f"waiting for an answer: {error.problem}")
         self._timer.sleep(TURN_S)

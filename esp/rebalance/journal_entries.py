@@ -79,7 +79,14 @@ class Finished(msgspec.Struct, tag="finished", frozen=True):
     outcome: str
 
 
-Entry: TypeAlias = Begun | Wished | Throttling | Submitting | Ended | Sample | Unthrottled | Finished
+class Replanned(msgspec.Struct, tag="replanned", frozen=True):
+    """The plan is over, and another one for the same intent goes on; ``plan_path`` is its file, as the tool was given paths."""
+
+    at_ms: int
+    plan_path: str
+
+
+Entry: TypeAlias = Begun | Wished | Throttling | Submitting | Ended | Sample | Unthrottled | Finished | Replanned
 _decoder = msgspec.json.Decoder(Entry)
 
 
@@ -95,6 +102,8 @@ class History:
     """Whether throttles were set and are gone."""
     began_ms: int | None = None
     finished: Finished | None = None
+    successor: str | None = None
+    """The file of the plan that goes on instead of this one."""
     submitted_ms: dict[TopicPartition, int] = field(default_factory=dict)
     ended: dict[TopicPartition, Ended] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
@@ -123,6 +132,8 @@ class History:
                 self.is_unthrottled = True
             case Finished():
                 self.finished = entry
+            case Replanned(_, plan_path):
+                self.successor = plan_path
 
 
 def encode_entry(entry: Entry) -> bytes:

@@ -3,13 +3,18 @@
 from collections.abc import Collection, Mapping
 
 from esp.model.ids import NodeId, TopicPartition
+from esp.model.rebalance_settings import DRAINING
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
-from esp.rebalance.cluster import LogDir, ReassignmentAdmin, Replica
+from esp.rebalance.cluster import Broker, ConfigTarget, LogDir, Partition, ReassignmentAdmin, Replica
 from esp.rebalance.execution import Execution, Sight
 
 
 def look_for_planner(admin: ReassignmentAdmin, draining: Collection[int] = ()) -> ClusterView:
     """Everything that a planner wants to know.
+
+    Args:
+        admin: the cluster.
+        draining: brokers that get no replicas, beside those that are marked as such (``broker.draining``, which Kafka has not).
 
     Raises:
         OperatorError: the cluster does not answer.
@@ -18,8 +23,23 @@ def look_for_planner(admin: ReassignmentAdmin, draining: Collection[int] = ()) -
     topics = admin.topics()
     moving = admin.reassignments()
     log_dirs = admin.log_dirs(node for node, broker in brokers.items() if not broker.fenced)
-    sizes = replica_sizes(log_dirs)
     min_isr = admin.min_in_sync_replicas(topics) if topics else {}
+    own = admin.settings([ConfigTarget(broker=str(node)) for node in log_dirs], [DRAINING])
+    marked = {int(target.broker or "") for target, settings in own.items() if settings.get(DRAINING) == "true"}
+    return make_view(admin.cluster_id(), brokers, topics, moving, log_dirs, min_isr, {*draining, *marked})
+
+
+def make_view(
+    cluster_id: str,
+    brokers: Mapping[int, Broker],
+    topics: Mapping[str, Mapping[int, Partition]],
+    moving: Collection[TopicPartition],
+    log_dirs: Mapping[int, Collection[LogDir]],
+    min_isr: Mapping[str, int],
+    draining: Collection[int] = (),
+) -> ClusterView:
+    """What a cluster told, as planners want it. A broker whose log directories are not among ``log_dirs`` counts as down."""
+    sizes = replica_sizes(log_dirs)
     assigned = {
         replica for partitions in topics.values() for partition in partitions.values() for replica in partition.replicas
     }
@@ -51,7 +71,7 @@ def look_for_planner(admin: ReassignmentAdmin, draining: Collection[int] = ()) -
         for topic, by_number in sorted(topics.items())
         for number, found in sorted(by_number.items())
     ]
-    return ClusterView(admin.cluster_id(), tuple(views), tuple(partitions))
+    return ClusterView(cluster_id, tuple(views), tuple(partitions))
 
 
 def look_for_executor(admin: ReassignmentAdmin, execution: Execution) -> Sight:

@@ -31,6 +31,8 @@ class PlanFile(NamedTuple):
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    """What stands in the file, field by field: a change of :class:`Plan` must not change the form of files unseen."""
+
     kind: str
     version: int
     plan_id: str

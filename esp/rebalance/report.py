@@ -64,11 +64,6 @@ class Report(NamedTuple):
         """How many moves are at each stage."""
         return Counter(move.stage for move in self.moves)
 
-    @property
-    def troubled(self) -> tuple[MoveReport, ...]:
-        """The moves that wait or that came to a bad end, each with its reason."""
-        return tuple(move for move in self.moves if move.reason)
-
 
 def report_on(
     execution: Execution,

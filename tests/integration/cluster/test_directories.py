@@ -1,10 +1,7 @@
 """Nodes with several directories: replicas are spread, the controller knows where each is, and one directory may fail."""
 
-import contextlib
 import json
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,34 +10,21 @@ import pytest
 
 from esp.simulation.checkers.client_history import check
 from esp.testing.kafka_tools import KafkaTools
-from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory, skip_or_fail
+from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory
 from tests.integration.cluster.conftest import Observe
 from tests.integration.conftest import eventually
 from tests.integration.dump_log import check_files
 from tests.integration.load import Load, read_everything
+from tests.integration.small_disk import fill, mounted
 
 PARTITIONS = 6
-DISK = "32m"
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 32 MiB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(path)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        skip_or_fail("file systems cannot be mounted here, so none can be full")
-    yield path
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
-
-
-def fill(path: Path) -> None:
-    with contextlib.suppress(OSError), path.open("ab", buffering=0) as filler:
-        for size in (65_536, 512):
-            with contextlib.suppress(OSError):
-                while True:
-                    filler.write(bytes(size))
+    with mounted(tmp_path / "small", "32m") as disk:
+        yield disk
 
 
 @pytest.mark.timeout(180)

@@ -1,9 +1,13 @@
+from typing import ClassVar
+
 import pytest
 
 from esp.cli import topics as topics_module
 from esp.cli.app import run_tools
 from esp.cli.kafka_answers import ConfigEntry, PartitionInfo, RefusedError, TopicInfo
 from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
+from esp.rebalance.cluster import Reassignment
 
 
 def run_ok(capsys, *arguments):
@@ -19,6 +23,7 @@ def run_refused(capsys, *arguments):
 class FakeAdmin:
     """Stands for a cluster with topics a-1, a-2 and an internal one."""
 
+    moving: ClassVar = {}
     known = tuple(
         TopicInfo(name, "AAAAAAAAAAAAAAAAAAAAAQ", name.startswith("__"), (PartitionInfo(0, 1, (1, 2), (1,)),))
         for name in ("__offsets", "a-1", "a-2")
@@ -35,6 +40,9 @@ class FakeAdmin:
 
     def topics(self):
         return list(self.known)
+
+    def reassignments(self):
+        return dict(self.moving)
 
     def settings(self, resource, names):
         minimum = ConfigEntry("min.insync.replicas", "1", "DEFAULT_CONFIG", False, False, ())
@@ -75,6 +83,24 @@ def test_a_topic_is_described_in_kafka_s_words(cluster, capsys):
         "\tTopic: a-1\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n"
     )
     assert '"configs":{"retention.ms":"5"}' in run_ok(capsys, "topics", "--describe", "--topic", "a-1", "--json")
+
+
+def test_what_is_being_moved_is_described_in_kafka_s_words(cluster, capsys, monkeypatch):
+    moving = {TopicPartition("a-1", 0): Reassignment((2, 1), frozenset((2,)), frozenset((1,)))}
+    monkeypatch.setattr(FakeAdmin, "moving", moving)
+    told = run_ok(capsys, "topics", "--describe", "--topic", "a-.")
+    assert "\tReplicationFactor: 1\t" in told
+    assert "\tReplicas: 1,2\tIsr: 1\tAdding Replicas: 2\tRemoving Replicas: 1\n" in told
+    assert told.endswith("\tReplicas: 1,2\tIsr: 1\n"), "a-2 is not"
+    under = run_ok(capsys, "topics", "--describe", "--topic", "a-1", "--under-replicated-partitions")
+    assert under == "", "what is being added is not missing"
+    assert '"adding":[2],"removing":[1]' in run_ok(capsys, "topics", "--describe", "--topic", "a-1", "--json")
+
+
+def test_move_that_has_ended_since_is_not_described(cluster, capsys, monkeypatch):
+    moving = {TopicPartition("a-1", 0): Reassignment((4, 3), frozenset((4,)), frozenset((3,)))}
+    monkeypatch.setattr(FakeAdmin, "moving", moving)
+    assert "Adding" not in run_ok(capsys, "topics", "--describe", "--topic", "a-1")
 
 
 def test_partitions_in_trouble_are_described_without_their_topics(cluster, capsys):

@@ -18,7 +18,9 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, NodeId
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     PartitionChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
@@ -224,3 +226,37 @@ def test_a_broker_that_is_unregistered_leaves_in_sync_and_eligible_sets():
     with pytest.raises(ApiError) as refused:
         decide_unregister_broker(cluster.image, _ONE)
     assert refused.value.code is ErrorCode.broker_id_not_registered
+
+
+def test_a_broker_with_the_last_complete_copy_is_not_unregistered():
+    cluster = Cluster(2)
+    cluster.create_partition(1, topic="alone")
+    cluster.create_partition(1, 2, topic="shared")
+    with pytest.raises(ApiError, match=r"1 partition\(s\): alone-0.*set broker.removal.forced=1") as refused:
+        decide_unregister_broker(cluster.image, _ONE)
+    assert refused.value.code is ErrorCode.policy_violation
+    cluster.fence(1)
+    with pytest.raises(ApiError, match="alone-0"):
+        decide_unregister_broker(cluster.image, _ONE)
+
+
+def test_a_forced_removal_is_logged_and_its_force_is_used_up(caplog):
+    cluster = Cluster(3)
+    cluster.create_partition(1)
+    cluster.fence(1)
+    cluster.set_cluster_config("broker.removal.forced", "3, 1")
+    cluster.decide(decide_unregister_broker(cluster.image, _ONE))
+    assert _ONE not in cluster.image.brokers
+    [logged] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "broker 1 is unregistered by force" in logged.getMessage()
+    assert "t-0" in logged.getMessage()
+    assert cluster.image.broker_configs[""]["broker.removal.forced"] == "3"
+    assert cluster.partition("t").isr == cluster.partition("t").elr == ()
+
+
+def test_who_gets_the_id_of_a_drained_broker_is_not_draining():
+    cluster = Cluster(2)
+    for name, value in (("broker.draining", "true"), ("log.segment.bytes", "2000000")):
+        cluster.apply([ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name=name, value=value)])
+    cluster.unregister(1)
+    assert cluster.image.broker_configs["1"] == {"log.segment.bytes": "2000000"}

@@ -9,6 +9,7 @@ from esp.rebalance.journal_entries import (
     Begun,
     Ended,
     Finished,
+    Replanned,
     Sample,
     Submitting,
     Throttling,
@@ -79,3 +80,10 @@ def test_one_process_at_a_time_has_the_lock(tmp_path: Path) -> None:
         assert first.lock(), "it has it already"
     with Journal(path, "p") as third:
         assert third.lock(), "it ends with whoever had it"
+
+
+def test_plan_that_gave_way_names_its_successor(tmp_path: Path) -> None:
+    with Journal(str(tmp_path / "plan"), "p") as journal:
+        for entry in (Begun(1, "p"), Finished(2, "stopped"), Replanned(3, "plan.replan-1")):
+            journal.add(entry)
+        assert journal.history.successor == "plan.replan-1"
