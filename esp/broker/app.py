@@ -9,12 +9,15 @@ place in the quorum is given up; then all logs are flushed and closed, with the 
 """
 
 import importlib
+import itertools
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from esp.broker.broker_role import BrokerRole
 from esp.broker.controller_role import ControllerRole
+from esp.broker.coordinators.group_coordinators import load_shard_class
 from esp.broker.dispatcher import Dispatcher
 from esp.broker.metadata_loader import MetadataLoader
 from esp.broker.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
@@ -22,6 +25,7 @@ from esp.broker.node_directories import NodeDirectories, open_directories_blocki
 from esp.broker.raft_config import RaftConfig
 from esp.broker.raft_driver import RaftDriver
 from esp.broker.waiting import time_limit
+from esp.broker.warm_up import WarmUp
 from esp.model.broker_settings import BrokerSettings, MetricsListener
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
@@ -55,6 +59,7 @@ class BrokerNode:
         make_dispatcher = self.metrics.dispatcher if self.metrics is not None else Dispatcher
         self.controller = ControllerRole(env, settings, make_dispatcher) if settings.is_controller else None
         self.broker = BrokerRole(env, settings, make_dispatcher) if settings.is_broker else None
+        self._warm_up: WarmUp | None = None
 
     @property
     def listening(self) -> list[Address]:
@@ -99,6 +104,12 @@ class BrokerNode:
             await self._serve_metrics(self.metrics, settings.metrics_listener)
         log.info("started in %d ms", (env.clock.monotonic_us() - started_us) // 1000)
 
+    def warm_up(self, on_step: Callable[[], None]) -> None:
+        """Prepare for requests of every kind while the node serves (:mod:`esp.broker.warm_up`); ``on_step`` is called now and then."""
+        dispatchers = [role.dispatcher for role in (self.broker, self.controller) if role is not None]
+        steps = itertools.chain([load_shard_class], *(dispatcher.preparations() for dispatcher in dispatchers))
+        self._warm_up = WarmUp(self._env.clock, steps, on_step)
+
     async def _serve_metrics(self, metrics: "NodeMetrics", listener: MetricsListener) -> None:
         address = await metrics.serve(Address(*listener), self)
         log.info("metrics are served at http://%s/metrics", address)
@@ -125,6 +136,8 @@ class BrokerNode:
         A directory of which that is not true, because its device failed, is not marked as left in order, and is recovered at the next start
         (REC-1).
         """
+        if self._warm_up is not None:
+            self._warm_up.close()
         if self.metrics is not None:
             await self.metrics.close()
         broker_epoch = await self.broker.stop() if self.broker is not None else NO_BROKER_EPOCH

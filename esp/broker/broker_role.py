@@ -11,7 +11,9 @@ from typing import Final
 
 from esp.broker.broker_liveness import BrokerLiveness
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.coordinators.group_coordinators import GroupCoordinators, shard_config
+from esp.broker.coordinators.group_coordinators import GroupCoordinators
+from esp.broker.coordinators.shard_config import shard_config
+from esp.broker.cpu_share import CpuShare
 from esp.broker.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.handlers.fetch import FetchHandler
 from esp.broker.handlers.produce import ProduceHandler
@@ -37,6 +39,9 @@ from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
 from esp.storage.log_directory import previous_broker_epoch
 
+SEARCHES_AT_A_TIME: Final = 1
+"""A search by time may open one batch after another, each of megabytes."""
+
 _METADATA_POLL_US: Final = 1_000_000
 """How often a broker looks for its own registration in the metadata although nobody said that it changed."""
 
@@ -55,8 +60,8 @@ class BrokerRole:
         self._settings = settings
         self._tasks = Tasks(env.host)
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
-        self._dispatcher = make_dispatcher(ListenerKind.BROKER, None, self._tasks)
-        self.server = Server(env, self._dispatcher, connection_limits(settings))
+        self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, self._tasks)
+        self.server = Server(env, self.dispatcher, connection_limits(settings))
         self._endpoints: dict[str, Address] = {}
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
@@ -133,7 +138,7 @@ class BrokerRole:
         replicas.connect(replication, lambda: lifecycle.epoch)
         self._tasks.start(self._apply_changes(cache), name="metadata changes")
         await lifecycle.unfence()
-        await cache.until(lambda image: not image.brokers[settings.node_id].fenced)
+        await cache.until(lambda image: _is_unfenced(image, settings.node_id))
         Maintenance(env, settings, replicas, directories.data).start(self._tasks)
         self.server.open()
 
@@ -159,6 +164,7 @@ class BrokerRole:
         blocks = ProducerIdBlocks(controller, settings.node_id, lambda: self.lifecycle.epoch)
         services = Services(
             env=self._env,
+            searching=CpuShare(self._env.cpu, SEARCHES_AT_A_TIME),
             node_id=settings.node_id,
             settings=settings,
             metadata=cache,
@@ -170,11 +176,11 @@ class BrokerRole:
             is_current=lambda: self._is_current(raft, metadata),
             groups=self._groups,
         )
-        self._dispatcher.provide(
+        self.dispatcher.provide(
             services,
             {
                 ApiKey.PRODUCE: ProduceHandler(
-                    services, self._tasks, shortcuts=self._dispatcher.allows_shortcuts
+                    services, self._tasks, shortcuts=self.dispatcher.allows_shortcuts
                 ).handle,
                 ApiKey.FETCH: FetchHandler(services, self._tasks).handle,
             },
@@ -238,3 +244,9 @@ class BrokerRole:
             log_dirs=directories.ids,
             previous_broker_epoch=previous_broker_epoch(directories.all, self._env.host.boot_id),
         )
+
+
+def _is_unfenced(image: ClusterImage, node_id: NodeId) -> bool:
+    """Whether the broker is registered, which it need not be any more if an operator took it off the books meanwhile, and not fenced."""
+    broker = image.brokers.get(node_id)
+    return broker is not None and not broker.fenced

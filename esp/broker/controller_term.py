@@ -6,6 +6,7 @@ have come to allow it, looks after brokers that are gone, draining or new (:mod:
 nothing else is written, so that those who follow the log see it move.
 """
 
+import importlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from esp.controller.heartbeats import decide_fence
 from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.internal_replication import decide_internal_replication
 from esp.controller.self_repair import SelfRepair
+from esp.controller.self_repair_marks import decide_mark_removal
+from esp.controller.self_repair_proposal import PlanRequest, Proposal
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
 from esp.ports.env import Env
@@ -42,6 +45,8 @@ _GROWTH_INTERVAL_US: Final = 3_000_000
 
 _REPAIR_INTERVAL_US: Final = 3_000_000
 """How often the cluster is looked at for brokers that are gone, draining or new."""
+
+_PLANNER: Final = "esp.controller.self_repair_plan"
 
 Reply = TypeVar("Reply")
 
@@ -205,12 +210,22 @@ class ControllerTerm:
         return _GROWTH_INTERVAL_US
 
     def _repair(self) -> int:
-        repair = self.self_repair
-        repair.look(self._proposals.newest, self._env.clock.monotonic_us())
+        self._propose(decide_mark_removal, "Self-repair marks")
+        repair, image = self.self_repair, self._proposals.newest
+        request = repair.look(image, self._env.clock.monotonic_us())
+        if request is not None:
+            self._tasks.start(self._plan_repair(request), name="plan of self-repair")
         begun = self._propose(repair.decide, "Self-repair")
         if begun is not None:
             repair.on_begun(begun)
         return _REPAIR_INTERVAL_US
+
+    async def _plan_repair(self, request: PlanRequest) -> None:
+        """Plan off the loop, then go on with the answer as far as it fits the cluster as it is by then."""
+        proposal = await self._env.cpu.run(_plan_repair_blocking, request)
+        if not self._ended:
+            self.self_repair.on_plan(proposal, self._proposals.newest)
+            self._repair()
 
     def _elect_unclean(self) -> int:
         unclean = self._config.unclean_leader_election
@@ -227,3 +242,9 @@ class ControllerTerm:
                 self._schedule(job, job.run())
 
         job.timer = self._env.clock.call_later_us(delay_us, on_time)
+
+
+def _plan_repair_blocking(request: PlanRequest) -> Proposal | None:
+    """Ask the planner, which is loaded when it is needed for the first time: no start of a node waits for it."""
+    answer: Callable[[PlanRequest], Proposal | None] = importlib.import_module(_PLANNER).answer
+    return answer(request)

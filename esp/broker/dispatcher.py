@@ -2,14 +2,15 @@
 
 Broker listeners have the handlers of :mod:`esp.broker.handlers`, controller listeners those of :mod:`esp.broker.controller_handlers`, one
 module per API. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
-modules are imported on first use, so that a node starts without them. A handler that has to wait is a coroutine function; one that
-refuses the whole request may raise ApiError.
+modules are imported on first use, so that a node starts without them (:mod:`esp.broker.warm_up` comes later). A handler that has to wait
+is a coroutine function; one that refuses the whole request may raise ApiError.
 """
 
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from esp.broker.request import ClientContext, Request
@@ -60,6 +61,15 @@ class Dispatcher:
         """Say what the handlers work with, before the first request comes."""
         self._services = services
         self._hot = {**(hot or {})}
+
+    def preparations(self) -> Iterator[Callable[[], object]]:
+        """What first requests would do otherwise, as steps of some milliseconds: import handlers, make readers and writers."""
+        for api_key, api in self.served.items():
+            if api_key in self._hot:
+                continue
+            for version in range(api.min_version, api.max_version + 1):
+                yield partial(messages.prepare_to_serve, api_key, version)
+            yield partial(self._load, api_key)  # what it imports of messages is there by now
 
     def dispatch(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
         """Return the answer's buffers, NO_REPLY if there is none to send, or None if the request will be answered later.

@@ -3,7 +3,8 @@
 from typing import Final
 
 from esp.broker.hosted_partition import HostedPartition
-from esp.broker.replication_throttle import Share
+from esp.broker.replica_throttles import DirectionThrottles
+from esp.broker.replication_throttle import ReplicationThrottle, Share
 from esp.model.ids import NodeId
 from esp.ports.clock import Timer
 from esp.replication.partition_follower import PartitionFollower
@@ -33,14 +34,13 @@ class FollowedPartition:
         self.is_behind = True
         self.share: Share | None = None
 
-    def is_throttled(self, node_id: NodeId) -> bool:
-        """Whether the partition, on this node, is to be throttled where there is a rate: it is listed, and not in sync (THROTTLE-1).
+    def find_throttle(self, node_id: NodeId, throttles: DirectionThrottles) -> ReplicationThrottle | None:
+        """What throttles the partition on this node: where there is a rate, it is named, and not in sync (THROTTLE-1, REPAIR-4).
 
         One that has all that is committed counts as in sync, as it is about to be.
         """
+        state = self.follower.state
+        if not self.is_behind or node_id in state.isr:
+            return None
         listed = self.hosted.log.settings.follower_replication_throttled_replicas
-        return (
-            self.is_behind
-            and node_id not in self.follower.state.isr
-            and listed.covers(self.hosted.name.partition, node_id)
-        )
+        return throttles.find(self.hosted, state, listed, node_id, node_id)

@@ -87,7 +87,10 @@ class HostedPartition:
         self.is_offline = False
         """Whether the log directory failed: nobody is served, and nothing is fetched."""
         self.busy = asyncio.Lock()
-        """Held by whoever flushes or cuts the log or renames its directory: these go by the names of the files."""
+        """Held by whoever flushes or cuts the log, renames its directory, or begins an epoch in it.
+
+        The others go by the names of the files; an epoch must not begin in a log that a move is just replacing.
+        """
         self.log_start_waiters: dict[Callable[[], None], None] = {}
         """Called by :meth:`log_starts_changed`; whoever waits adds to it, and takes itself out again."""
         self._waiters: dict[Callable[[], None], None] = {}

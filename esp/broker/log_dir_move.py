@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.replica_directories import ReplicaDirectories
-from esp.broker.replication_throttle import ReplicationThrottle, Share
+from esp.broker.replication_throttle import ReplicationThrottle, Share, release
 from esp.broker.waiting import Waiters
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import DirectoryId, NodeId
@@ -102,7 +102,7 @@ class LogDirMove:
     def stop(self) -> None:
         """Copy nothing more; what waits returns soon."""
         self._stopped = True
-        self._throttle.release(self)
+        release(self)
         self._turn.wake()
 
     async def run(self) -> Exception | None:
@@ -162,7 +162,7 @@ class LogDirMove:
                 return 0
             raise
         if self.share is not None:
-            self._throttle.settle(self.share, len(records))
+            self.share.settle(len(records))
         if self.copy.has_unflushed_segment:
             async with self.busy:
                 await self.copy.flush()

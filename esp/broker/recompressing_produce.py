@@ -5,10 +5,10 @@ connections go on. At most two batches are worked at, of however many connection
 (:data:`esp.replication.topic_codec.OPENED_BYTES_MAX`), and leaves threads for others.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from esp.broker.cpu_share import CpuShare
 from esp.broker.delayed_produce import DelayedProduce
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.request import Request
@@ -56,11 +56,10 @@ class RecompressingProduce:
 
     def __init__(self, env: Env, tasks: Tasks, find: Find, refuse: Refuse) -> None:
         self._clock = env.clock
-        self._cpu = env.cpu
+        self._cpu = CpuShare(env.cpu, AT_A_TIME)
         self._tasks = tasks
         self._find = find
         self._refuse = refuse
-        self._turns = asyncio.Semaphore(AT_A_TIME)
 
     def begin(self, unfinished: Unfinished) -> None:
         """Append the rest of a request when it can be done, and answer."""
@@ -99,10 +98,7 @@ class RecompressingProduce:
             try:
                 appended = self._append_to(leader, unfinished, records)
             except RecompressionNeededError:
-                async with self._turns:
-                    records = await self._cpu.run(
-                        recompress_for_topic, records, hosted.log.settings, self._clock.wall_ms()
-                    )
+                records = await self._cpu.run(recompress_for_topic, records, hosted.log.settings, self._clock.wall_ms())
                 hosted = self._find(topic, partition, unfinished.request.client_id)
                 leader = hosted.leading()
                 appended = leader.append(memoryview(records), unfinished.acks, self._clock.wall_ms(), any_codec=True)

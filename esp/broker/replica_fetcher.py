@@ -18,6 +18,7 @@ from esp.broker.follower_host import FollowerHost
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.leader_offsets import ask_leader_offsets
 from esp.broker.peer import Peer, PeerUnavailableError
+from esp.broker.replication_throttle import release
 from esp.broker.tasks import Tasks
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
@@ -74,7 +75,7 @@ class ReplicaFetcher:
         self._broker_epoch = broker_epoch
         self._tasks = tasks
         self._host = host
-        self._throttle = host.throttles.follower
+        self._throttles = host.throttles.follower
         self._followed: dict[PartitionKey, FollowedPartition] = {}
         self._changed: dict[PartitionKey, None] = {}
         """Partitions that the next request has to name."""
@@ -110,7 +111,7 @@ class ReplicaFetcher:
         if item is not None:
             if item.timer is not None:
                 item.timer.cancel()
-            self._throttle.release(item)
+            release(item)
             self._changed.pop(hosted.key, None)
             self._forgotten[hosted.key] = None
 
@@ -145,11 +146,12 @@ class ReplicaFetcher:
 
     def _is_let(self, key: PartitionKey, item: FollowedPartition) -> bool:
         """Whether the throttle lets a partition be named now; else :meth:`_on_turn` is called when it may."""
-        throttle = self._throttle
-        if throttle.is_active and item.is_throttled(self._settings.node_id):
-            most = self._settings.replica_fetch_max_bytes
-            return throttle.claim(item, partial(self._on_turn, key, item), most) > 0
-        throttle.release(item)
+        if self._throttles.is_active:
+            throttle = item.find_throttle(self._settings.node_id, self._throttles)
+            if throttle is not None:
+                most = self._settings.replica_fetch_max_bytes
+                return throttle.claim(item, partial(self._on_turn, key, item), most) > 0
+        release(item)
         return True
 
     def _on_turn(self, key: PartitionKey, item: FollowedPartition) -> None:
@@ -275,7 +277,7 @@ class ReplicaFetcher:
     ) -> None:
         diverging = fetched.diverging_epoch
         if item.share is not None and (fetched.records or fetched.error_code or diverging is not None):
-            self._throttle.settle(item.share, len(fetched.records))
+            item.share.settle(len(fetched.records))
         answer = FetchAnswer(
             fetched.error_code,
             fetched.high_watermark,

@@ -24,6 +24,7 @@ from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import LOST_DIRECTORY, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
+from esp.model.throttled_replicas import REPAIRED_REPLICAS
 from esp.ports.env import Env
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
@@ -127,7 +128,7 @@ class ReplicaHost:
             broker_epoch: this node's, as registered last.
         """
         self._assignments = DirectoryAssignments(self._env, self._node_id, channel, broker_epoch, self._tasks)
-        self.throttles.on_settings(self.settings.current)
+        self._update_throttles(self._roles.image)
         self._roles.connect(channel, broker_epoch)
         for hosted in self:
             self.tell_directory(hosted)
@@ -196,7 +197,7 @@ class ReplicaHost:
         for topic_id in changed:
             self._change_settings(image, image.topics_by_id[topic_id])
         if changed:
-            self.throttles.on_settings(self.settings.current)
+            self._update_throttles(image)
         for topic_id, numbers in delta.changed_partitions.items():
             topic = image.topics_by_id[topic_id]
             for number in sorted(numbers):
@@ -243,6 +244,10 @@ class ReplicaHost:
         except OSError as error:
             log.error("%s cannot be made in %s, and is tried again: %s", name, directory.path, error)
             return None
+
+    def _update_throttles(self, image: ClusterImage) -> None:
+        repairs = any(REPAIRED_REPLICAS in topic.configs for topic in image.topics_by_id.values())
+        self.throttles.on_settings(self.settings.current, repairs=repairs)
 
     def _change_settings(self, image: ClusterImage, topic: TopicImage) -> None:
         settings = self.settings.of_topic(image, topic)

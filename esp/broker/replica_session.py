@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.read_errors import READ_ERRORS, code_of
-from esp.broker.replication_throttle import ReplicationThrottle
+from esp.broker.replica_throttles import DirectionThrottles
+from esp.broker.replication_throttle import release
 from esp.broker.request import Request
 from esp.broker.session_partition import SessionPartition
 from esp.broker.tasks import Tasks
@@ -44,7 +45,7 @@ class Surroundings(NamedTuple):
     """What sessions work with.
 
     ``find`` returns a replica of this node or raises ApiError; ``may_join`` is told of a partition of which a follower may join the in-sync
-    set; ``throttle`` is what followers that are not in sync are sent at most.
+    set; ``throttles`` is what followers that are not in sync are sent at most.
     """
 
     node_id: NodeId
@@ -52,7 +53,7 @@ class Surroundings(NamedTuple):
     tasks: Tasks
     find: FindReplica
     may_join: Callable[[HostedPartition], None]
-    throttle: ReplicationThrottle
+    throttles: DirectionThrottles
 
 
 class _Look(NamedTuple):
@@ -172,7 +173,7 @@ class ReplicaSession:
     def _let_go(self, item: SessionPartition) -> None:
         if item.hosted is not None:
             item.hosted.unwatch(self)
-        self._around.throttle.release(item)
+        release(item)
 
     # What partitions tell (esp.broker.hosted_partition.Watcher).
 
@@ -286,7 +287,7 @@ class ReplicaSession:
             records: Buffer | None = b""
             if offset < end and item.open:
                 most = min(most, self._max_bytes - total)
-                if self._around.throttle.is_active or item.share is not None:
+                if self._around.throttles.is_active or item.share is not None:
                     most = self._allowed(item, hosted, leader, most)
                     if not most and self.session_id and not self._is_full:
                         return None, False
@@ -295,7 +296,7 @@ class ReplicaSession:
                     if total and records is not None and not records:
                         return _NO_ROOM, False
                     if item.share is not None and records is not None:
-                        self._around.throttle.settle(item.share, len(records))
+                        item.share.settle(len(records))
             known_records = b"" if records is None else records
             result = FetchResult(topic, partition, 0, committed, committed, offsets.log_start_offset, known_records)
         except READ_ERRORS as error:
@@ -307,15 +308,13 @@ class ReplicaSession:
 
     def _allowed(self, item: SessionPartition, hosted: HostedPartition, leader: PartitionLeader, most: int) -> int:
         """How many bytes the throttle lets the follower have of a partition, at most ``most``; 0: none before :meth:`_on_turn`."""
-        around = self._around
-        listed = hosted.log.settings.leader_replication_throttled_replicas
-        if (
-            around.throttle.is_active
-            and listed.covers(hosted.name.partition, around.node_id)
-            and not leader.is_awaited(self._replica_id, around.clock.monotonic_us())
-        ):
-            return around.throttle.claim(item, partial(self._on_turn, hosted.key), most)
-        around.throttle.release(item)
+        around, state = self._around, leader.state
+        if around.throttles.is_active and not leader.is_awaited(self._replica_id, around.clock.monotonic_us()):
+            listed = hosted.log.settings.leader_replication_throttled_replicas
+            throttle = around.throttles.find(hosted, state, listed, around.node_id, self._replica_id)
+            if throttle is not None:
+                return throttle.claim(item, partial(self._on_turn, hosted.key), most)
+        release(item)
         return most
 
     def _on_turn(self, key: PartitionKey) -> None:
@@ -354,7 +353,7 @@ class ReplicaSession:
                 item.hosted.leading(item.wanted.current_leader_epoch)
                 total += len(records)
                 if item.share is not None:
-                    self._around.throttle.settle(item.share, len(records))
+                    item.share.settle(len(records))
                 results[key] = result._replace(records=records)
             except READ_ERRORS as error:
                 results[key] = FetchResult(result.topic, result.partition, code_of(error))

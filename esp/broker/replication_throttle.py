@@ -26,12 +26,14 @@ class Share:
     """What one throttled partition has of the quota.
 
     Args:
+        throttle: whose quota it is.
         on_turn: called when it may try again to reserve; perhaps it then waits once more.
     """
 
-    __slots__ = ("cost", "fetched", "is_waiting", "on_turn", "reserved")
+    __slots__ = ("cost", "fetched", "is_waiting", "on_turn", "reserved", "throttle")
 
-    def __init__(self, on_turn: Callable[[], None]) -> None:
+    def __init__(self, throttle: "ReplicationThrottle", on_turn: Callable[[], None]) -> None:
+        self.throttle = throttle
         self.on_turn = on_turn
         self.is_waiting = False
         """Whether :attr:`on_turn` will be called."""
@@ -41,6 +43,10 @@ class Share:
         """What was taken from the quota for them."""
         self.fetched = 0
         """Bytes of the last fetch: a batch that is larger than a reservation comes whole, and the next one is likely to be so large."""
+
+    def settle(self, used: int) -> None:
+        """See :meth:`ReplicationThrottle.settle`."""
+        self.throttle.settle(self, used)
 
 
 class Throttled(Protocol):
@@ -94,18 +100,17 @@ class ReplicationThrottle:
         return share.reserved
 
     def claim(self, item: Throttled, on_turn: Callable[[], None], most: int) -> int:
-        """As :meth:`reserve`, for something that is throttled and may not have been so before."""
-        if item.share is None:
-            item.share = Share(on_turn)
-        return self.reserve(item.share, most)
-
-    def release(self, item: Throttled) -> None:
-        """Something is not throttled, or gone: it neither waits nor has anything reserved."""
+        """As :meth:`reserve`, for something that is throttled and may not have been so before, or by another throttle."""
         share = item.share
-        if share is not None:
-            item.share = None
-            self._stop_waiting(share)
-            self.settle(share, 0)
+        if share is None or share.throttle is not self:
+            release(item)
+            share = item.share = Share(self, on_turn)
+        return self.reserve(share, most)
+
+    def forget(self, share: Share) -> None:
+        """A share neither waits any more nor has anything reserved."""
+        self._stop_waiting(share)
+        self.settle(share, 0)
 
     def settle(self, share: Share, used: int) -> None:
         """So many bytes were fetched of what was reserved; nothing happens if nothing was reserved."""
@@ -145,3 +150,11 @@ class ReplicationThrottle:
                 return
             if share.is_waiting:
                 share.on_turn()
+
+
+def release(item: Throttled) -> None:
+    """Something is not throttled, or gone: it waits for no throttle and has nothing reserved."""
+    share = item.share
+    if share is not None:
+        item.share = None
+        share.throttle.forget(share)

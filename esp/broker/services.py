@@ -12,6 +12,7 @@ from esp.broker.raft_driver import RaftDriver
 from esp.broker.replica_host import ReplicaHost
 from esp.model.ids import NodeId
 from esp.model.settings import BrokerSettings
+from esp.ports.cpu import Cpu
 from esp.ports.env import Env
 
 
@@ -20,6 +21,8 @@ class Services:
     """The parts of a node as the handlers of broker listeners (:mod:`esp.broker.handlers`) see them."""
 
     env: Env
+    searching: Cpu
+    """Where batches are opened for searches: a share of the threads, so that nobody can take all of them by asking."""
     node_id: NodeId
     settings: BrokerSettings
     metadata: MetadataCache

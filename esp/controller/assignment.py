@@ -5,8 +5,8 @@ Codes and texts are those of Kafka 4.3's ``ReplicationControlManager``.
 
 from collections.abc import Sequence
 
+from esp.controller.draining import is_draining
 from esp.controller.image import ClusterImage
-from esp.controller.self_repair_view import is_draining
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, DirectoryId, LeaderEpoch, NodeId, TopicId
 from esp.placement.striped import PlacementBroker, PlacementError, place_replicas

@@ -11,6 +11,7 @@ from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, UNCLEAN_L
 from esp.controller.topics import CONFIG_VALUE_LENGTH_MAX
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
+from esp.model.throttled_replicas import REPAIRED_REPLICAS
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -111,7 +112,7 @@ def apply_operations(
     """
     touched: dict[str, str | None] = {}
     if change.replaces_all:
-        touched.update(dict.fromkeys(current))
+        touched.update(dict.fromkeys(name for name in current if name != REPAIRED_REPLICAS))  # it is nobody's to set
     for name, operation, value in change.operations:
         if operation is Operation.DELETE:
             touched[name] = None

@@ -94,7 +94,7 @@ def plan_partition_change(
     elif not isr and state.leader in sets.replicas:
         last_known = (state.leader,)  # ELECT-2
     placed = _directories(state, sets.replicas, directories or {})
-    leaves = sets.replicas != state.replicas and not set(state.replicas) <= set(sets.replicas)
+    leaves = not set(state.replicas) <= set(sets.replicas)
     change = PartitionChangeRecord(
         partition_id=state.partition,
         topic_id=state.topic_id,

@@ -14,6 +14,7 @@ from esp.controller.image import ClusterImage, TopicImage
 from esp.controller.leadership import acceptable_leaders, automatic_election
 from esp.controller.partition_change import Election, apply_partition_change, plan_partition_change
 from esp.controller.replica_sets import ReplicaSets, reverted_sets, sets_towards
+from esp.controller.self_repair_marks import plan_marks
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -37,6 +38,7 @@ def decide_reassignments(
     *,
     may_change_replication_factor: bool = True,
     unclean_elections: bool = False,
+    for_repair: bool = False,
 ) -> Decision[list[ApiError | None]]:
     """Begin, change or cancel reassignments; the reply has one entry for each, in that order: None, or a refusal.
 
@@ -45,6 +47,7 @@ def decide_reassignments(
         wanted: what is asked for; a partition may be named more than once, the later one counts from the earlier one on.
         may_change_replication_factor: else a target must have as many replicas as the partition has, or is about to have (KIP-860).
         unclean_elections: the node's own ``unclean.leader.election.enable``.
+        for_repair: whether self-repair asks: its copies have a budget of their own (REPAIR-4).
     """
     records: list[MetadataRecord] = []
     reply: list[ApiError | None] = []
@@ -68,7 +71,7 @@ def decide_reassignments(
             records.append(record)
             changed[topic.topic_id, one.partition] = apply_partition_change(state, record)
         reply.append(None)
-    return Decision(tuple(records), reply)
+    return Decision((*records, *plan_marks(image, changed, for_repair=for_repair)), reply)
 
 
 def _find(image: ClusterImage, wanted: Reassignment) -> tuple[TopicImage, PartitionState]:

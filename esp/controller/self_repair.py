@@ -8,21 +8,23 @@ can cancel it.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from esp.controller.decision import Decision
-from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
+from esp.controller.draining import is_draining
+from esp.controller.image import CLUSTER_DEFAULT, ClusterImage
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.self_repair_absences import BrokerAbsences
-from esp.controller.self_repair_plan import Proposal, Situation, plan_self_repair
-from esp.controller.self_repair_view import is_draining, view_of
-from esp.model.ids import NodeId, TopicId, TopicPartition
-from esp.model.partition import PartitionState
-from esp.placement.step import Move
+from esp.controller.self_repair_census import Census
+from esp.controller.self_repair_proposal import PlanRequest, Proposal, Situation
+from esp.model.ids import NodeId, TopicPartition
+
+if TYPE_CHECKING:
+    from esp.placement.step import Move
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,9 @@ MODE: Final = "rebalance.mode"
 
 _REPLAN_INTERVAL_US: Final = 30_000_000
 """How soon is planned again though nothing has changed that can be told at a glance: what had nowhere to go may have by now."""
+
+_IN_FLIGHT_MAX: Final = 1000
+"""More are not in flight, whatever is allowed: a topic lists its own (REPAIR-4), and Kafka's settings have 32767 bytes at the most."""
 
 
 class Mode(Enum):
@@ -55,12 +60,16 @@ class SelfRepairSettings:
 class Begun(NamedTuple):
     """What a decision begins, and what it withdraws."""
 
-    moves: tuple[Move, ...] = ()
+    moves: "tuple[Move, ...]" = ()
     withdrawn: tuple[TopicPartition, ...] = ()
 
 
 class SelfRepair:
     """What one term of the active controller knows and plans.
+
+    Planning takes long, so it is left to the caller: :meth:`look` says what is to be planned, and the answer comes back by
+    :meth:`on_plan`. By then the cluster may be another one: an answer to a situation that is over is dropped, and a move begins only if its
+    partition is where the plan believes it.
 
     Args:
         cluster_id: of the cluster.
@@ -73,12 +82,14 @@ class SelfRepair:
         self._settings = settings
         self._seed = seed
         self._absences = BrokerAbsences()
-        self._topics: Mapping[TopicId, TopicImage] | None = None
-        self._assigned: Counter[NodeId] = Counter()
-        """Replicas of each broker, as long as ``_topics`` are those of the image."""
+        self._census = Census()
         self._situation: Situation | None = None
+        """As it was seen last; None while nobody looks."""
+        self._is_due = False
+        """Whether the situation is another one than what was planned for."""
+        self._is_planning = False
         self._planned_us = 0
-        self._agenda: list[Move] = []
+        self._agenda: dict[TopicPartition, Move] = {}
         """What is planned and not begun."""
         self._begun: dict[TopicPartition, tuple[NodeId, ...]] = {}
         """What this term has begun, and which brokers were gone then."""
@@ -90,28 +101,46 @@ class SelfRepair:
         text = image.broker_configs.get(CLUSTER_DEFAULT, {}).get(MODE, "").strip().lower()
         return next((mode for mode in Mode if mode.value == text), self._settings.mode)
 
-    def look(self, image: ClusterImage, now_us: int) -> None:
-        """Take note of the cluster as it is, and plan anew if that is due. To be called every few seconds."""
-        if image.topics_by_id is not self._topics:
-            self._topics = image.topics_by_id
-            self._assigned = Counter(node for _, state in image.partitions() for node in state.target_replicas)
-        unregistered = [node for node in self._assigned if node not in image.brokers]
+    def look(self, image: ClusterImage, now_us: int) -> PlanRequest | None:
+        """Take note of the cluster as it is. To be called every few seconds, and after :meth:`on_plan`.
+
+        Returns:
+            what is to be planned; None for nothing, and as long as something is being planned.
+        """
+        changed = self._census.update(image)
+        unregistered = [node for node, count in self._census.assigned.items() if count and node not in image.brokers]
         fenced = [broker.node_id for broker in image.brokers.values() if broker.fenced]
         self._absences.observe((*fenced, *unregistered), now_us)
         if self.mode(image) is Mode.OFF:
-            self._situation, self.proposal, self._agenda = None, None, []
-            return
-        self._forget_what_is_done(image)
+            self._situation, self.proposal, self._agenda, self._is_due = None, None, {}, False
+            return None
+        self._forget_what_is_done(image, changed)
         situation = self._assess(image, now_us)
-        is_stale = not self._agenda and now_us - self._planned_us >= _REPLAN_INTERVAL_US
-        if is_stale or self._needs_another_plan(situation):
-            self._planned_us = now_us
-            proposal = plan_self_repair(view_of(image, self._cluster_id, unregistered), situation, self._seed)
-            self._propose(proposal, self.mode(image))
+        if self._needs_another_plan(situation):
+            self._is_due, self._agenda = True, {}
         self._situation = situation
+        is_stale = not self._agenda and now_us - self._planned_us >= _REPLAN_INTERVAL_US
+        if self._is_planning or not (self._is_due or is_stale):
+            return None
+        self._is_due, self._planned_us = False, now_us
+        if situation.is_calm:
+            self._propose(None, image)
+            return None
+        self._is_planning = True
+        return PlanRequest(self._cluster_id, image, tuple(unregistered), situation, self._seed)
+
+    def on_plan(self, proposal: Proposal | None, image: ClusterImage) -> None:
+        """What :meth:`look` asked for is planned; ``image`` is the newest state. Look again at once: it may be about what is over."""
+        self._is_planning = False
+        if not self._is_due and self.mode(image) is not Mode.OFF:
+            self._propose(proposal, image)
 
     def decide(self, image: ClusterImage) -> Decision[Begun]:
-        """Begin the next moves (REPAIR-2), and withdraw those whose broker is back (REPAIR-3); nothing unless the mode is *apply*."""
+        """Begin the next moves (REPAIR-2), and withdraw those whose broker is back (REPAIR-3); nothing unless the mode is *apply*.
+
+        Args:
+            image: what was looked at last.
+        """
         if self.mode(image) is not Mode.APPLY or not (self._agenda or self._begun):
             return Decision((), Begun())
         back = [
@@ -119,11 +148,11 @@ class SelfRepair:
             for name, gone in self._begun.items()
             if gone and all(node in image.brokers and image.brokers[node].is_active for node in gone)
         ]
-        in_flight = sum(state.is_reassigning for _, state in image.partitions())
-        moves = self._agenda[: max(0, self._settings.in_flight_max - in_flight)]
+        room = max(0, min(self._settings.in_flight_max, _IN_FLIGHT_MAX) - self._census.reassigning)
+        moves = list(islice(self._agenda.values(), room))
         wanted = [Reassignment(*name, None) for name in back]
         wanted += [Reassignment(move.topic, move.partition, move.after) for move in moves]
-        decision = decide_reassignments(image, wanted)
+        decision = decide_reassignments(image, wanted, for_repair=True)
         accepted = [refusal is None for refusal in decision.reply]
         return Decision(
             decision.records,
@@ -138,15 +167,14 @@ class SelfRepair:
         gone = self._situation.gone if self._situation is not None else ()
         for move in begun.moves:
             self._begun[move.name] = tuple(node for node in gone if node in move.before)
+            self._agenda.pop(move.name, None)
             log.info("self-repair moves %s from %s to %s", move.name, list(move.before), list(move.after))
         for name in begun.withdrawn:
             self._begun.pop(name, None)
             log.info("self-repair leaves %s where it was: its broker is back", name)
-        names = {move.name for move in begun.moves}
-        self._agenda = [move for move in self._agenda if move.name not in names]
 
     def _assess(self, image: ClusterImage, now_us: int) -> Situation:
-        held = self._assigned
+        held = self._census.assigned
         draining = {node for node in image.brokers if is_draining(image, node)}
         targets = sorted(b.node_id for b in image.brokers.values() if b.is_active and b.node_id not in draining)
         away = self._absences.longer_than(self._settings.dead_after_us, now_us)
@@ -164,13 +192,14 @@ class SelfRepair:
             return True
         return not set(situation.newcomers) <= set(known.newcomers)
 
-    def _propose(self, proposal: Proposal | None, mode: Mode) -> None:
+    def _propose(self, proposal: Proposal | None, image: ClusterImage) -> None:
         told = (self.proposal.reason, len(self.proposal.moves)) if self.proposal else None
         self.proposal = proposal
-        self._agenda = list(proposal.moves) if proposal else []
+        self._agenda = {move.name: move for move in proposal.moves} if proposal else {}
+        self._forget_what_is_done(image, tuple(self._agenda))
         if proposal is None or told == (proposal.reason, len(proposal.moves)):
             return
-        action = "moves" if mode is Mode.APPLY else "proposes to move"
+        action = "moves" if self.mode(image) is Mode.APPLY else "proposes to move"
         log.warning(
             "%s: self-repair %s %d partition(s), and %d cannot move; by hand: %s",
             proposal.reason,
@@ -182,20 +211,17 @@ class SelfRepair:
         for reason in proposal.left_alone:
             log.info("self-repair leaves alone %s", reason)
 
-    def _forget_what_is_done(self, image: ClusterImage) -> None:
-        """Drop what is no longer as it was when it was planned or begun."""
-
-        def find(name: TopicPartition) -> PartitionState | None:
-            topic = image.topics_by_name.get(name.topic)
-            return topic.partitions[name.partition] if topic and name.partition < len(topic.partitions) else None
-
-        self._begun = {
-            name: gone
-            for name, gone in self._begun.items()
-            if (state := find(name)) is not None and state.is_reassigning
-        }
-        self._agenda = [
-            move
-            for move in self._agenda
-            if (state := find(move.name)) is not None and not state.is_reassigning and state.replicas == move.before
-        ]
+    def _forget_what_is_done(self, image: ClusterImage, names: Iterable[tuple[str, int]]) -> None:
+        """Drop of these partitions what is no longer as it was when it was planned or begun."""
+        begun, agenda = self._begun, self._agenda
+        if not (begun or agenda):
+            return
+        for topic_name, number in names:
+            name = TopicPartition(topic_name, number)
+            topic = image.topics_by_name.get(topic_name)
+            state = topic.partitions[number] if topic and number < len(topic.partitions) else None
+            if name in begun and (state is None or not state.is_reassigning):
+                del begun[name]
+            move = agenda.get(name)
+            if move is not None and (state is None or state.is_reassigning or state.replicas != move.before):
+                del agenda[name]

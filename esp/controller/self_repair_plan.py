@@ -1,37 +1,21 @@
 """What should be done about brokers that are gone, draining or new: the planner is asked, without what nobody can do anything about."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
+from esp.controller.self_repair_proposal import PlanRequest, Proposal, Situation
+from esp.controller.self_repair_view import view_of
 from esp.model.ids import NodeId
 from esp.placement.cluster_view import ClusterView, PartitionView
 from esp.placement.intents import Drain, Spread
 from esp.placement.limits import Limits
 from esp.placement.planner import Refusal, make_plan
-from esp.placement.step import Move
 
 
-class Situation(NamedTuple):
-    """What is to be dealt with; brokers by id, and only those that hold replicas, or the newcomers, that hold none."""
-
-    gone: tuple[NodeId, ...]
-    draining: tuple[NodeId, ...]
-    newcomers: tuple[NodeId, ...]
-    targets: tuple[NodeId, ...]
-    """Brokers that may get replicas."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What should be done."""
-
-    reason: str
-    command: str
-    """What does the same by hand."""
-    moves: tuple[Move, ...]
-    left_alone: tuple[str, ...] = ()
-    """Partitions that should move and cannot, each with the reason."""
+def answer(request: PlanRequest) -> Proposal | None:
+    """What should be done, or None if there is nothing; takes seconds in a large cluster, so nobody asks on the loop."""
+    view = view_of(request.image, request.cluster_id, request.unregistered)
+    return plan_self_repair(view, request.situation, request.seed)
 
 
 def plan_self_repair(view: ClusterView, situation: Situation, seed: int) -> Proposal | None:

@@ -4,19 +4,11 @@ The log says nothing of sizes and disks. So all partitions count alike here, and
 """
 
 from collections.abc import Iterable
-from typing import Final
 
+from esp.controller.draining import is_draining
 from esp.controller.image import ClusterImage
 from esp.model.ids import NO_NODE, NodeId
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
-
-DRAINING: Final = "broker.draining"
-"""A setting of one broker: ``true`` for one that shall be emptied and gets no replicas. Kafka's tools set and show it as any other."""
-
-
-def is_draining(image: ClusterImage, node_id: NodeId) -> bool:
-    """Whether a broker shall be emptied."""
-    return image.broker_configs.get(str(node_id), {}).get(DRAINING, "").strip().lower() == "true"
 
 
 def view_of(image: ClusterImage, cluster_id: str, unregistered: Iterable[NodeId]) -> ClusterView:

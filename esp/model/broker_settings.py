@@ -137,6 +137,8 @@ class BrokerSettings:
     rebalance_broker_dead_after_ms: int = 900_000
     """Copying all that a broker held costs more than to wait until a machine has booted."""
     rebalance_partitions_in_flight_max: int = 20
+    rebalance_bytes_per_second_max: int = 20_971_520
+    """As the budget of ``esp rebalance``: next to it, producers notice little."""
 
     replica_lag_time_max_ms: int = 30_000
     replica_fetch_wait_max_ms: int = 500

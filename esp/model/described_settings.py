@@ -9,6 +9,7 @@ from esp.model.broker_settings import BrokerSettings
 from esp.model.dynamic_settings import DYNAMIC_ONLY, with_changes
 from esp.model.group_settings import group_settings
 from esp.model.known_settings import WITHOUT_EFFECT, known_settings
+from esp.model.rebalance_settings import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.model.setting import Kind, Source
 from esp.model.topic_setting_table import TOPIC_SETTINGS
 
@@ -133,18 +134,21 @@ def broker_doc(name: str) -> str | None:
         return f"Refused: {REFUSED[name]}."
     if name in DYNAMIC_ONLY:
         return DYNAMIC_ONLY[name].doc
+    if name in ASKED_OF_METADATA:
+        return ASKED_OF_METADATA[name].doc
     return WITHOUT_EFFECT if name in known_settings("broker") else None
 
 
 def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSetting:
     known = known_settings("broker").get(name)
-    ours = BROKER_SETTINGS.get(name) or DYNAMIC_ONLY.get(name)
+    ours = BROKER_SETTINGS.get(name) or DYNAMIC_ONLY.get(name) or ASKED_OF_METADATA.get(name)
     kind = known.kind if known is not None else ours.kind if ours is not None else Kind.UNKNOWN
     sensitive = (known is not None and known.sensitive) or kind is Kind.UNKNOWN
     if sensitive:
         synonyms = tuple(synonym._replace(value=None) for synonym in synonyms)
     value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
-    read_only = known.read_only if known is not None else name not in DYNAMIC_ONLY
+    changeable = DYNAMIC_ONLY.keys() | REBALANCE_WHILE_RUNNING | ASKED_OF_METADATA.keys()
+    read_only = known.read_only if known is not None else name not in changeable
     return DescribedSetting(name, value, source, kind, read_only, sensitive, synonyms, broker_doc(name))
 
 

@@ -12,6 +12,7 @@ from esp.model.broker_setting_table import BROKER_SETTINGS
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.known_settings import KnownSetting, Scope, known_settings
+from esp.model.rebalance_settings import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.model.setting import Kind, Setting, SettingError, at_least, find_integer
 from esp.model.topic_setting_table import TOPIC_SETTINGS
 
@@ -74,6 +75,12 @@ DYNAMIC_ONLY: Final[Mapping[str, Setting]] = {
 }
 """Settings that no file gives a node: they exist only once they were changed, and take effect at once."""
 
+_OURS: Final[Mapping[str, Setting]] = {
+    **DYNAMIC_ONLY,
+    **{name: BROKER_SETTINGS[name] for name in sorted(REBALANCE_WHILE_RUNNING)},
+}
+"""What can be changed while a node runs, takes effect at once, and is in no table of Kafka's."""
+
 _AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
 _DURATIONS: Final = frozenset(("log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"))
 _THREADS: Final = frozenset(
@@ -104,7 +111,7 @@ def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSet
                         assert isinstance(value, int), "a duration is a number"
                         value = max(-1, value)
                     values[name.replace(".", "_")] = value
-        for name, setting in DYNAMIC_ONLY.items():
+        for name, setting in _OURS.items():
             if name in layer:
                 with suppress(SettingError):
                     values[name.replace(".", "_")] = setting.parse_stored(layer[name])
@@ -182,7 +189,7 @@ def _refuse(changed: Sequence[KnownSetting], problem: str, is_wrong: Callable[[K
 
 def _check_value(name: str, text: str) -> None:
     known = known_settings("broker").get(name)
-    setting = known.setting() if known is not None else DYNAMIC_ONLY.get(name)
+    setting = known.setting() if known is not None else _OURS.get(name) or ASKED_OF_METADATA.get(name)
     problem = setting.refusal(text) if setting is not None else None
     if known is not None and known.kind is Kind.CLASS and text != known.default:
         problem = f"Invalid value {text} for configuration {name}: Class {text} could not be found."

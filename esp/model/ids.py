@@ -12,7 +12,6 @@ ProducerId = NewType("ProducerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 
-NO_PRODUCER_ID = ProducerId(-1)
 NO_NODE = NodeId(-1)
 NO_BROKER_EPOCH = BrokerEpoch(-1)
 NO_LEADER_EPOCH = LeaderEpoch(-1)

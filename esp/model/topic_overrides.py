@@ -7,7 +7,7 @@ from typing import Any
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.setting import SettingError, Value
-from esp.model.throttled_replicas import parse_throttled_replicas
+from esp.model.throttled_replicas import REPAIRED_REPLICAS, parse_throttled_replicas, read_repaired_replicas
 from esp.model.topic_setting_table import TOPIC_SETTINGS
 from esp.model.topic_settings import LONG_MAX, TopicSettings
 
@@ -36,6 +36,8 @@ def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings)
             values[entry.field] = parse_throttled_replicas(value)
         else:
             values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
+    if REPAIRED_REPLICAS in overrides:
+        values["rebalance_throttled_replicas"] = read_repaired_replicas(overrides[REPAIRED_REPLICAS])
     return TopicSettings(**values)
 
 

@@ -15,7 +15,7 @@ class TopicSettings:
     """A topic's effective settings: its own values over the broker's over Kafka's defaults.
 
     Each field is Kafka's topic setting of that name with dots as underscores; times in milliseconds, sizes in bytes, -1 for "no limit"
-    where Kafka has it.
+    where Kafka has it. ``rebalance_throttled_replicas`` is the controller's own mark (REPAIR-4).
     """
 
     cleanup_policy: str = "delete"
@@ -34,6 +34,7 @@ class TopicSettings:
     message_timestamp_before_max_ms: int = LONG_MAX
     message_timestamp_type: str = "CreateTime"
     min_insync_replicas: int = 1
+    rebalance_throttled_replicas: ThrottledReplicas = NO_REPLICAS
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824

@@ -1,21 +1,23 @@
 """All groups that this node coordinates: a :class:`GroupShard` for each partition of ``__consumer_offsets`` that it leads."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+import importlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
-from esp.broker.coordinators.group_shard import GroupShard, ShardConfig
+from esp.broker.coordinators.shard_config import ShardConfig
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.metadata_cache import MetadataCache
 from esp.broker.tasks import Tasks
 from esp.controller.image import TopicImage
 from esp.groups.partitioning import partition_for
-from esp.groups.settings import GroupSettings
-from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.ports.env import Env
 
-_MINUTE_MS: Final = 60_000
+if TYPE_CHECKING:
+    from esp.broker.coordinators.group_shard import GroupShard
+
+_SHARD: Final = "esp.broker.coordinators.group_shard"
 
 
 class GroupCoordinators:
@@ -43,7 +45,8 @@ class GroupCoordinators:
         before = self._shards.get(number)
         if before is not None:
             before.end()
-        shard = self._shards[number] = GroupShard(self._env, hosted, self._config)
+        shard_class = load_shard_class()
+        shard = self._shards[number] = shard_class(self._env, hosted, self._config)
         self._tasks.start(shard.load(), name=f"load the groups of {hosted.name}")
 
     def on_deleted(self, topics: Iterable[TopicImage]) -> None:
@@ -61,7 +64,7 @@ class GroupCoordinators:
             shard.end()
         self._shards.clear()
 
-    def shard_of(self, group_id: str, *, or_empty: bool = False) -> GroupShard:
+    def shard_of(self, group_id: str, *, or_empty: bool = False) -> "GroupShard":
         """The shard that has a group.
 
         Args:
@@ -79,24 +82,12 @@ class GroupCoordinators:
             raise ApiError(ErrorCode.not_coordinator)
         return shard
 
-    def __iter__(self) -> Iterator[GroupShard]:
+    def __iter__(self) -> "Iterator[GroupShard]":
         """All shards, by partition."""
         return (self._shards[number] for number in sorted(self._shards))
 
 
-def shard_config(settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]) -> ShardConfig:
-    """What the node's settings say of groups."""
-    return ShardConfig(
-        GroupSettings(
-            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
-            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
-            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-            group_max_size=settings.group_max_size,
-            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-            offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
-            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
-            offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
-        ),
-        settings.offsets_topic_compression_codec,
-        on_disk_error,
-    )
+def load_shard_class() -> "type[GroupShard]":
+    """What coordinates groups: loaded when there are any, or when the node has the time, so that its start does not wait for it."""
+    found: type[GroupShard] = importlib.import_module(_SHARD).GroupShard
+    return found

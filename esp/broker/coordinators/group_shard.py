@@ -12,10 +12,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from esp.broker.coordinators.latest_records import LatestRecords
+from esp.broker.coordinators.shard_config import ShardConfig
 from esp.broker.deadline_timer import DeadlineTimer
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.read_errors import READ_ERRORS
@@ -24,7 +24,6 @@ from esp.broker.waiting import Waiters
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
 from esp.groups.now import Now
-from esp.groups.settings import GroupSettings
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 from esp.ports.env import Env
@@ -49,17 +48,6 @@ _GRACE_US: Final = 500_000
 """How long after that it is read before silence is held against anybody."""
 
 Asked = TypeVar("Asked")
-
-
-@dataclass(frozen=True, slots=True)
-class ShardConfig:
-    """What a shard must know of its node."""
-
-    settings: GroupSettings
-    codec: int
-    """``offsets.topic.compression.codec``: number of the codec of its batches."""
-    on_disk_error: Callable[[HostedPartition, Exception], None]
-    """Called when the partition's log could not be written."""
 
 
 class _Appended(NamedTuple):

@@ -1,7 +1,7 @@
 """ListOffsets (2), versions 1-11: offsets by what they mean or by time.
 
 Spark asks for the earliest and the latest offset 35 times as often as it fetches: both are attributes in memory, as is the local log start.
-Only a search by time, or for the largest timestamp, reads the log, and leaves the loop where its pages are cold.
+Only a search by time, or for the largest timestamp, reads the log; it leaves the loop to open batches, and where pages are cold.
 
 Special timestamps: -1 latest, -2 earliest, -3 largest timestamp (KIP-734), -4 earliest local (KIP-405), -5 latest tiered, -6 earliest
 pending upload; nothing is tiered here, so -4 is the earliest and -5 and -6 have none. ``read_committed`` is bounded by the last
@@ -113,9 +113,9 @@ async def _by_time(
         log, leader = hosted.log, hosted.leading()
         found: TimestampAndOffset | None
         if wanted.timestamp == MAX_TIMESTAMP:
-            found = await log.find_max_timestamp()
+            found = await log.find_max_timestamp(services.searching)
         elif wanted.timestamp >= 0:
-            found = await log.find_offset_by_timestamp(wanted.timestamp)
+            found = await log.find_offset_by_timestamp(wanted.timestamp, services.searching)
         else:
             raise ApiError(ErrorCode.unsupported_version)
     except READ_ERRORS as error:

@@ -1,8 +1,6 @@
 """A controller on a quorum that says yes when the test says so, for tests of what it decides and when. Nothing is on a disk."""
 
 import asyncio
-import functools
-import inspect
 from dataclasses import dataclass, field
 from random import Random
 
@@ -20,8 +18,8 @@ from esp.ports.network import Address
 from esp.raft.member import LeaderContact
 from esp.schemas.metadata_frames import decode_record
 from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.loop import SimulatedLoop
 from esp.simulation.network import SimulatedNetwork
+from tests.unit.broker.scenarios import played
 from tests.unit.controller.samples import accept_configs, directory
 
 CLUSTER_ID = "cluster"
@@ -216,34 +214,28 @@ def controlled(scenario=None, *, brokers=0, lead=True, **settings):
     ``controller.listening`` holds the brokers' processes.
     """
 
-    def decorate(scenario):
-        def test():
-            loop = SimulatedLoop()
-            network = SimulatedNetwork(loop, Random(1))
-            process = loop.new_process("controller")
-            disk = simulated_disk(loop, Random(2))
+    async def play(loop, scenario):
+        network = SimulatedNetwork(loop, Random(1))
+        process = loop.new_process("controller")
+        disk = simulated_disk(loop, Random(2))
 
-            async def run():
-                env = simulated_env(loop, Random(3), process, disk, network)
-                controller = ActiveController(env, **settings)
-                controller.loop, controller.process = loop, process
-                controller.listening = {}
+        async def run():
+            env = simulated_env(loop, Random(3), process, disk, network)
+            controller = ActiveController(env, **settings)
+            controller.loop, controller.process = loop, process
+            controller.listening = {}
+            for number in range(1, brokers + 1):
+                controller.listening[number] = Listening(loop, network, number)
+                await controller.listening[number].start()
+            if lead:
+                controller.quorum.lead()
                 for number in range(1, brokers + 1):
-                    controller.listening[number] = Listening(loop, network, number)
-                    await controller.listening[number].start()
-                if lead:
-                    controller.quorum.lead()
-                    for number in range(1, brokers + 1):
-                        await controller.start_broker(number)
-                await scenario(controller)
-                controller.driver.close()
-                await controller.tasks.stop()
+                    await controller.start_broker(number)
+            await scenario(controller)
+            controller.driver.close()
+            await controller.tasks.stop()
 
-            loop.run(process.run(run()), limit_s=36_000)
+        await process.run(run())
 
-        functools.update_wrapper(test, scenario)
-        del test.__wrapped__
-        test.__signature__ = inspect.Signature()
-        return test
-
+    decorate = played(play, limit_s=36_000)
     return decorate if scenario is None else decorate(scenario)

@@ -12,8 +12,8 @@ from esp.protocol import messages
 from esp.protocol.error_responses import error_response
 from esp.protocol.registry import SERVED
 from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.loop import SimulatedLoop
 from esp.simulation.network import SimulatedNetwork
+from tests.unit.broker.scenarios import played
 
 ADDRESS = Address("127.0.0.1", 9093)
 
@@ -92,15 +92,8 @@ class PlayedServer:
 def in_world(scenario):
     """Make a test of a coroutine function whose argument is a :class:`World`; it runs in the world's process."""
 
-    def test():
-        loop = SimulatedLoop()
+    async def play(loop, scenario):
+        world = World(loop)
+        await world.process.run(scenario(world))
 
-        async def main():
-            world = World(loop)
-            await world.process.run(scenario(world))
-
-        loop.run(main(), limit_s=3600)
-
-    test.__name__ = scenario.__name__
-    test.__doc__ = scenario.__doc__
-    return test
+    return played(play)(scenario)

@@ -1,7 +1,6 @@
 """Members of a metadata quorum on the simulated outside: driver, loader and controller listener, without the rest of a node."""
 
 import asyncio
-import functools
 import inspect
 import uuid
 from contextlib import suppress
@@ -23,11 +22,12 @@ from esp.raft.snapshot import FIRST, build_first_snapshot
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 from esp.schemas.metadata_records import FeatureLevelRecord, TopicRecord
 from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.loop import ProcessEndedError, SimulatedLoop
+from esp.simulation.loop import ProcessEndedError
 from esp.simulation.network import SimulatedNetwork
 from esp.storage.layout import replica_directory_name
 from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
+from tests.unit.broker.scenarios import played
 
 CLUSTER_ID = "abcdefghijklmnopqrstuv"
 LISTENER = "CONTROLLER"
@@ -230,22 +230,10 @@ def feature(level):
 def with_quorum(voters=3, seed=0, *, start=True, limit_s=3600, **config):
     """Make a test of a coroutine function whose first argument is a quorum; further ones are the test's parameters."""
 
-    def decorate(scenario):
-        def test(*args, **kwargs):
-            loop = SimulatedLoop()
+    async def play(loop, scenario):
+        quorum = Quorum(loop, voters, seed, **config)
+        if start:
+            await quorum.start()
+        await scenario(quorum)
 
-            async def main():
-                quorum = Quorum(loop, voters, seed, **config)
-                if start:
-                    await quorum.start()
-                return await scenario(quorum, *args, **kwargs)
-
-            return loop.run(main(), limit_s=limit_s)
-
-        functools.update_wrapper(test, scenario)
-        del test.__wrapped__
-        parameters = list(inspect.signature(scenario).parameters.values())[1:]
-        test.__signature__ = inspect.Signature(parameters)
-        return test
-
-    return decorate
+    return played(play, limit_s=limit_s)

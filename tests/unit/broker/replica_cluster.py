@@ -5,8 +5,6 @@ The controller hands out images in order, each broker its own time later, and an
 """
 
 import asyncio
-import functools
-import inspect
 import uuid
 from dataclasses import replace
 from random import Random
@@ -31,11 +29,11 @@ from esp.model.partition import PartitionState
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
 from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.loop import SimulatedLoop
 from esp.simulation.network import SimulatedNetwork
 from esp.storage.layout import LOG_SUFFIX
 from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
+from tests.unit.broker.scenarios import played
 from tests.unit.broker.simulated_node import Client
 
 
@@ -444,21 +442,9 @@ class Cluster:
 def clustered(seed=0, count=3, *, limit_s=3600, **settings):
     """Make a test of a coroutine function whose first argument is a running cluster."""
 
-    def decorate(scenario):
-        def test(*args, **kwargs):
-            loop = SimulatedLoop()
+    async def play(loop, scenario):
+        cluster = Cluster(loop, seed, count, **settings)
+        await cluster.start()
+        await scenario(cluster)
 
-            async def main():
-                cluster = Cluster(loop, seed, count, **settings)
-                await cluster.start()
-                return await scenario(cluster, *args, **kwargs)
-
-            return loop.run(main(), limit_s=limit_s)
-
-        functools.update_wrapper(test, scenario)
-        del test.__wrapped__
-        parameters = list(inspect.signature(scenario).parameters.values())[1:]
-        test.__signature__ = inspect.Signature(parameters)
-        return test
-
-    return decorate
+    return played(play, limit_s=limit_s)

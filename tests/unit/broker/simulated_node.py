@@ -1,8 +1,6 @@
 """A whole node on the simulated outside, and a client that talks to it in bytes. Everything happens on virtual time."""
 
 import asyncio
-import functools
-import inspect
 import struct
 from dataclasses import replace
 from random import Random
@@ -20,8 +18,8 @@ from esp.records.batch_header import read_header
 from esp.records.builder import build_batch
 from esp.records.record import NewRecord
 from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.loop import SimulatedLoop
 from esp.simulation.network import SimulatedNetwork
+from tests.unit.broker.scenarios import played
 
 ADDRESS = Address("127.0.0.1", 9092)
 SETTINGS = BrokerSettings(
@@ -99,7 +97,7 @@ class SimulatedNode:
     @property
     def metadata(self):
         """The cluster as the node tells clients of it."""
-        return self.node.broker._dispatcher._services.metadata
+        return self.node.broker.dispatcher._services.metadata
 
     @property
     def server(self):
@@ -196,25 +194,13 @@ def model(api_key, version, kind="request"):
 def simulated(seed=0, *, start=True, limit_s=3600, **settings):
     """Make a test of a coroutine function whose first argument is a running node; further ones are the test's parameters."""
 
-    def decorate(scenario):
-        def test(*args, **kwargs):
-            loop = SimulatedLoop()
+    async def play(loop, scenario):
+        node = SimulatedNode(loop, seed, **settings)
+        if start:
+            await node.start()
+        await scenario(node)
 
-            async def main():
-                node = SimulatedNode(loop, seed, **settings)
-                if start:
-                    await node.start()
-                return await scenario(node, *args, **kwargs)
-
-            return loop.run(main(), limit_s=limit_s)
-
-        functools.update_wrapper(test, scenario)
-        del test.__wrapped__
-        parameters = list(inspect.signature(scenario).parameters.values())[1:]
-        test.__signature__ = inspect.Signature(parameters)
-        return test
-
-    return decorate
+    return played(play, limit_s=limit_s)
 
 
 def records(*values: bytes, **batch: Any) -> bytes:

@@ -43,6 +43,22 @@ async def _pass(seconds):
     await asyncio.sleep(seconds)
 
 
+def _isr_change(controller, topic, isr):
+    state = controller.partition(topic)
+    return IsrChange(
+        topic_id=state.topic_id,
+        partition=0,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr=tuple((NodeId(member), controller.epochs[member]) for member in isr),
+    )
+
+
+async def _change_isr(controller, topic, leader, isr):
+    change = _isr_change(controller, topic, isr)
+    await controller.driver.alter_partitions(NodeId(leader), controller.epochs[leader], [change])
+
+
 async def _beat_all(controller, *numbers, seconds):
     """Time passes, in which these brokers send heartbeats."""
     for _ in range(int(seconds / 2)):
@@ -424,15 +440,8 @@ async def test_a_broker_that_leads_nothing_may_stop_at_once(controller):
 
 @controlled(brokers=2)
 async def test_a_leader_changes_its_in_sync_set_and_is_told_the_state_that_came_of_it(controller):
-    topic_id = (await controller.create("t", [1, 2])).topic_id
-    state = controller.partition("t")
-    change = IsrChange(
-        topic_id=topic_id,
-        partition=0,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        new_isr=((NodeId(1), controller.epochs[1]),),
-    )
+    await controller.create("t", [1, 2])
+    change = _isr_change(controller, "t", [1])
     (after,) = await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
     assert after == controller.partition("t")
     assert (after.isr, after.partition_epoch, after.leader_epoch) == ((1,), 1, 0)
@@ -462,16 +471,7 @@ async def test_leadership_goes_back_to_preferred_leaders_by_and_by(controller):
     await controller.register(1)
     assert controller.partition("t").leader == 2
     await controller.beat(1)
-    state = controller.partition("t")
-    members = tuple((NodeId(number), controller.epochs[number]) for number in (2, 1))
-    change = IsrChange(
-        topic_id=state.topic_id,
-        partition=0,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        new_isr=members,
-    )
-    await controller.driver.alter_partitions(NodeId(2), controller.epochs[2], [change])
+    await _change_isr(controller, "t", 2, [2, 1])
     await _beat_all(controller, 1, 2, seconds=62)
     assert controller.partition("t").leader == 1
 
@@ -491,15 +491,7 @@ async def test_an_election_that_may_lose_records_happens_only_where_it_is_asked_
     await controller.create("careful", [1, 2])
     await controller.create("careless", [1, 2], **{"unclean.leader.election.enable": "true"})
     for name in ("careful", "careless"):
-        state = controller.partition(name)
-        change = IsrChange(
-            topic_id=state.topic_id,
-            partition=0,
-            leader_epoch=state.leader_epoch,
-            partition_epoch=state.partition_epoch,
-            new_isr=((NodeId(1), controller.epochs[1]),),
-        )
-        await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
+        await _change_isr(controller, name, 1, [1])
     controller.listening[1].kill()
     controller.driver.on_broker_connection_lost(NodeId(1))
     await _pass(0.1)
@@ -539,15 +531,7 @@ async def test_producer_ids_are_never_given_twice_even_if_the_answer_got_lost(co
 @controlled(brokers=2)
 async def test_a_setting_that_allows_a_leader_elects_it_at_once(controller):
     await controller.create("t", [1, 2])
-    state = controller.partition("t")
-    change = IsrChange(
-        topic_id=state.topic_id,
-        partition=0,
-        leader_epoch=state.leader_epoch,
-        partition_epoch=state.partition_epoch,
-        new_isr=((NodeId(1), controller.epochs[1]),),
-    )
-    await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
+    await _change_isr(controller, "t", 1, [1])
     controller.listening[1].kill()
     controller.driver.on_broker_connection_lost(NodeId(1))
     await _pass(0.1)

@@ -17,6 +17,7 @@ from esp.model.ids import BrokerEpoch, DirectoryId, NodeId
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
 from esp.simulation.loop import ProcessEndedError
+from tests.unit.broker.config_requests import BROKER, SET, alter
 from tests.unit.broker.conversation import create_topic, fetch, produce
 from tests.unit.broker.played_server import in_world
 from tests.unit.broker.simulated_node import model, records, simulated, values
@@ -443,7 +444,10 @@ async def test_a_broker_that_the_operator_has_unregistered_by_mistake_comes_back
     assert (await produce(client, "t", records(b"before"))).error_code is ErrorCode.none
     before = node.metadata.image.brokers[NodeId(1)].epoch
     types = model(ApiKey.UNREGISTER_BROKER, 0)
-    assert (await client.call(ApiKey.UNREGISTER_BROKER, 0, types.Request(broker_id=1))).error_code is ErrorCode.none
+    request = types.Request(broker_id=1)
+    assert (await client.call(ApiKey.UNREGISTER_BROKER, 0, request)).error_code is ErrorCode.policy_violation
+    assert await alter(client, (BROKER, "", ("broker.removal.forced", SET, "1"))) == [(ErrorCode.none, None)]
+    assert (await client.call(ApiKey.UNREGISTER_BROKER, 0, request)).error_code is ErrorCode.none
     await asyncio.sleep(3)
     broker = node.metadata.image.brokers[NodeId(1)]
     assert broker.epoch > before

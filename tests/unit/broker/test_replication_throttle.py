@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from esp.broker.replication_throttle import ReplicationThrottle, Share
+from esp.broker.replication_throttle import ReplicationThrottle, Share, release
 from esp.model.topic_settings import LONG_MAX
 from esp.simulation.clock import SimulatedClock
 from esp.simulation.loop import SimulatedLoop
@@ -115,8 +115,8 @@ def test_whoever_is_called_and_not_ready_holds_up_nobody_and_keeps_its_place():
 def test_a_rate_that_is_taken_away_calls_everybody_at_once():
     async def scenario(loop, throttle):
         called = []
-        shares = [Share(lambda number=number: called.append(number)) for number in range(3)]
-        first = Share(lambda: None)
+        shares = [Share(throttle, lambda number=number: called.append(number)) for number in range(3)]
+        first = Share(throttle, lambda: None)
         assert throttle.reserve(first, MOST) == RATE // 10
         assert [throttle.reserve(share, MOST) for share in shares] == [0, 0, 0]
         throttle.update(LONG_MAX)
@@ -146,7 +146,7 @@ def test_a_reservation_is_answered_again_and_given_back_when_it_is_let_go():
         assert throttle.claim(first, first.ask, MOST) == RATE // 10
         assert throttle.claim(first, first.ask, 10) == 10
         assert throttle.claim(second, second.ask, MOST) == 0
-        throttle.release(first)
+        release(first)
         assert first.share is None
         await sleep_s(loop, 0.005)
         assert second.total > 0, "what was given back is there for the others at once"
@@ -160,7 +160,7 @@ def test_who_has_let_go_is_not_called_any_more():
         waiting = Partition(throttle, loop)
         throttle.claim(holder, holder.ask, MOST)
         throttle.claim(waiting, waiting.ask, MOST)
-        throttle.release(waiting)
+        release(waiting)
         await sleep_s(loop, 5)
         assert waiting.fetched == []
 

@@ -18,7 +18,7 @@ from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.history import SentBatch
 from esp.simulation.world import World
 
-TOPIC = TopicProfile("t", 8, 3, 2, {"min.insync.replicas": "2"})
+TOPIC = TopicProfile("t", 8, 3, 2, {"min.insync.replicas": "2", "retention.ms": "-1"})
 DEAD_AFTER_S = 20
 TIMEOUT_S = 30
 
@@ -26,7 +26,7 @@ TIMEOUT_S = 30
 class Cluster:
     """Four brokers, of which the first three are the quorum; the topic is on three each, and has records."""
 
-    def __init__(self, mode):
+    def __init__(self, mode, **settings):
         profile = dataclasses.replace(
             Profile.draw(1, node_count=4),
             layout=Layout((1, 2, 3, 4), (1, 2, 3), (1, 2, 3)),
@@ -42,15 +42,30 @@ class Cluster:
                 rebalance_mode=mode,
                 rebalance_broker_dead_after_ms=DEAD_AFTER_S * 1000,
                 rebalance_partitions_in_flight_max=3,
+                **settings,
             )
         addresses = bootstrap_addresses(profile.layout)
         self.client = ClusterClient(self.world.client_network(), addresses, "client", Random(1))
 
     @property
+    def image(self):
+        """Of the node that knows the newest metadata."""
+        return max((probe.image(node) for node in self.world.living), key=lambda image: image.offset)
+
+    @property
     def partitions(self):
-        """As the node knows them that knows the newest metadata."""
-        image = max((probe.image(node) for node in self.world.living), key=lambda image: image.offset)
-        return image.topics_by_name["t"].partitions if "t" in image.topics_by_name else ()
+        topics = self.image.topics_by_name
+        return topics["t"].partitions if "t" in topics else ()
+
+    @property
+    def marks(self):
+        """Which copies count against the budget, by the metadata."""
+        return self.image.topics_by_name["t"].configs.get("rebalance.throttled.replicas")
+
+    def active(self):
+        """The number of the active controller; None while there is none."""
+        nodes = self.world.nodes.items()
+        return next((n for n, node in nodes if node in self.world.living and _is_active(node)), None)
 
     def logs(self):
         """The end of each partition's log on each living node that has it."""
@@ -94,8 +109,13 @@ class Cluster:
         return self.world.loop.time() - began
 
 
-def _run(mode, scenario):
-    cluster = Cluster(mode)
+def _is_active(node):
+    controller = node.broker.controller
+    return controller is not None and controller.driver.is_active
+
+
+def _run(mode, scenario, **settings):
+    cluster = Cluster(mode, **settings)
 
     async def main():
         await cluster.start()
@@ -158,3 +178,40 @@ def test_broker_that_comes_back_keeps_what_it_had():
         assert all(set(state.isr) == set(state.replicas) for state in cluster.partitions)
 
     _run("apply", scenario)
+
+
+PARTITION_BYTES = 10_000
+"""Of one replica of the topic, about."""
+
+RATE = 1000
+"""Bytes per second."""
+
+
+def test_repair_takes_as_long_as_the_budget_says_and_leaves_no_mark():
+    async def scenario(cluster):
+        held = sum(4 in state.replicas for state in cluster.partitions)
+        cluster.world.nodes[4].lose_power()
+        await cluster.until(lambda: cluster.marks, within_s=DEAD_AFTER_S + 30)
+        took_s = await cluster.until(lambda: _is_whole(cluster, 4), within_s=300)
+        assert took_s > held * PARTITION_BYTES / 3 / RATE, "three brokers get copies"
+        await cluster.until(lambda: cluster.marks is None, within_s=10)
+
+    _run("apply", scenario, rebalance_bytes_per_second_max=RATE)
+
+
+def test_controller_that_dies_in_the_middle_leaves_copies_in_the_budget_and_no_mark():
+    async def scenario(cluster):
+        cluster.world.nodes[4].lose_power()
+        await cluster.until(lambda: cluster.marks, within_s=DEAD_AFTER_S + 30)
+        active = cluster.active()
+        cluster.world.nodes[active].lose_power()
+        await asyncio.sleep(1)
+        await cluster.until(cluster.active, within_s=60)
+        marked = {tuple(map(int, pair.split(":"))) for pair in cluster.marks.split(",")}
+        for state in cluster.partitions:
+            assert all((state.partition, node) in marked for node in state.adding_replicas)
+        await cluster.world.start(cluster.world.nodes[active])
+        await cluster.until(lambda: _is_whole(cluster, 4), within_s=300)
+        await cluster.until(lambda: cluster.marks is None, within_s=10)
+
+    _run("apply", scenario, rebalance_bytes_per_second_max=RATE)

@@ -463,14 +463,20 @@ def test_a_held_request_without_an_answer_can_end_the_connection():
     assert played.dispatcher.seen == [0, 1]
 
 
-def test_a_connection_may_end_while_it_is_held():
-    memory = RequestMemory(100_000)
+def held_by_a_large_request(memory):
+    """A connection whose request took memory because it came in parts."""
     played = Played(100_000, memory, HoldingDispatcher())
     played.dispatcher.to_hold = {1}
     large = frame(1, body=bytes(20_000))
     played.receive(large[:5000])
     played.receive(large[5000:])
     assert memory.taken_bytes == len(large) - 4
+    return played
+
+
+def test_a_connection_may_end_while_it_is_held():
+    memory = RequestMemory(100_000)
+    played = held_by_a_large_request(memory)
     played.session.on_closed()
     assert memory.taken_bytes == 0
     played.session.client.hold.end()
@@ -479,11 +485,5 @@ def test_a_connection_may_end_while_it_is_held():
 
 def test_a_held_request_keeps_the_memory_that_it_took():
     memory = RequestMemory(100_000)
-    played = Played(100_000, memory, HoldingDispatcher())
-    played.dispatcher.to_hold = {1}
-    large = frame(1, body=bytes(20_000))
-    played.receive(large[:5000])
-    played.receive(large[5000:])
-    assert memory.taken_bytes == len(large) - 4
-    played.session.client.hold.end()
+    held_by_a_large_request(memory).session.client.hold.end()
     assert memory.taken_bytes == 0

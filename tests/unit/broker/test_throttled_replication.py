@@ -210,3 +210,140 @@ async def test_a_broker_goes_by_the_pairs_that_name_it(cluster):
     cluster.controller.configure_brokers(leader_replication_throttled_rate=1, follower_replication_throttled_rate=1)
     await cluster[3].start()
     assert await cluster.until(lambda: is_in_sync(cluster)) < 2, "the leader is 1, the follower 3: neither is named"
+
+
+# The budget of self-repair (REPAIR-4).
+
+
+async def repaired(cluster, size, *, mark="0:3"):
+    """A topic on brokers 1 and 2, of ``size`` bytes, that broker 3 is added to by self-repair; broker 1 leads."""
+    controller = cluster.controller
+    controller.create("t", 1, replicas=(1, 2), leader=1)
+    await cluster.applied()
+    client = await cluster[1].client()
+    for _ in range(size // BATCH):
+        answer = await produce(client, "t", records(b"x" * BATCH))
+        assert answer.error_code is ErrorCode.none
+    if mark:
+        controller.configure("t", rebalance_throttled_replicas=mark)
+    controller.change("t", replicas=(1, 2, 3), adding_replicas=(3,))
+
+
+def budget(cluster, rate, node=""):
+    cluster.controller.configure_brokers(node, rebalance_bytes_per_second_max=rate)
+
+
+async def copied_in_s(cluster):
+    return await cluster.until(lambda: is_in_sync(cluster), within_s=60)
+
+
+@pytest.mark.parametrize("limited", ["1", "3"], ids=["sender", "receiver"])
+@clustered()
+async def test_a_copy_that_self_repair_makes_is_held_to_the_budget_of_both_ends(cluster, limited):
+    budget(cluster, 1000 * MB)
+    budget(cluster, 2 * MB, node=limited)
+    await repaired(cluster, 20 * MB)
+    assert 9 < await copied_in_s(cluster) < 11.5, "20 MB at 2 MB/s"
+    await cluster.until(cluster.are_equal)
+
+
+@clustered()
+async def test_the_budget_is_there_though_nobody_set_it(cluster):
+    await repaired(cluster, 60 * MB)
+    assert 2.5 < await copied_in_s(cluster) < 3.5, "60 MB at 20 MiB/s"
+
+
+@pytest.mark.parametrize("mark", ["", "0:2", "1:3", "nonsense,0:"])
+@clustered()
+async def test_copies_that_others_make_have_no_budget(cluster, mark):
+    budget(cluster, 1 * MB)
+    await repaired(cluster, 8 * MB, mark=mark)
+    assert await copied_in_s(cluster) < 2
+
+
+@clustered()
+async def test_a_mark_that_is_left_slows_nothing_once_the_replica_is_no_longer_being_added(cluster):
+    controller = cluster.controller
+    budget(cluster, 1 * MB)
+    await repaired(cluster, 1 * MB)
+    await copied_in_s(cluster)
+    controller.change("t", replicas=(1, 2, 3), adding_replicas=())
+    cluster[3].kill()
+    controller.fail_over(3)
+    await cluster[1].applied()
+    client = await cluster[1].client()
+    for _ in range(40):
+        await produce(client, "t", records(b"x" * BATCH))
+    await cluster[3].start()
+    assert await copied_in_s(cluster) < 3, "10 MB"
+
+
+@clustered()
+async def test_without_anything_to_copy_there_is_nothing_to_ask(cluster):
+    controller = cluster.controller
+    budget(cluster, 1 * MB)
+    await cluster.applied()
+    throttles = cluster[1].replicas.throttles
+    assert not throttles.leader.is_active
+    assert not throttles.follower.is_active
+    await repaired(cluster, 1 * MB)
+    await cluster.applied()
+    assert throttles.leader.is_active
+    await copied_in_s(cluster)
+    controller.delete("t")
+    controller.create("u", 1, replicas=(1, 2), leader=1, retention_ms=1000)
+    controller.configure("u", retention_ms=2000)
+    await cluster.applied()
+    assert not throttles.leader.is_active
+
+
+@pytest.mark.parametrize("rate", [8 * MB, 1 * MB])
+@clustered()
+async def test_what_an_operator_says_of_a_replica_counts_instead_of_the_budget(cluster, rate):
+    """At both ends, be it more or less; another topic's copies keep to the budget meanwhile."""
+    budget(cluster, 3 * MB)
+    for role in ("leader", "follower"):
+        cluster.controller.configure_brokers(**{f"{role}_replication_throttled_rate": rate})
+    await repaired(cluster, 8 * MB)
+    cluster.controller.configure(
+        "t", leader_replication_throttled_replicas="0:1", follower_replication_throttled_replicas="0:3"
+    )
+    assert await copied_in_s(cluster) == pytest.approx(8 * MB / rate, rel=0.2)
+
+
+@clustered()
+async def test_a_throttle_that_goes_away_leaves_a_copy_to_the_budget(cluster):
+    budget(cluster, 4 * MB)
+    await repaired(cluster, 12 * MB)
+    throttle(cluster, "follower", 0)
+    await asyncio.sleep(3)
+    assert not is_in_sync(cluster)
+    throttle(cluster, "follower", None)
+    assert 2 < await copied_in_s(cluster) < 4, "12 MB at 4 MB/s"
+
+
+@clustered()
+async def test_a_budget_of_nothing_stops_copies_until_there_is_one(cluster):
+    budget(cluster, 0)
+    await repaired(cluster, 2 * MB)
+    await asyncio.sleep(20)
+    assert cluster[3].log("t").log_end_offset == 0
+    budget(cluster, 1 * MB)
+    assert await copied_in_s(cluster) < 4
+
+
+@clustered()
+async def test_many_copies_share_one_budget(cluster):
+    controller = cluster.controller
+    budget(cluster, 2 * MB)
+    controller.create("t", 4, replicas=(1, 2), leader=1)
+    await cluster.applied()
+    client = await cluster[1].client()
+    for number in range(4):
+        for _ in range(8):
+            await produce(client, "t", records(b"x" * BATCH), partition=number)
+    controller.configure("t", rebalance_throttled_replicas="0:3,1:3,2:3,3:3")
+    for number in range(4):
+        controller.change("t", number, replicas=(1, 2, 3), adding_replicas=(3,))
+    took_s = await cluster.until(lambda: all(is_in_sync(cluster, partition=n) for n in range(4)), within_s=60)
+    assert 3.5 < took_s < 5, "8 MB at 2 MB/s"

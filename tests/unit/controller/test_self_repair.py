@@ -7,6 +7,8 @@ from esp.controller.image import CLUSTER_DEFAULT
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.self_repair import Mode, SelfRepair, SelfRepairSettings
 from esp.controller.self_repair_absences import BrokerAbsences
+from esp.controller.self_repair_marks import decide_mark_removal
+from esp.controller.self_repair_plan import answer
 from esp.controller.topics import NewTopic, decide_delete_topics
 from esp.model.ids import NodeId
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
@@ -42,8 +44,16 @@ class Repaired:
     def pass_time(self, seconds):
         for _ in range(int(seconds // LOOK_S)):
             self.now_us += LOOK_S * 1_000_000
-            self.repair.look(self.image, self.now_us)
+            self.cluster.decide(decide_mark_removal(self.image))
+            self.look()
             self.repair.on_begun(self.cluster.decide(self.repair.decide(self.image)))
+
+    def look(self):
+        """As the term does, with a planner that answers at once."""
+        request = self.repair.look(self.image, self.now_us)
+        if request is not None:
+            self.repair.on_plan(answer(request), self.image)
+            assert self.repair.look(self.image, self.now_us) is None
 
     def catch_up(self, *, most=1000):
         """Leaders find that what is added has caught up."""
@@ -323,3 +333,128 @@ def test_absences_are_of_those_who_are_away_now(away):
     absences.observe(away, 5)
     assert absences.longer_than(5, 5) == away
     assert absences.longer_than(6, 5) == ()
+
+
+# While it is being planned.
+
+
+def marks(world, topic="t"):
+    return world.image.topics_by_name[topic].configs.get("rebalance.throttled.replicas")
+
+
+def test_answer_to_a_situation_that_is_over_is_dropped():
+    world = Repaired(4)
+    world.topic((1, 2), (2, 3))
+    world.set_draining(1)
+    request = world.repair.look(world.image, 0)
+    assert world.repair.look(world.image, 1) is None, "one question at a time"
+    world.set_draining(1, "false")
+    world.set_draining(2)
+    assert world.repair.look(world.image, 2) is None
+    world.repair.on_plan(answer(request), world.image)
+    world.repair.on_begun(world.cluster.decide(world.repair.decide(world.image)))
+    assert (world.repair.proposal, world.moving()) == (None, [])
+    request = world.repair.look(world.image, 3)
+    assert request.situation.draining == (2,)
+    world.repair.on_plan(answer(request), world.image)
+    assert world.repair.proposal.reason == "broker 2 is draining"
+
+
+def test_target_that_is_gone_when_the_answer_comes_gets_nothing():
+    world = Repaired(3)
+    world.topic((1, 2))
+    world.set_draining(1)
+    request = world.repair.look(world.image, 0)
+    world.cluster.fence(3)
+    world.repair.on_plan(answer(request), world.image)
+    assert world.repair.look(world.image, 1) is not None
+    assert world.cluster.decide(world.repair.decide(world.image)).moves == ()
+
+
+def test_partition_that_somebody_moved_meanwhile_is_let_be():
+    world = Repaired(4)
+    world.topic((1, 2), (1, 2))
+    world.set_draining(1)
+    request = world.repair.look(world.image, 0)
+    world.cluster.decide(decide_reassignments(world.image, [Reassignment("t", 0, (NodeId(3), NodeId(2)))]))
+    assert world.repair.look(world.image, 1) is None
+    world.repair.on_plan(answer(request), world.image)
+    world.repair.look(world.image, 2)
+    begun = world.cluster.decide(world.repair.decide(world.image))
+    assert [move.partition for move in begun.moves] == [1]
+
+
+def test_answer_is_dropped_when_nobody_shall_look_any_more():
+    world = Repaired(3)
+    world.topic((1, 2))
+    world.set_draining(1)
+    request = world.repair.look(world.image, 0)
+    world.cluster.set_cluster_config("rebalance.mode", "off")
+    world.repair.on_plan(answer(request), world.image)
+    assert world.repair.proposal is None
+    assert world.repair.look(world.image, 1) is None
+    world.cluster.set_cluster_config("rebalance.mode", "propose")
+    assert world.repair.look(world.image, 2) is not None
+
+
+def test_nothing_is_planned_as_long_as_all_is_well():
+    world = Repaired(3)
+    world.topic((1, 2), (2, 3))
+    assert [world.repair.look(world.image, second * 1_000_000) for second in range(0, 300, 3)] == [None] * 100
+
+
+def test_what_cannot_move_is_asked_about_again_after_a_while_only():
+    world = Repaired(3)
+    world.topic((1, 2, 3))
+    world.set_draining(1)
+    asked = []
+    for second in range(0, 120, LOOK_S):
+        request = world.repair.look(world.image, second * 1_000_000)
+        if request is not None:
+            asked.append(second)
+            world.repair.on_plan(answer(request), world.image)
+    assert asked == [0, 30, 60, 90]
+
+
+# The budget (REPAIR-4).
+
+
+def test_copies_that_self_repair_makes_are_marked_until_they_are_there():
+    world = Repaired(4, in_flight_max=1)
+    world.topic((1, 2), (1, 2))
+    world.set_draining(1)
+    world.pass_time(LOOK_S)
+    (number,) = world.moving()
+    (added,) = world.cluster.partition("t", number).adding_replicas
+    assert marks(world) == f"{number}:{added}"
+    world.catch_up()
+    world.pass_time(LOOK_S)
+    assert marks(world).startswith(f"{1 - number}:")
+    world.catch_up()
+    world.pass_time(LOOK_S)
+    assert marks(world) is None
+
+
+def test_mark_goes_with_what_is_withdrawn():
+    world = Repaired(4)
+    world.topic((1, 2))
+    world.cluster.fence(1)
+    world.pass_time(DEAD_AFTER_S + LOOK_S)
+    assert marks(world)
+    world.cluster.start_broker(1)
+    world.pass_time(2 * LOOK_S)
+    assert (world.moving(), marks(world)) == ([], None)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_marks_are_taken_away_by_whoever_leads_then_in_every_mode(mode):
+    world = Repaired(4)
+    world.topic((1, 2))
+    world.set_draining(1)
+    world.pass_time(LOOK_S)
+    assert marks(world)
+    world.catch_up()
+    world.settings = SelfRepairSettings(mode)
+    world.repair = SelfRepair("cluster", world.settings)
+    world.pass_time(LOOK_S)
+    assert marks(world) is None

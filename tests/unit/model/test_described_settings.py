@@ -170,3 +170,22 @@ def test_a_subscription_to_metrics_is_told_with_its_defaults():
     told = by_name(describe_client_metrics({"match": "client_id=x"}))
     assert short(told["match"]) == ("client_id=x", Source.CLIENT_METRICS, [("match", "client_id=x", 7)])
     assert short(told["interval.ms"]) == ("300000", Source.DEFAULT, [])
+
+
+def test_settings_that_only_the_metadata_has_are_no_secrets():
+    node = NodeLayers(load_broker_settings(None), {}, {"broker.draining": "true"})
+    told = by_name(describe_broker(node))["broker.draining"]
+    assert short(told)[:2] == ("true", Source.DYNAMIC_BROKER)
+    assert (told.kind, told.sensitive, told.read_only) == (Kind.BOOLEAN, False, False)
+    [forced] = describe_all_brokers({"broker.removal.forced": "3"})
+    assert (forced.value, forced.kind) == ("3", Kind.LIST)
+
+
+def test_settings_of_self_repair_that_can_be_changed_are_told_so():
+    told = by_name(describe_all_brokers({"rebalance.mode": "apply", "rebalance.bytes.per.second.max": "5"}))
+    assert [(told[name].value, told[name].read_only) for name in sorted(told)] == [("5", False), ("apply", False)]
+
+
+def test_marks_of_self_repair_are_no_setting_of_a_topic():
+    node = NodeLayers(load_broker_settings(None))
+    assert "rebalance.throttled.replicas" not in by_name(describe_topic({"rebalance.throttled.replicas": "0:1"}, node))

@@ -152,3 +152,31 @@ def test_unknown_settings_and_those_of_listeners_are_taken():
 def test_no_connection_of_an_address_is_taken_only_where_others_are():
     check({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "10.0.0.1:5"})
     check({"max.connections.per.ip": "0"}, given=load_broker_settings("max.connections.per.ip.overrides=10.0.0.1:5"))
+
+
+def test_settings_that_only_the_metadata_has_are_checked():
+    check({"broker.draining": "true"})
+    check({"broker.removal.forced": "3,4"}, for_all=True)
+    assert refusal({"broker.draining": "perhaps"}) == (
+        "Invalid value perhaps for configuration broker.draining: Expected value to be either true or false"
+    )
+
+
+def test_budget_of_self_repair_can_be_changed_while_nodes_run():
+    layer = {"rebalance.bytes.per.second.max": "5"}
+    assert with_changes(GIVEN, layer).rebalance_bytes_per_second_max == 5
+    assert with_changes(GIVEN, layer, {"rebalance.bytes.per.second.max": "0"}).rebalance_bytes_per_second_max == 0
+    check(layer, for_all=True)
+    check(layer)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"rebalance.bytes.per.second.max": "-1"}, "Value must be at least 0"),
+        ({"rebalance.bytes.per.second.max": "fast"}, "Not a number of type LONG"),
+        ({"rebalance.mode": "maybe"}, "String must be one of: off, propose, apply"),
+    ],
+)
+def test_what_is_no_value_of_self_repair_s_settings_is_refused(changes, problem):
+    assert refusal(changes, for_all=True).endswith(problem)

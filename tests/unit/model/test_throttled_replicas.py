@@ -1,7 +1,7 @@
 import pytest
 
 from esp.model.broker_settings import BrokerSettings
-from esp.model.throttled_replicas import NO_REPLICAS, parse_throttled_replicas
+from esp.model.throttled_replicas import NO_REPLICAS, parse_throttled_replicas, read_repaired_replicas
 from esp.model.topic_overrides import resolve_topic_settings
 
 
@@ -33,3 +33,21 @@ def test_a_topic_s_text_becomes_the_list(role):
 def test_a_stored_text_that_is_no_list_covers_nobody():
     settings = resolve_topic_settings({"leader.replication.throttled.replicas": "nonsense"}, BrokerSettings())
     assert settings.leader_replication_throttled_replicas == NO_REPLICAS
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("0:4", {(0, 4)}),
+        ("0:4,12:101", {(0, 4), (12, 101)}),
+        ("", set()),
+        ("*", set()),
+        ("0:4,x,5,:,1:,6:7:8", {(0, 4)}),
+        ("9" * 5000 + ":1", set()),
+    ],
+)
+def test_only_pairs_of_what_self_repair_wrote_count(text, pairs):
+    assert read_repaired_replicas(text).replicas == pairs
+    assert not read_repaired_replicas(text).is_all
+    settings = resolve_topic_settings({"rebalance.throttled.replicas": text}, BrokerSettings())
+    assert settings.rebalance_throttled_replicas == read_repaired_replicas(text)

@@ -1,16 +1,9 @@
 import pytest
 
-from esp.broker.coordinators.group_coordinators import shard_config
 from esp.groups.partitioning import partition_for
-from esp.groups.settings import GroupSettings
-from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
 from tests.unit.broker.group_conversation import until_coordinated
 from tests.unit.broker.simulated_node import simulated
-
-
-def test_defaults_of_the_node_are_those_of_the_coordinators():
-    assert shard_config(BrokerSettings(), lambda *_: None).settings == GroupSettings()
 
 
 @simulated(offsets_topic_num_partitions=3)

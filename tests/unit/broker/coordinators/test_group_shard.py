@@ -2,7 +2,8 @@
 
 import asyncio
 
-from esp.broker.coordinators.group_coordinators import GroupCoordinators, shard_config
+from esp.broker.coordinators.group_coordinators import GroupCoordinators
+from esp.broker.coordinators.shard_config import shard_config
 from esp.broker.request import ClientContext
 from esp.groups.requests import CommittedOffset, JoinGroup, OffsetCommit, OffsetFetch, Protocol
 from esp.model.errors import ApiError, ErrorCode

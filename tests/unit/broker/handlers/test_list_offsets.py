@@ -97,4 +97,5 @@ async def test_a_batch_whose_records_make_no_sense_costs_an_error_and_not_the_no
         assert (await produce(client, "t", bytes(batch))).error_code is ErrorCode.none
     for timestamp in (-3, NOW_MS, 0):
         assert (await list_offset(client, "t", timestamp)).error_code is ErrorCode.corrupt_message
+    assert node.hosted("t").log.rot is None, "what is there is what was written"
     assert (await list_offset(client, "t", -1)).offset == 10
