@@ -1,5 +1,6 @@
 """What an operator does about the disks of simulated nodes: replaces them, and follows the advice of a node that ended itself over rot."""
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -15,6 +16,11 @@ from esp.storage.layout import META_PROPERTIES_FILE
 
 ASIDE: Final = "/aside"
 """Where directories of partitions go that cannot be opened."""
+
+OWN_FAULT: Final = re.compile(
+    r"\b(Assertion|Attribute|Type|Key|Index|Name|Unbound\w*|Value|ZeroDivision|Runtime|Recursion)Error\b"
+)
+"""In the last words of a node: whatever has become of its disk, it should not have come to this."""
 
 _METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
 _KEPT: Final = (_METADATA, f"{cluster.DATA}/{META_PROPERTIES_FILE}", f"{cluster.DATA}/.lock")
@@ -55,6 +61,7 @@ class Caretaker:
         if number in layout.controllers:
             self._ledger.members[number] = self._ledger.strangers[number] = None
         node.change_disk(DirectoryTree())
+        node.disk.heal()  # the new one has room, and no errors
         node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, None, self._world.cluster_id))
 
     def copy_records(self, node: SimulatedNode) -> DiskImage:

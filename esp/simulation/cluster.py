@@ -7,6 +7,7 @@ from typing import Final
 
 from esp.broker.formatting import FirstVoters, format_new_directories_blocking
 from esp.broker.node_directories import controller_endpoints, open_all_blocking
+from esp.controller.self_repair import Mode
 from esp.model.broker_settings import (
     BROKER,
     CONTROLLER,
@@ -23,6 +24,7 @@ from esp.ports.network import Address
 from esp.raft.voters import Voter, VoterKey, VoterSet
 from esp.simulation.group_profile import GroupsProfile
 from esp.simulation.layout import Layout
+from esp.simulation.repair_profile import RepairProfile
 
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
@@ -45,7 +47,12 @@ def node_host(node_id: int) -> str:
 
 
 def node_settings(
-    node_id: int, layout: Layout, *, snapshots_metadata: bool = False, groups: GroupsProfile | None = None
+    node_id: int,
+    layout: Layout,
+    *,
+    snapshots_metadata: bool = False,
+    groups: GroupsProfile | None = None,
+    repairs: RepairProfile | None = None,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
 
@@ -77,6 +84,14 @@ def node_settings(
             offsets_topic_num_partitions=groups.offsets_partitions,
             group_min_session_timeout_ms=GROUP_MIN_SESSION_TIMEOUT_MS,
             group_initial_rebalance_delay_ms=GROUP_INITIAL_REBALANCE_DELAY_MS,
+        )
+    if repairs is not None:
+        settings = dataclasses.replace(
+            settings,
+            rebalance_mode=Mode.APPLY.value,
+            rebalance_broker_dead_after_ms=repairs.dead_after_ms,
+            rebalance_partitions_in_flight_max=repairs.in_flight_max,
+            rebalance_bytes_per_second_max=repairs.bytes_per_s,
         )
     if not snapshots_metadata:
         return settings

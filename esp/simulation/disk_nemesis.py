@@ -8,20 +8,17 @@ from esp.model.ids import METADATA_PARTITION
 from esp.simulation.caretaker import Caretaker
 from esp.simulation.checkers import probe
 from esp.simulation.cluster import DATA
-from esp.simulation.disk_image import DiskImage
 from esp.simulation.faults import Fault
 from esp.simulation.ledger import RECKLESS, Ledger
 from esp.simulation.node import SimulatedNode
-from esp.simulation.rot import WEIGHTS, RotKind, Target, find_rotten, find_targets, rot_somewhere
+from esp.simulation.old_copies import OldCopies
+from esp.simulation.rot import WEIGHTS, RotKind, Target, find_targets, rot_somewhere
 from esp.simulation.world import World
 from esp.storage.checkpoints import decode_checkpoint
 from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_SUFFIX
 
 SEALED_SHARE = 0.7
 """Of the rot of records: in segments that nobody appends to and few read, if there are any, as most of a disk is."""
-
-OLD_DISK_DOWN_S = 1.0
-"""How long who puts an old copy in place takes for it."""
 
 
 class DiskNemesis:
@@ -36,8 +33,8 @@ class DiskNemesis:
     def __init__(self, world: World, ledger: Ledger, is_over: Callable[[], bool]) -> None:
         self._world = world
         self._ledger = ledger
-        self._is_over = is_over
         self.caretaker = Caretaker(world, ledger)
+        self.old_copies = OldCopies(world, ledger, self.caretaker, self.newest_image, is_over)
         world.on_failed_start = self.caretaker.look_after
 
     # --- rot -----------------------------------------------------------------------------------------------------------------------
@@ -81,7 +78,7 @@ class DiskNemesis:
                 is_starting = node.is_alive and not node.is_serving  # nobody can tell whether it has read them yet
                 return not is_starting and self._ledger.may_lose_copy(node.node_id)
             case RotKind.METADATA:
-                return self.caretaker.may_replace(node) and not self._is_last_somewhere(node)
+                return self.caretaker.may_replace(node) and not self.old_copies.is_last_somewhere(node)
             case _:
                 return True
 
@@ -94,13 +91,6 @@ class DiskNemesis:
         if name is None or topic is None or name.partition >= len(topic.partitions):
             return False
         return any(number != node.node_id for number in topic.partitions[name.partition].isr)
-
-    def _is_last_somewhere(self, node: SimulatedNode) -> bool:
-        """Whether a partition has no other replica in sync: who loses the disk then loses records."""
-        return any(
-            node.node_id in state.replicas and set(state.isr) <= {node.node_id}
-            for _, state in self.newest_image().partitions()
-        )
 
     def newest_image(self) -> ClusterImage:
         """The newest committed metadata that a living node has."""
@@ -129,44 +119,12 @@ class DiskNemesis:
 
     def replace(self, fault: Fault, node: SimulatedNode) -> bool:
         """The machine dies and comes back with an empty disk."""
-        if not self.caretaker.may_replace(node) or self._is_last_somewhere(node):
+        if not self.caretaker.may_replace(node) or self.old_copies.is_last_somewhere(node):
             return False
         node.kill()
         self.caretaker.replace_disk(node)
         self._world.start_later(node, fault.seconds)
         return True
-
-    def restore_old(self, fault: Fault, node: SimulatedNode) -> bool:
-        """Copy the node's records, and put the copy in their place later. Half of those who do so stop the node before they copy."""
-        if node.node_id not in self._world.profile.layout.brokers or not self._ledger.may_lose_copy(node.node_id):
-            return False
-        if node.is_serving and fault.amount < 0.5:
-            self._world.spawn(self._stop_and_copy(fault, node))
-        else:
-            self._keep(fault, node)
-        return True
-
-    async def _stop_and_copy(self, fault: Fault, node: SimulatedNode) -> None:
-        await node.stop()
-        if not node.is_alive:
-            self._keep(fault, node)
-            await self._world.start(node)
-
-    def _keep(self, fault: Fault, node: SimulatedNode) -> None:
-        if find_rotten(node.disk):
-            return  # a copy would hold the rot, and nobody would know of it
-        image = self.caretaker.copy_records(node)
-        self._world.loop.call_later(fault.seconds, self._put_back, node, image, context=self._world.context)
-
-    def _put_back(self, node: SimulatedNode, image: DiskImage) -> None:
-        if self._is_over() or not self._ledger.may_lose_copy(node.node_id) or self._is_last_somewhere(node):
-            return
-        if any(target.kind in (RotKind.METADATA, RotKind.IDENTITY) for target in find_rotten(node.disk)):
-            return  # who copies what it keeps would copy the rot, and nobody would know of it
-        self._world.trace.say(node.name, "gets an old copy of its records")
-        node.kill()
-        self.caretaker.restore_records(node, image)
-        self._world.start_later(node, OLD_DISK_DOWN_S)
 
 
 def _prefer_sealed(targets: Sequence[Target]) -> Sequence[Target]:

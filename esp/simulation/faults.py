@@ -54,6 +54,8 @@ class FaultKind(Enum):
     """The machine comes back with an empty disk, formatted with a directory id of its own."""
     OLD_DISK = "old disk"
     """The node's records are copied, and ``seconds`` later the copy is put in their place, as a careless restore does."""
+    ABSENCE = "absence"
+    """The process is dead for so long that a cluster which repairs itself may give the broker up."""
     CLOCK_JUMP = "clock jump"
     """Somebody sets the wall clock by ``amount`` seconds."""
     TARGETED = "targeted"

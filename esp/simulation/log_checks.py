@@ -49,14 +49,17 @@ def check_log(log: Log, kept: Sequence[KeptBatch]) -> None:
                 )
 
 
-def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int) -> None:
+def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int, most_start: int) -> None:
     """INV-RECOVER-PREFIX, INV-DISK-ORDER: what came back is a prefix of what was there, with everything that was certain (REC-3).
 
     Args:
         log: as it was opened.
         allowed: everything that may be in it, in order.
         least_end: nothing below this may be gone, but what was below the log start.
+        most_start: nobody has moved the log start above this.
     """
+    if log.log_start_offset > most_start:
+        _fail("INV-RECOVER-PREFIX", log, f"starts at {log.log_start_offset}, and did at {most_start}")
     if log.log_end_offset < least_end:
         _fail("INV-DISK-ORDER", log, f"ends at {log.log_end_offset}, {least_end} was certain")
     expected = [batch for batch in allowed if batch.header.next_offset > log.log_start_offset]

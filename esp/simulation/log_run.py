@@ -86,6 +86,8 @@ class LogRun:
         """A batch whose append has not returned."""
         self._cut_end: int | None = None
         """Where a truncation ends the log that has not returned."""
+        self._new_start = 0
+        """Where the log starts once a truncation has returned that lets it start anew."""
 
     def run(self, steps: int = STEPS) -> None:
         """Do all of it.
@@ -170,8 +172,9 @@ class LogRun:
     def _start_anew(self) -> None:
         """The leader's log starts behind this one's end."""
         if self.random.random() < 0.3:
-            offset = self.log.log_end_offset + 5
+            offset = self._new_start = self.log.log_end_offset + 5
             self._cut(0, lambda: self.log.truncate_fully_and_start_at(offset))
+            self._new_start = 0
 
     def _cut(self, offset: int, cut: Callable[[], None]) -> None:
         self._cut_end = offset
@@ -216,6 +219,14 @@ class LogRun:
         self.disk.fail("sync", self.random.choice(("*.log", "*")), after=self.random.randrange(3))
         try:
             self._flush()
+        except ApiError:  # no other segment can be made; whoever flushes next must be told
+            self.disk.heal()
+            with suppress(OSError, ProcessKilledError):
+                self.log.flush_blocking()
+                raise ViolationError(
+                    "INV-DISK-ORDER", str(PARTITION), "a flush succeeds after a sync that failed"
+                ) from None
+            self._lose_power()
         except (OSError, ProcessKilledError):  # or it dies before it can tell anybody
             self.disk.heal()
             self._lose_power()
@@ -238,6 +249,7 @@ class LogRun:
         least_end = self.log.recovery_point if loses_power and not is_clean else self.log.log_end_offset
         if self._cut_end is not None:
             least_end = min(least_end, self._cut_end)
+        most_start = max(self.log.log_start_offset, self._new_start)
         allowed = [*self.kept, self._in_flight] if self._in_flight is not None else self.kept
         self.disk.heal()
         if loses_power:
@@ -259,10 +271,11 @@ class LogRun:
         self._open()
         if is_clean and not self._directory.was_clean:
             raise ViolationError("INV-RECOVER-PREFIX", str(PARTITION), "the marker of an orderly stop is gone")
-        check_recovered(self.log, allowed, least_end)
+        check_recovered(self.log, allowed, least_end, most_start)
         if self._rots:
             check_reads(self.log, allowed, self._rot_random)
         self._in_flight = self._cut_end = None
+        self._new_start = 0
         self.kept = list(allowed)
         self._keep(self.log.log_end_offset)
         epochs = [batch.header.leader_epoch for batch in self.kept]

@@ -18,6 +18,7 @@ from esp.simulation.ledger import RECKLESS, Ledger
 from esp.simulation.links import LinkCondition, LinkRule
 from esp.simulation.node import SimulatedNode
 from esp.simulation.profile import Profile
+from esp.simulation.repair_profile import ABSENCE_S
 from esp.simulation.streams import stream
 from esp.simulation.world import World
 
@@ -52,6 +53,8 @@ def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> F
     match kind:
         case FaultKind.STRAND:
             seconds = _log_uniform(rng, 5, 30)  # so long that somebody loses patience
+        case FaultKind.ABSENCE:
+            seconds = rng.uniform(*ABSENCE_S)
         case FaultKind.KILL_IN_DISK:
             amount = float(rng.randint(0, 40))
         case FaultKind.FLAP:
@@ -120,6 +123,7 @@ class Nemesis:
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
             FaultKind.KILL: self._kill,
+            FaultKind.ABSENCE: self._kill,
             FaultKind.KILL_IN_DISK: self._kill_in_disk,
             FaultKind.KILL_CONTROLLER: self._kill_controller,
             FaultKind.STRAND: self._strand,
@@ -140,7 +144,7 @@ class Nemesis:
             FaultKind.IO_ERROR: self._io_error,
             FaultKind.BIT_ROT: self._disks.rot,
             FaultKind.NEW_DISK: self._disks.replace,
-            FaultKind.OLD_DISK: self._disks.restore_old,
+            FaultKind.OLD_DISK: self._disks.old_copies.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.TARGETED: self._arm,
         }

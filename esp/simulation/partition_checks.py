@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from esp.model.partition import PartitionState
 from esp.replication.partition_leader import PartitionLeader
+from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.memory_log import KeptBatch, LogWatcher, MemoryLog
 from esp.simulation.partition_controller import Election, Image
 
@@ -31,9 +32,11 @@ class PartitionChecks(LogWatcher):
 
     Args:
         min_isr: the effective minimum of in-sync replicas.
+        unclean_allowed: ``unclean.leader.election.enable``.
     """
 
-    def __init__(self, min_isr: int) -> None:
+    def __init__(self, min_isr: int, *, unclean_allowed: bool = False) -> None:
+        self._unclean_allowed = unclean_allowed
         self.nodes: Sequence[PartitionNode] = ()
         self.owner: dict[MemoryLog, PartitionNode] = {}
         self.durability_is_owed = True
@@ -163,8 +166,13 @@ class PartitionChecks(LogWatcher):
             self._check_complete("INV-LEADER-COMPLETE", node)
 
     def changed(self, image: Image) -> None:
-        """INV-ISR-SUBSET, INV-ISR-UNFENCED, INV-MAXISR, INV-CANDIDATE-COMPLETE."""
-        state = self._state = image.partition
+        """INV-ISR-SUBSET, INV-ISR-UNFENCED, INV-MAXISR, INV-CANDIDATE-COMPLETE, INV-REASSIGN."""
+        before, state = self._state, image.partition
+        self._state = state
+        if before is not None and before is not state:
+            check_reassignment(
+                before, state, "the partition", min_isr=self._min_isr, may_be_unclean=self._unclean_allowed
+            )
         isr, elr = set(state.isr), set(state.elr)
         if not isr <= set(state.replicas) or not elr <= set(state.replicas) or isr & elr:
             self.fail("INV-ISR-SUBSET", f"ISR {isr}, ELR {elr} of {state.replicas}")
@@ -210,17 +218,23 @@ class PartitionChecks(LogWatcher):
 
     def check_end(self, state: PartitionState) -> None:
         """LIVE-ISR, LIVE-PRODUCE; INV-ACK-DURABLE and INV-SEQ, on every log of a healed cluster; and that all logs are the same."""
-        ends = [(node.log.high_watermark, node.log.log_end_offset) for node in self.nodes]
+        replicas = [node for node in self.nodes if node.node_id in state.replicas]
+        ends = [(node.log.high_watermark, node.log.log_end_offset) for node in replicas]
         if set(state.isr) != set(state.replicas) or len(set(ends)) != 1 or ends[0][0] != ends[0][1]:
             self.fail("LIVE-ISR", f"{state}, high watermarks and ends {ends}")
-        first = self.nodes[0].log
+        if state.is_reassigning:
+            self.fail("LIVE-ISR", f"{state} is still being reassigned")
+        strays = [node for node in self.nodes if node not in replicas and node.log.log_end_offset]
+        if strays:
+            self.fail("INV-REASSIGN", f"{strays} have data of a partition that is not theirs: {state}")
+        first = replicas[0].log
         start = self.log_start
-        for node in self.nodes:
+        for node in replicas:
             mine, its = node.log, first
             if [kept.data for kept in mine.batches_between(start, mine.log_end_offset)] != [
                 kept.data for kept in its.batches_between(start, its.log_end_offset)
             ]:
-                self.fail("INV-LOGMATCH", f"the logs of {node.node_id} and {self.nodes[0].node_id} differ in the end")
+                self.fail("INV-LOGMATCH", f"the logs of {node.node_id} and {replicas[0].node_id} differ in the end")
         if self.durability_is_owed:
             kept = {batch.header.base_offset: batch.data for batch in first.batches}
             for base_offset, payload in self.acked.items():

@@ -6,6 +6,7 @@ had a connection of its own; answers reach a process also after it gave up waiti
 """
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, Final
@@ -23,9 +24,11 @@ from esp.simulation.partition_checks import PartitionChecks
 from esp.simulation.partition_controller import Election, Image, PartitionController
 from esp.simulation.partition_deaf import let_one_be_deaf
 from esp.simulation.partition_decisions import DecidingController
+from esp.simulation.partition_moves import PartitionMoves
 from esp.simulation.partition_node import Asked, PartitionNode
 from esp.simulation.partition_producers import PAYLOAD_BYTES, PartitionProducers
 from esp.simulation.partition_profile import SECOND_US, PartitionProfile
+from esp.simulation.streams import stream
 
 CONTROLLER: Final = NO_NODE
 SESSION_US: Final = 2_500_000
@@ -44,28 +47,30 @@ class PartitionCluster:
 
     def __init__(self, seed: int, profile: PartitionProfile | None = None) -> None:
         self.random = Random(seed)  # noqa: S311 -- a replay by seed is what this is for
-        self.profile = profile or PartitionProfile.drawn(self.random)
+        self.profile = profile or PartitionProfile.drawn(self.random).with_moves(stream("partition moves", seed))
         self.now_us = 0
         self.events = 0
         self.faults = 0
         self.trace: list[str] | None = None
         """Readable lines, if a list is put here."""
         profile = self.profile
-        self._min_isr = effective_min_isr(profile.min_insync_replicas, profile.replicas)
+        self.min_isr = effective_min_isr(profile.min_insync_replicas, profile.replicas)
+        """The least that has to be in sync; there are never fewer replicas."""
         self._settings = TopicSettings(
             min_insync_replicas=profile.min_insync_replicas,
             flush_messages=1 if profile.flush_every_batch else LONG_MAX,
         )
-        self.checks = PartitionChecks(self._min_isr)
+        self.checks = PartitionChecks(self.min_isr, unclean_allowed=profile.unclean_allowed)
         self.nodes = [
             PartitionNode(NodeId(number), self, MemoryLog(self._settings, self.checks))
-            for number in range(profile.replicas)
+            for number in range(profile.replicas + profile.spares)
         ]
         self.checks.nodes = self.nodes
         self.checks.owner = {node.log: node for node in self.nodes}
-        ids = tuple(node.node_id for node in self.nodes)
+        everybody = tuple(node.node_id for node in self.nodes)
+        ids, spares = everybody[: profile.replicas], everybody[profile.replicas :]
         created = PartitionState(TopicId(ZERO_UUID), 0, ids, ids, ids[0], LeaderEpoch(1), 0)
-        controller = DecidingController if profile.decides else PartitionController
+        controller = partial(DecidingController, spares=spares) if profile.decides else PartitionController
         self.controller: PartitionController | DecidingController = controller(
             created, profile.min_insync_replicas, SESSION_US, self._on_change, unclean_allowed=profile.unclean_allowed
         )
@@ -83,6 +88,9 @@ class PartitionCluster:
             node.begin(self.controller.image)
         self._plan_fault()
         self.producers.start()
+        self.moves = PartitionMoves(self)
+        if spares:
+            self.moves.start()
         self.later(SECOND_US // 2, self._expire_sessions)
 
     # --- running -------------------------------------------------------------------------------------------------------------------
@@ -138,6 +146,11 @@ class PartitionCluster:
         """A line of the trace, if one is kept."""
         if self.trace is not None:
             self.trace.append(f"{self.now_us / SECOND_US:9.3f} {line}")
+
+    def reassign(self, target: tuple[NodeId, ...] | None) -> bool:
+        """Ask the controller for other replicas; None cancels that. Returns whether it was accepted."""
+        assert isinstance(self.controller, DecidingController)
+        return self.controller.reassign(target)
 
     # --- what nodes use ------------------------------------------------------------------------------------------------------------
 
@@ -203,20 +216,6 @@ class PartitionCluster:
             if isinstance(node.role, PartitionLeader):
                 self.checks.check_promptness(node, node.role)
 
-    def retain(self, node: PartitionNode) -> None:
-        """Retention: a leader lets go of a part of what is committed."""
-        log = node.log
-        if (
-            self.profile.deletes
-            and isinstance(node.role, PartitionLeader)
-            and log.batches
-            and self.random.random() < 0.3
-        ):
-            kept = self.random.choice(log.batches).header.base_offset
-            if log.log_start_offset < kept <= log.high_watermark:
-                log.raise_log_start(kept)
-                self.checks.log_start = max(self.checks.log_start, kept)
-
     def carry(self, records: bytes) -> bytes:
         """What of an answer's bytes arrives: on rare occasions not just those that were sent, where a checksum covers them."""
         if records and not self.is_calm and self.random.random() < self.profile.corruption:
@@ -265,7 +264,7 @@ class PartitionCluster:
         if election is not None:
             self.checks.elected(election)
         self.checks.changed(image)
-        if len(image.partition.isr) == self.profile.replicas:
+        if set(image.partition.isr) == set(image.partition.replicas):
             self._lossy.clear()
         for node in self.nodes:
             self._tell(node, node.incarnation, image)
@@ -324,7 +323,7 @@ class PartitionCluster:
     def _crash(self, node: PartitionNode, kind: str) -> None:
         is_lossy = kind == "disk-swap" or kind == "power-loss"
         if is_lossy and not (kind == "power-loss" and self.profile.flush_every_batch):
-            if len(self._lossy | {node.node_id}) >= self._min_isr:
+            if len(self._lossy | {node.node_id}) >= self.min_isr:
                 return
             self._lossy.add(node.node_id)
             node.is_incomplete = True
@@ -336,12 +335,16 @@ class PartitionCluster:
             node.previous_epoch = node.broker_epoch
         node.stop()
         if kind == "disk-swap":
-            del self.checks.owner[node.log]
-            node.log = MemoryLog(self._settings, self.checks)
-            self.checks.owner[node.log] = node
+            self.empty(node)
         else:
             node.log.reopen(self.random, lossy=kind == "power-loss")
         self.later(int((0.05 + self.random.expovariate(1) * 2) * SECOND_US), self.restart, node)
+
+    def empty(self, node: PartitionNode) -> None:
+        """Take away all that a node has of the partition."""
+        del self.checks.owner[node.log]
+        node.log = MemoryLog(self._settings, self.checks)
+        self.checks.owner[node.log] = node
 
     def restart(self, node: PartitionNode) -> None:
         """Begin a new process, if there is none."""

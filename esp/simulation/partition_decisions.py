@@ -15,6 +15,7 @@ from esp.controller.brokers import BrokerRegistration, decide_broker_registratio
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.heartbeats import Heartbeat, decide_fence, decide_heartbeat
 from esp.controller.image import EMPTY_IMAGE, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
+from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.replay import MetadataReplay
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId
@@ -37,7 +38,10 @@ _LISTENER: Final = "PLAINTEXT"
 
 
 class DecidingController:
-    """See :class:`~esp.simulation.partition_controller.PartitionController`, arguments included."""
+    """See :class:`~esp.simulation.partition_controller.PartitionController`, arguments included.
+
+    ``spares`` are brokers without a replica.
+    """
 
     def __init__(
         self,
@@ -47,14 +51,16 @@ class DecidingController:
         on_change: Callable[[Image, Election | None], None],
         *,
         unclean_allowed: bool,
+        spares: Collection[NodeId] = (),
     ) -> None:
+        brokers = (*partition.replicas, *spares)
         self._replay = MetadataReplay(EMPTY_IMAGE)
         self._next_offset = 0
         self._topic_id = partition.topic_id
         self._sessions = BrokerSessions(session_us)
         self._unclean_allowed = unclean_allowed
-        self._incarnations = dict.fromkeys(partition.replicas, 0)
-        for node in partition.replicas:
+        self._incarnations = dict.fromkeys(brokers, 0)
+        for node in brokers:
             self._decide_registration(node, 0, -1, 0)
         settings = {MIN_INSYNC_REPLICAS: str(min_insync_replicas)}
         if unclean_allowed:
@@ -80,7 +86,7 @@ class DecidingController:
                 ),
             ]
         )
-        for node in partition.replicas:
+        for node in brokers:
             self._beat(node, self._replay.image.brokers[node].epoch, self._next_offset, 0, wants_shutdown=False)
         self.image = self._new_image()
         self._on_change = on_change
@@ -134,6 +140,14 @@ class DecidingController:
         return IsrAnswer(
             ErrorCode.none, reply.isr, reply.leader, reply.leader_epoch, reply.partition_epoch, reply.recovering
         )
+
+    def reassign(self, target: tuple[NodeId, ...] | None) -> bool:
+        """Give the partition other replicas, or cancel that (REASSIGN-1, REASSIGN-3); returns whether that was accepted."""
+        wanted = [Reassignment(_TOPIC, 0, target)]
+        decision = decide_reassignments(self._replay.image, wanted, unclean_elections=self._unclean_allowed)
+        self._apply(decision.records)
+        self._publish()
+        return decision.reply == [None]
 
     def _decide_registration(self, node: NodeId, incarnation: int, previous_epoch: int, now_us: int) -> BrokerEpoch:
         decision = decide_broker_registration(
@@ -203,7 +217,7 @@ class DecidingController:
         self, before: PartitionState, after: PartitionState, lossy: Collection[NodeId]
     ) -> Election | None:
         """What a change of the leader was, by the state before it (ELECT-1)."""
-        if after.leader < 0 or after.leader == before.leader:
+        if after.leader < 0 or after.leader_epoch == before.leader_epoch:
             return None
         kind = "unclean"
         complete = {*before.isr, *before.elr}.difference(lossy)
@@ -211,5 +225,7 @@ class DecidingController:
             kind = "isr" if after.leader in before.isr else "elr"
         elif not complete and before.last_known_elr == (after.leader,):
             kind = "last-known"
+        elif before.is_reassigning and not after.is_reassigning and not after.recovering:
+            kind = "isr"  # it came into the ISR with the same change, which ended the reassignment (REASSIGN-2)
         assert kind != "unclean" or self._unclean_allowed, f"{before} -> {after}: nobody allowed that (ELECT-1)"
         return Election(after.leader, after.leader_epoch, kind)

@@ -120,8 +120,22 @@ class PartitionNode:
             if self._cluster.random.random() < 0.2:
                 self.log.flush()
                 self.log.checkpoint()
-                self._cluster.retain(self)
+                self._retain()
             self._cluster.after(self, HEARTBEAT_US, self._tick, incarnation)
+
+    def _retain(self) -> None:
+        """Retention: a leader lets go of a part of what is committed."""
+        log, cluster = self.log, self._cluster
+        if (
+            cluster.profile.deletes
+            and isinstance(self.role, PartitionLeader)
+            and log.batches
+            and cluster.random.random() < 0.3
+        ):
+            kept = cluster.random.choice(log.batches).header.base_offset
+            if log.log_start_offset < kept <= log.high_watermark:
+                log.raise_log_start(kept)
+                cluster.checks.log_start = max(cluster.checks.log_start, kept)
 
     # --- metadata ------------------------------------------------------------------------------------------------------------------
 
@@ -154,7 +168,10 @@ class PartitionNode:
     def _take_role(self, *, firm: bool) -> None:
         assert self.image is not None
         state = self.image.partition
-        if state.leader == self.node_id:
+        if self.node_id not in state.replicas:
+            self.role = None
+            self._cluster.empty(self)  # by metadata that is applied, and not before (REASSIGN-4)
+        elif state.leader == self.node_id:
             if self.log.settings.flush_messages == 1:
                 self.log.flush()
             self.log.begin_epoch(state.leader_epoch)

@@ -1,12 +1,15 @@
 """What kind of run a seed of the protocol tier makes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
 SECOND_US: Final = 1_000_000
 KINDS: Final = ("kill", "power-loss", "disk-swap", "pause", "cut", "stop")
 """Faults: killed; power lost; back with an empty disk; standing still; cut off; stopped in order."""
+
+MOVING_SHARE: Final = 0.2
+"""Of the runs: replicas come and go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,16 @@ class PartitionProfile:
     """Whether the product's own controller decides (:mod:`esp.simulation.partition_decisions`)."""
     ends_deaf: bool = False
     """Whether in the end, when all is well again, one follower hears nothing of its leader for a while."""
+    spares: int = 0
+    """Brokers besides those that have replicas. With any, replicas come and go, and the product's own controller decides."""
     streams: bool = False
     """Whether that follower comes back while records keep coming."""
+
+    def with_moves(self, random: Random) -> "PartitionProfile":
+        """In some of the runs, the same with brokers to spare and somebody who moves the replicas about."""
+        if random.random() >= MOVING_SHARE or self.streams:
+            return self
+        return replace(self, spares=random.choice((1, 1, 2)), decides=True, ends_deaf=False)
 
     @classmethod
     def drawn(cls, random: Random) -> "PartitionProfile":

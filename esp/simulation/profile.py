@@ -12,6 +12,7 @@ from typing import Final
 from esp.simulation.faults import FaultKind
 from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.layout import Layout
+from esp.simulation.repair_profile import ABSENCE_MEAN_S, RepairProfile
 from esp.simulation.streams import stream
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
@@ -22,6 +23,12 @@ OFF_SHARE: Final = 0.5
 
 MOVING_SHARE: Final = 0.4
 """Of the clusters of several brokers: partitions are reassigned."""
+
+THROTTLING_SHARE: Final = 0.4
+"""Of the clusters of several brokers: replication is throttled now and then."""
+
+REPAIR_S: Final = 20.0
+"""How much longer faults come where a broker has to be away for a while before anything follows from it."""
 
 MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.KILL: (2, 60),
@@ -50,6 +57,9 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.STRAND: (2, 15),
 }
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
+
+ABSENCES: Final[Mapping[FaultKind, float]] = {FaultKind.ABSENCE: ABSENCE_MEAN_S}
+"""What comes to that in clusters that repair themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +100,10 @@ class Profile:
     """The consumer groups."""
     moves_partitions: bool = False
     """Whether partitions are reassigned during the run (KIP-455)."""
+    throttles: bool = False
+    """Whether replication throttles are set, changed and removed during the run (KIP-73)."""
+    repairs: RepairProfile | None = None
+    """How the cluster repairs itself, if it does."""
 
     @property
     def node_count(self) -> int:
@@ -105,29 +119,34 @@ class Profile:
             Layout.combined(node_count) if node_count is not None else Layout.draw(stream("layout", seed), drawn_count)
         )
         nodes, brokers = len(layout.nodes), len(layout.brokers)
+        repairs = RepairProfile.draw(stream("repairs", seed), brokers)
+        copies = min(3, brokers if repairs is None else brokers - 1)
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
         return cls(
             seed=seed,
             layout=layout,
             clock_rates=tuple(rng.choice((1.0, rng.uniform(0.9, 1.1))) for _ in range(nodes)),
             latency_us=latency_us,
-            topics=tuple(_draw_topic(rng, f"topic-{number}", brokers) for number in range(rng.choice((1, 1, 2)))),
+            topics=tuple(
+                _draw_topic(rng, f"topic-{number}", brokers, copies) for number in range(rng.choice((1, 1, 2)))
+            ),
             idempotent_producers=rng.choice((1, 2, 3)),
             plain_producers=rng.choice((0, 1)),
             consumers=rng.choice((1, 2)),
             administrators=rng.choice((0, 1)),
             pause_between_batches_s=rng.choice((0.2, 1.0, 3.0)),
-            chaos_s=rng.uniform(20, 60),
+            chaos_s=rng.uniform(20, 60) + (REPAIR_S if repairs is not None else 0),
             heals_core_only=rng.random() < 0.4,
             snapshots_metadata=rng.random() < 0.3,
-            fault_means_s=_draw_faults(rng, nodes),
+            fault_means_s={**_draw_faults(rng, nodes), **(ABSENCES if repairs is not None else {})},
             groups=GroupsProfile.draw(stream("groups", seed), brokers),
             moves_partitions=brokers > 1 and stream("moves", seed).random() < MOVING_SHARE,
+            throttles=brokers > 1 and stream("throttles", seed).random() < THROTTLING_SHARE,
+            repairs=repairs,
         )
 
 
-def _draw_topic(rng: Random, name: str, brokers: int) -> TopicProfile:
-    factor = min(3, brokers)
+def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfile:
     configs = {}
     if rng.random() < 0.5:
         configs["segment.ms"] = rng.choice(("1000", "5000"))

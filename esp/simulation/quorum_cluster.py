@@ -28,10 +28,11 @@ from esp.raft.settings import QuorumSettings
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.quorum_aims import QuorumAims
+from esp.simulation.quorum_calls import Call
 from esp.simulation.quorum_checks import QuorumChecks
 from esp.simulation.quorum_liveness import CHECK_INTERVAL_US, QuorumContacts, check_live
 from esp.simulation.quorum_log import QuorumDisk
-from esp.simulation.quorum_member import CLUSTER_ID, LISTENER, Call, QuorumMember
+from esp.simulation.quorum_member import CLUSTER_ID, LISTENER, QuorumMember
 from esp.simulation.quorum_profile import SECOND_US, QuorumProfile
 from esp.simulation.streams import between
 
@@ -203,7 +204,7 @@ class QuorumCluster:
         self._contacts.on_sent(sender, request, self.now_us)
         wait_us = request.max_wait_ms * 1000 if isinstance(request, FetchRequest) else 0
         call = Call(sender, peer.node_id, request)
-        self.after(sender, _REQUEST_TIMEOUT_US + wait_us, call.expire)
+        sender.timeouts.add(call, _REQUEST_TIMEOUT_US + wait_us)
         if receiver is None or not self._arrives(sender.node_id, receiver.node_id):
             return
         for _ in range(1 + (self.random.random() < self.profile.doubled and not self._is_calm)):
@@ -224,8 +225,7 @@ class QuorumCluster:
         if receiver.paused_until_us > self.now_us:
             self._push(receiver.paused_until_us - self.now_us, partial(self._deliver, call, receiver))
             return
-        incarnation = receiver.incarnation
-        request = call.request
+        incarnation, request = receiver.incarnation, call.request
         self._contacts.on_request(receiver, request, self.now_us)
 
         def answer(response: Response) -> None:
@@ -258,7 +258,7 @@ class QuorumCluster:
     def _propose(self) -> None:
         if self._is_quiet:
             return
-        interval_us = self.profile.propose_interval_us
+        interval_us = self.profile.find_interval_us(is_calm=self._is_calm)
         self._push(interval_us // 2 + self.random.randrange(interval_us), self._propose)
         for member in self.members.values():
             node = member.node

@@ -171,5 +171,6 @@ class QuorumDisk:
             history = VoterHistory(VoterSet(()), 0)
             history.restart_at(snapshot.snapshot_id, snapshot.voters, snapshot.kraft_version)
         for batch in self.batches:
-            history.replay(batch.data, batch.header)
+            if batch.header.is_control:
+                history.replay(batch.data, batch.header)
         return history

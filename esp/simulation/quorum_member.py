@@ -1,9 +1,9 @@
 """One member of a simulated quorum: the raft core with a driver on virtual time, and a disk that outlives its process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterEndpoint, VoterKey
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.env import SeededRandom
+from esp.simulation.quorum_calls import CallTimeouts
 from esp.simulation.quorum_checks import QuorumChecks
 from esp.simulation.quorum_log import QuorumDisk, StoredSnapshot
 from esp.simulation.streams import between
@@ -86,10 +87,22 @@ class QuorumMember:
         self.flush_us_max = 8_000
         self._is_flushing = False
         self._parts: dict[SnapshotId, bytearray] = {}
-        self._doing = False
         self.leads_since_us = 0
         """When it last became leader."""
         self._announced: int | None = None
+        self.timeouts = CallTimeouts(world, self)
+        self._handlers: Mapping[type[Effect], Callable[[Any], None]] = {
+            effects.Send: self._send,
+            effects.Reply: self._reply,
+            effects.Append: self._append,
+            effects.Flush: lambda _effect: self._flush(),
+            effects.Commit: lambda effect: self._commit(effect.high_watermark),
+            effects.Persist: self._persist,
+            effects.Truncate: self._truncate,
+            effects.WriteSnapshotChunk: self._write_snapshot_chunk,
+            effects.FinishSnapshot: self._finish_snapshot,
+            effects.Fatal: self._fail,
+        }
 
     @property
     def key(self) -> VoterKey:
@@ -136,20 +149,16 @@ class QuorumMember:
         self._is_flushing = False
         self._parts.clear()
         self._announced = None
-
-    def tick(self) -> None:
-        """A timer of the core is due."""
-        self.next_tick_us = None
-        if self.node is not None:
-            self.do(self.node.on_tick(self.now))
+        self.timeouts.clear()
 
     def do(self, todo: list[Effect]) -> None:
         """Do what the core asks for, and arm its timer."""
         if todo:
             cuts = self.disk.cuts
             for effect in todo:
-                if self.node is not None:
-                    self._do(effect)
+                handler = self._handlers.get(type(effect))
+                if handler is not None and self.node is not None:
+                    handler(effect)
             if self.node is not None and self.disk.cuts != cuts:
                 self.world.checks.on_cut(self.key, self.node.voters, self.disk)
         node = self.node
@@ -160,47 +169,55 @@ class QuorumMember:
             self.leads_since_us = self.world.now_us
             self.world.checks.on_leader(self.key, self.incarnation, node.epoch, self.disk)
             self.world.on_moment(self, "elected")
+        self._arm(node)
+
+    def _arm(self, node: RaftNode) -> None:
         deadline_us = node.next_deadline_us
         if deadline_us is not None and (self.next_tick_us is None or deadline_us < self.next_tick_us):
             self.next_tick_us = deadline_us
             self.world.after(self, max(0, deadline_us - self.world.now_us), self._maybe_tick)
 
     def _maybe_tick(self) -> None:
-        if self.next_tick_us is not None and self.world.now_us >= self.next_tick_us:
-            self.tick()
+        """The timer has come. Most moments were put off meanwhile, and the core is called only for what is due."""
+        now_us, node = self.world.now_us, self.node
+        if node is None or self.next_tick_us is None or now_us < self.next_tick_us:
+            return
+        self.next_tick_us = None
+        deadline_us = node.next_deadline_us
+        if deadline_us is not None and deadline_us > now_us:
+            self._arm(node)
+        else:
+            self.do(node.on_tick(self.now))
 
-    def _do(self, effect: Effect) -> None:
-        world = self.world
-        if isinstance(effect, effects.Send):
-            world.send(self, effect.peer, effect.request)
-        elif isinstance(effect, effects.Reply):
-            token = effect.token
-            assert callable(token), "tokens are the ways back"
-            token(self._fill(effect))
-        elif isinstance(effect, effects.Append):
-            self._append(effect)
-        elif isinstance(effect, effects.Flush):
-            self._flush()
-        elif isinstance(effect, effects.Commit):
-            self._commit(effect.high_watermark)
-        elif isinstance(effect, effects.Persist):
-            world.checks.on_persist(self.key, self.disk.quorum_state, effect.state)
-            self.disk.quorum_state = effect.state
-        elif isinstance(effect, effects.Truncate):
-            if effect.end_offset < self.applied:
-                raise ViolationError("INV-NO-TRUNC-BELOW-HW", f"node {self.node_id}", f"cut to {effect.end_offset}")
-            self.disk.truncate_to(effect.end_offset)
-        elif isinstance(effect, effects.WriteSnapshotChunk):
-            part = self._parts.setdefault(effect.snapshot_id, bytearray())
-            del part[effect.position :]
-            part += effect.data
-        elif isinstance(effect, effects.FinishSnapshot):
-            snapshot_id = effect.snapshot_id
-            world.after(self, self.random.randrange(5_000), lambda: self._install(snapshot_id))
-        elif isinstance(effect, effects.Fatal):
-            if world.checks.durability_is_owed:
-                raise ViolationError("INV-NO-CRASH", f"node {self.node_id}", effect.reason)
-            self.stop()
+    def _send(self, effect: effects.Send) -> None:
+        self.world.send(self, effect.peer, effect.request)
+
+    def _reply(self, effect: effects.Reply) -> None:
+        token = effect.token
+        assert callable(token), "tokens are the ways back"
+        token(self._fill(effect))
+
+    def _persist(self, effect: effects.Persist) -> None:
+        self.world.checks.on_persist(self.key, self.disk.quorum_state, effect.state)
+        self.disk.quorum_state = effect.state
+
+    def _truncate(self, effect: effects.Truncate) -> None:
+        if effect.end_offset < self.applied:
+            raise ViolationError("INV-NO-TRUNC-BELOW-HW", f"node {self.node_id}", f"cut to {effect.end_offset}")
+        self.disk.truncate_to(effect.end_offset)
+
+    def _write_snapshot_chunk(self, effect: effects.WriteSnapshotChunk) -> None:
+        part = self._parts.setdefault(effect.snapshot_id, bytearray())
+        del part[effect.position :]
+        part += effect.data
+
+    def _finish_snapshot(self, effect: effects.FinishSnapshot) -> None:
+        self.world.after(self, self.random.randrange(5_000), partial(self._install, effect.snapshot_id))
+
+    def _fail(self, effect: effects.Fatal) -> None:
+        if self.world.checks.durability_is_owed:
+            raise ViolationError("INV-NO-CRASH", f"node {self.node_id}", effect.reason)
+        self.stop()
 
     def _append(self, effect: effects.Append) -> None:
         world = self.world
@@ -315,34 +332,3 @@ class QuorumMember:
     def followed(self) -> NodeId:
         """The leader that it follows."""
         return NO_NODE if self.node is None else self.node.leader_id
-
-
-class Call:
-    """A request on its way. Answers come late as well, or twice: nothing but the core itself holds them back (LOG-5)."""
-
-    def __init__(self, sender: QuorumMember, peer: NodeId, request: Request) -> None:
-        self.sender = sender
-        self.request = request
-        self._peer = peer
-        self.has_ended = False
-
-    def end(self, response: Response) -> None:
-        """An answer has come."""
-        node = self.sender.node
-        if node is not None:
-            self.has_ended = True
-            self.sender.do(node.on_response(self.sender.now, self._peer, self.request, response))
-
-    def expire(self) -> None:
-        """It has waited for long enough."""
-        if not self.has_ended:
-            self.fail(refused=False)
-
-    def fail(self, *, refused: bool) -> None:
-        """No answer will come."""
-        if self.has_ended:
-            return
-        node = self.sender.node
-        if node is not None:
-            self.has_ended = True
-            self.sender.do(node.on_send_failed(self.sender.now, self._peer, self.request, refused=refused))

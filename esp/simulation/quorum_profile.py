@@ -35,6 +35,10 @@ class QuorumProfile:
     loses_leader: bool = False
     """Whether in the end, when all is well again, the leader is cut off for a while."""
 
+    def find_interval_us(self, *, is_calm: bool) -> int:
+        """Between proposals. When no faults come any more, all that is looked for is whether everybody gets on: a few show that."""
+        return max(self.propose_interval_us, SECOND_US) if is_calm else self.propose_interval_us
+
     @classmethod
     def drawn(cls, random: Random) -> "QuorumProfile":
         """A random one: about half of the kinds of faults are off."""

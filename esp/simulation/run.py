@@ -2,13 +2,12 @@
 
 import asyncio
 import contextlib
-import re
 import traceback
 from collections.abc import Callable, Collection
 from typing import Final
 
 from esp.model.ids import TopicId
-from esp.simulation.caretaker import find_named
+from esp.simulation.caretaker import OWN_FAULT, find_named
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.convergence import (
@@ -33,6 +32,7 @@ from esp.simulation.nemesis import Nemesis, draw_plan
 from esp.simulation.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
 from esp.simulation.outcome import Outcome
 from esp.simulation.profile import Profile
+from esp.simulation.rebalance_watch import REPAIR_S, RebalanceWatch
 from esp.simulation.rot import find_rotten_copies
 from esp.simulation.trace import logged_to
 from esp.simulation.workload.clients import Clients
@@ -51,10 +51,6 @@ POLL_S: Final = 0.25
 DEEP_CHECK_S: Final = 2.0
 QUIET_DELIVERIES_PER_S: Final = 400
 """Of an idle cluster of three: heartbeats, fetches and their answers, with room to spare."""
-
-_OWN_FAULT: Final = re.compile(
-    r"\b(Assertion|Attribute|Type|Key|Index|Name|Unbound\w*|Value|ZeroDivision|Runtime|Recursion)Error\b"
-)
 
 
 class Run:
@@ -85,6 +81,7 @@ class Run:
         self._clients = Clients(world, self._client_checker, lambda: self._metadata.image)
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
+        self._rebalance = RebalanceWatch(world, self._metadata, self._clients.mover, self._on_found)
         self._by_process: dict[Process, SimulatedNode] = {}
         self._found: ViolationError | None = None
         self._is_healed = False
@@ -105,7 +102,8 @@ class Run:
         violation: ViolationError | None = None
         details = ""
         try:
-            with logged_to(world.trace, _running_process), self._replicas.rises.watched():
+            watched = self._replicas.rises.watched()
+            with logged_to(world.trace, _running_process), watched, self._rebalance.watched():
                 world.loop.run(self._main())
         except ViolationError as error:
             violation = error
@@ -233,6 +231,7 @@ class Run:
             "LIVE-NO-STUCK",
             lambda: [] if all(task.done() for task in self._administration) else ["an administrator waits"],
         )
+        await self._until(REPAIR_S, "LIVE-REPAIR", lambda: self._rebalance.find_unfinished(self._core))
         await self._until(CONVERGE_S, "LIVE-ISR", self._unconverged)
         if self._ledger.rotten:
             await asyncio.sleep(SCRUB_S)
@@ -295,6 +294,7 @@ class Run:
             for node in self._world.living:
                 self._replicas.check_deeply(node)
             self._begin_topics()
+            self._rebalance.look()
             self._forget_rot()
             if not self._world.keeps_down and not self._unconverged():
                 self._ledger.on_whole()
@@ -351,6 +351,10 @@ class Run:
                 self._metadata.look(node, self._world.loop.time())
                 self._replicas.look(node)
 
+    def _on_found(self, violation: ViolationError) -> None:
+        """Something was found in the midst of a node's step; the first one counts, when the turn ends."""
+        self._found = self._found or violation
+
     def _on_end(self, node: SimulatedNode) -> None:
         process = node.process
         assert process is not None
@@ -363,7 +367,7 @@ class Run:
         self._metadata.on_end(node)
         is_own = reason not in DELIBERATE
         is_excused = node.disk_was_faulty or (is_own and bool(find_named(node)))
-        if is_own and (not is_excused or _OWN_FAULT.search(reason)):
+        if is_own and (not is_excused or OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
         if is_own or reason == KILLED_IN_DISK:
             self._world.loop.call_soon(self._world.start_later, node, RESTART_S, context=self._world.context)

@@ -59,6 +59,7 @@ class World:
                     profile.layout,
                     snapshots_metadata=profile.snapshots_metadata,
                     groups=profile.groups,
+                    repairs=profile.repairs,
                 ),
                 host=cluster.node_host(number),
                 clock_rate=profile.clock_rates[number - 1],

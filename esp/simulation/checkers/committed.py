@@ -144,12 +144,3 @@ class CommittedLog:
                 who,
                 f"crc {crc:08x} at {base_offset} of {self.name} was acknowledged; committed there is {known}",
             )
-
-    def forget_from(self, offset: int) -> None:
-        """Drop what an election outside the promise dropped (ELECT-5); the rest stays checked."""
-        for base_offset in [base for base, batch in self.batches.items() if batch.next_offset > offset]:
-            del self.batches[base_offset]
-            self.acked.pop(base_offset, None)
-        self.last = next(reversed(self.batches.values()), None)
-        self.end_offset = self.last.next_offset if self.last is not None else 0
-        self.is_excused = True

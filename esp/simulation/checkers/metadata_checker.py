@@ -1,11 +1,13 @@
 """Holds the nodes' metadata against one another, and each committed state of a partition against the one before it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-from esp.controller.image import EMPTY_IMAGE, ClusterImage, TopicImage
+from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, ClusterImage, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
+from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.simulation.checkers import probe
+from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.ledger import RECKLESS, Ledger
@@ -25,6 +27,8 @@ class MetadataChecker:
 
     def __init__(self, replicas: ReplicaChecker, ledger: Ledger) -> None:
         self.image = EMPTY_IMAGE
+        self.on_change: Callable[[ClusterImage, ClusterImage, float], None] = lambda _old, _new, _now_s: None
+        """Called with each newer image after the one before it, and the time."""
         self._replicas = replicas
         self._ledger = ledger
         self._known: dict[int, ClusterImage] = {}
@@ -50,6 +54,7 @@ class MetadataChecker:
         if image.offset > self.image.offset:
             old, self.image = self.image, image
             self._check_change(old, image, now_s)
+            self.on_change(old, image, now_s)
 
     def on_end(self, node: SimulatedNode) -> None:
         """The node's process ended: the next one begins from its disk."""
@@ -62,7 +67,7 @@ class MetadataChecker:
                 raise ViolationError(
                     "INV-EPOCHS-MONO", f"broker {broker_id}", f"epoch {broker.epoch} after {former.epoch}"
                 )
-        _check_gone(new, old.brokers.keys() - new.brokers.keys())
+        _check_gone(old, new, old.brokers.keys() - new.brokers.keys())
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)
             if before is topic and old.brokers is new.brokers:
@@ -97,13 +102,14 @@ class MetadataChecker:
             for node_id in [node_id for node_id in new.replicas if node_id not in old.replicas]:
                 self._replicas.on_assigned(node_id, (topic.topic_id, new.partition))
             if new.partition_epoch == old.partition_epoch + 1:
-                _check_reassignment(topic, old, new, who, min_isr=image.min_insync_replicas(topic, len(new.replicas)))
+                minimum = image.min_insync_replicas(topic, len(new.replicas))
+                check_reassignment(old, new, who, min_isr=minimum, may_be_unclean=topic.name == RECKLESS)
         self._check_election(topic, old, new, who, is_reborn=is_reborn)
         if old is not None and (new.leader_epoch < old.leader_epoch or new.partition_epoch <= old.partition_epoch):
             raise ViolationError("INV-EPOCHS-MONO", who, f"{new} after {old}")
         for node_id in new.isr:
             if old is None or node_id not in old.isr:
-                self._joined_isr_s[topic.topic_id, new.partition, node_id] = now_s
+                self._joined_isr_s[topic.topic_id, new.partition, node_id] = self._held_since_s(node_id, now_s)
         isr, elr = set(new.isr), set(new.elr)
         min_isr = image.min_insync_replicas(topic, len(new.replicas))
         if not isr <= set(new.replicas) or not elr <= set(new.replicas) or isr & elr or len(isr) != len(new.isr):
@@ -120,6 +126,11 @@ class MetadataChecker:
             raise ViolationError(
                 "INV-MAXISR", who, f"the leader counts on {sorted(leader.maximal_isr)}; {new} was committed (HW-3)"
             )
+
+    def _held_since_s(self, node_id: int, now_s: float) -> float:
+        """When a node that joins an ISR now had what it was let in for: one that is dead already had it before it died."""
+        node = self._nodes.get(node_id)
+        return now_s if node is None or node.is_alive else min(now_s, self._ledger.lossy_s.get(node_id, now_s))
 
     def _check_election(
         self, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str, *, is_reborn: bool
@@ -177,38 +188,27 @@ class MetadataChecker:
         return _epoch_of(image, node_id) != probe.broker_epoch(node)
 
 
-def _check_reassignment(topic: TopicImage, old: PartitionState, new: PartitionState, who: str, *, min_isr: int) -> None:
-    """INV-REASSIGN: a beginning takes no complete copy, an end has every target in sync, a cancel leaves the minimum (REASSIGN-1..5)."""
-    gone = set(old.replicas).difference(new.replicas)
-    taken = gone.intersection((*old.isr, *old.elr))
-    if gone and new.leader_epoch == old.leader_epoch:
-        raise ViolationError(
-            "INV-EPOCHS-MONO", who, f"{sorted(gone)} went, and the leader epoch stays: {new} after {old} (ISR-8)"
-        )
-    if not {*new.adding_replicas, *new.removing_replicas} <= set(new.replicas):
-        raise ViolationError("INV-REASSIGN", who, f"comes or goes without being a replica: {new}")
-    if new.is_reassigning:
-        if taken:
-            raise ViolationError("INV-REASSIGN", who, f"{sorted(taken)} are taken before the end: {new} after {old}")
-    elif old.is_reassigning and set(new.replicas) == set(old.original_replicas) != set(old.target_replicas):
-        if taken and len(new.isr) < min_isr and topic.name != RECKLESS:
-            raise ViolationError("INV-REASSIGN", who, f"the cancel leaves fewer than {min_isr}: {new} after {old}")
-    elif (gone or old.is_reassigning) and set(new.isr) != set(new.replicas):
-        raise ViolationError("INV-REASSIGN", who, f"it ends before every target is in sync: {new} after {old}")
-
-
 def _has_ended(old: PartitionState, new: PartitionState) -> bool:
     """Whether one change brought the last target in sync and so ended a reassignment; then whoever leads had to be in sync before it."""
     is_one = new.partition_epoch == old.partition_epoch + 1
     return is_one and old.is_reassigning and not new.is_reassigning and set(new.isr) == set(old.target_replicas)
 
 
-def _check_gone(image: ClusterImage, gone: Collection[NodeId]) -> None:
-    """A broker that was unregistered may never come back: nobody counts on it (ISR-7)."""
-    for topic, state in image.partitions() if gone else ():
+def _check_gone(old: ClusterImage, new: ClusterImage, gone: Collection[NodeId]) -> None:
+    """A broker that was unregistered may never come back: nobody counts on it (ISR-7), or gives it up with the last copy (BRK-10)."""
+    forced = old.broker_configs.get(CLUSTER_DEFAULT, {}).get(REMOVAL_FORCED, "").split(",")
+    for topic, state in new.partitions() if gone else ():
+        who = f"{topic.name}-{state.partition}"
         if not {*state.isr, *state.elr}.isdisjoint(gone):
+            raise ViolationError("INV-ISR-UNFENCED", who, f"{sorted(gone)} are registered no more: {state}")
+        before = old.topics_by_id.get(topic.topic_id)
+        if before is None or state.partition >= len(before.partitions) or state.isr or state.elr:
+            continue
+        former = before.partitions[state.partition]
+        (holder, *others) = dict.fromkeys((*former.isr, *former.elr)) or (NO_NODE,)
+        if not others and holder in gone and str(holder) not in forced:
             raise ViolationError(
-                "INV-ISR-UNFENCED", f"{topic.name}-{state.partition}", f"{sorted(gone)} are registered no more: {state}"
+                "INV-LAST-COPY", who, f"{gone} went with it, and nobody forced that: {state} after {former}"
             )
 
 
@@ -221,7 +221,8 @@ def _check_eligible(
     image: ClusterImage, topic: TopicImage, old: PartitionState, new: PartitionState, reborn: set[NodeId]
 ) -> None:
     """Below the minimum, whoever leaves the ISR stays eligible unless it came back from an unclean end (ELR-1, KIP-966), or has rotted."""
-    if len(new.isr) >= image.min_insync_replicas(topic, len(new.replicas)) or (new.recovering and not old.recovering):
+    is_unclean = new.recovering and (not old.recovering or new.leader not in {NO_NODE, *old.isr, *old.elr})
+    if is_unclean or len(new.isr) >= image.min_insync_replicas(topic, len(new.replicas)):
         return
     lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
     due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost

@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 from itertools import chain
 
+from esp.broker.controller_driver import ControllerDriver
 from esp.broker.hosted_partition import HostedPartition
 from esp.broker.metadata_loader import MetadataLoader
 from esp.broker.raft_driver import RaftDriver
 from esp.broker.replica_host import ReplicaHost
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
+from esp.controller.self_repair_proposal import Proposal
 from esp.model.ids import NO_BROKER_EPOCH, TopicId
 from esp.replication.high_watermark import effective_min_isr
+from esp.simulation.checkers.throttle_checker import Rates
 from esp.simulation.node import SimulatedNode
 from esp.storage.log import Log
 
@@ -27,6 +30,27 @@ def image(node: SimulatedNode) -> ClusterImage:
     """The committed metadata as the node knows it."""
     metadata: MetadataLoader | None = getattr(node.broker, "metadata", None)
     return metadata.image if metadata is not None else EMPTY_IMAGE
+
+
+def proposed_repair(node: SimulatedNode) -> Proposal | None:
+    """What the node, as the active controller, means to do by itself; None if it is not, or means to do nothing."""
+    driver: ControllerDriver | None = getattr(getattr(node.broker, "controller", None), "driver", None)
+    return driver.proposed_repair if driver is not None else None
+
+
+def throttle_rates(node: SimulatedNode) -> Rates | None:
+    """The replication throttles that stand in the node's settings, or None while it has no replicas."""
+    role = node.broker.broker if node.broker is not None else None
+    replicas: ReplicaHost | None = getattr(role, "replicas", None)
+    if replicas is None:
+        return None
+    settings = replicas.settings.current
+    window_s = settings.replication_quota_window_num * settings.replication_quota_window_size_seconds
+    return Rates(
+        settings.leader_replication_throttled_rate,
+        settings.follower_replication_throttled_rate,
+        window_s * 1_000_000,
+    )
 
 
 def min_isr_in_use(node: SimulatedNode, topic_id: TopicId, partition: int) -> int | None:

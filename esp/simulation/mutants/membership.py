@@ -37,6 +37,22 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.controller.brokers",
         "    return Decision((*changes, UnregisterBrokerRecord(",
         "    return Decision((*(), UnregisterBrokerRecord(",
+    ),
+    Mutant(
+        "last-copy-is-unregistered",
+        "BRK-10 broken",
+        "BRK-10",
+        "esp.controller.brokers",
+        "    _check_last_copies(image, node_id)\n",
+        "    pass\n",
+    ),
+    Mutant(
+        "another-minimum-leaves-the-eligible",
+        "KAFKA-16540",
+        "ELR-3",
+        "esp.controller.configs",
+        "    if MIN_INSYNC_REPLICAS in fresh and kind in (TOPIC_RESOURCE, BROKER_RESOURCE):\n",
+        "    if MIN_INSYNC_REPLICAS in fresh and kind == BROKER_RESOURCE:\n",
         is_gap=True,
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.mutant import PARTITION, Mutant
 
 REASSIGNMENT_MUTANTS: Final = (
     Mutant(
@@ -12,6 +12,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "esp.controller.replica_sets",
         "    return ReplicaSets(target) if set(target) <= set(isr) else None\n",
         "    return ReplicaSets(target) if set(target).intersection(sets.adding or target) <= set(isr) else None\n",
+        tiers=(PARTITION,),
     ),
     Mutant(
         "reassignment-ends-when-somebody-is-in-sync",
@@ -20,6 +21,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "esp.controller.replica_sets",
         "    return ReplicaSets(target) if set(target) <= set(isr) else None\n",
         "    return ReplicaSets(target) if set(target) & set(isr) else None\n",
+        tiers=(PARTITION,),
     ),
     Mutant(
         "reassignment-never-ends",
@@ -28,6 +30,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "esp.controller.replica_sets",
         "    return ReplicaSets(target) if set(target) <= set(isr) else None\n",
         "    return ReplicaSets(target) if set(target) == set(isr) else None\n",
+        tiers=(PARTITION,),
     ),
     Mutant(
         "beginning-takes-those-that-go",
@@ -39,6 +42,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "    sets = sets._replace(replicas=(*target, *(set(sets.removing) & set(isr))), "
         "removing=tuple(set(sets.removing) & set(isr)))\n"
         "    return _plan(image, topic, state, sets, isr, Election.ONLINE)\n",
+        tiers=(PARTITION,),
     ),
     Mutant(
         "another-target-takes-what-is-in-sync",
@@ -47,6 +51,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "esp.controller.replica_sets",
         "    kept = complete.intersection(state.adding_replicas) - wanted\n",
         "    kept = complete.intersection(())\n",
+        tiers=(PARTITION,),
     ),
     Mutant(
         "cancel-leaves-fewer-than-the-minimum",
@@ -55,7 +60,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "esp.controller.reassignment",
         "        if takes_copies and len(isr) < minimum:\n",
         "        if takes_copies and len(isr) < 1:\n",
-        is_gap=True,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "leader-epoch-stays-when-a-replica-leaves",
@@ -64,6 +69,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "esp.controller.partition_change",
         "        leader=elected.leader if elected.leader != state.leader or leaves else NO_LEADER_CHANGE,\n",
         "        leader=elected.leader if elected.leader != state.leader else NO_LEADER_CHANGE,\n",
+        tiers=(PARTITION,),
     ),
     Mutant(
         "data-goes-before-the-end",

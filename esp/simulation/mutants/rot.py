@@ -89,6 +89,6 @@ ROT_MUTANTS: Final = (
         "esp.storage.running_marker",
         '            is_left = content["bootId"] == boot_id and content["file"] == self._disk.stat(self._path).identity\n',
         '            is_left = content["bootId"] == boot_id\n',
-        is_gap=True,
+        node_count=5,
     ),
 )

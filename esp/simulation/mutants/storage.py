@@ -125,12 +125,12 @@ STORAGE_MUTANTS: Final = (
         "SYNC-1 broken",
         "SYNC-1",
         "esp.storage.log",
-        """                await sync(self._flushing(), self._disk)
+        """                await sync(self._flushing(), self.files.disk)
             except OSError:
                 self.take_offline()
                 raise
 """,
-        """                await sync(self._flushing(), self._disk)
+        """                await sync(self._flushing(), self.files.disk)
             except OSError:
                 self._segments.active.close()
 """,
@@ -146,6 +146,26 @@ STORAGE_MUTANTS: Final = (
         if cuts""",
         """            self._names_synced = changed
         if cuts""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "front-of-the-log-unsynced",
+        "section 12 broken",
+        "REC-3",
+        "esp.storage.unsynced",
+        """        if self.has_names:
+            self.sync_names_blocking()
+""",
+        "",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "failed-sync-of-names-is-tried-again",
+        "SYNC-1 broken",
+        "SYNC-1",
+        "esp.storage.unsynced",
+        "            self._failure = error\n            raise\n",
+        "            raise\n",
         tiers=(LOG,),
     ),
     Mutant(
@@ -175,35 +195,35 @@ STORAGE_MUTANTS: Final = (
         "high-watermark-of-what-is-gone",
         "KAFKA-9491",
         "TRUNC-6",
-        "esp.storage.log",
-        "            self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset\n",
-        "            self.log_start_offset = self.log_end_offset = self.recovery_point = offset\n",
+        "esp.storage.truncation",
+        "        log.log_start_offset = log.log_end_offset = log.high_watermark = log.recovery_point = offset\n",
+        "        log.log_start_offset = log.log_end_offset = log.recovery_point = offset\n",
         tiers=(LOG,),
     ),
     Mutant(
         "retention-above-the-high-watermark",
         "KAFKA-5634",
         "LOG-12",
-        "esp.storage.log",
-        "            high_watermark=self.high_watermark,\n        )\n",
-        "            high_watermark=self.log_end_offset,\n        )\n",
+        "esp.storage.retention",
+        "        high_watermark=log.high_watermark,\n    )\n",
+        "        high_watermark=log.log_end_offset,\n    )\n",
         tiers=(LOG,),
     ),
     Mutant(
         "producers-of-what-was-cut",
         "KAFKA-12153",
         "TRUNC-6",
-        "esp.storage.log",
-        "        self.producers = load_producers_blocking(self._disk, self.path, self._segments, offset, None, 0)\n",
-        "        self.producers = self.producers or load_producers_blocking(self._disk, self.path, self._segments, 0, None, 0)\n",
+        "esp.storage.truncation",
+        "    log.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)\n",
+        "    log.producers = log.producers or load_producers_blocking(files.disk, files.path, files.segments, 0, None, 0)\n",
         tiers=(LOG,),
     ),
     Mutant(
         "snapshot-of-what-was-cut",
         "KAFKA-13098 class",
         "PROD-9",
-        "esp.storage.log",
-        "        remove_snapshots(self._disk, self.path, above=offset, up_to=-1)\n",
+        "esp.storage.truncation",
+        "    remove_snapshots(files.disk, files.path, above=end_offset, up_to=-1)\n",
         "",
         tiers=(LOG,),
     ),

@@ -12,9 +12,11 @@ from esp.simulation.mutants.mutant import Mutant
 from esp.simulation.mutants.produce import PRODUCE_MUTANTS
 from esp.simulation.mutants.quorum import QUORUM_MUTANTS
 from esp.simulation.mutants.reassignment import REASSIGNMENT_MUTANTS
+from esp.simulation.mutants.repair import REPAIR_MUTANTS
 from esp.simulation.mutants.replication import REPLICATION_MUTANTS
 from esp.simulation.mutants.rot import ROT_MUTANTS
 from esp.simulation.mutants.storage import STORAGE_MUTANTS
+from esp.simulation.mutants.throttles import THROTTLE_MUTANTS
 
 ALL: Final = (
     *DIVERGENCE_MUTANTS,
@@ -25,6 +27,8 @@ ALL: Final = (
     *STORAGE_MUTANTS,
     *MEMBERSHIP_MUTANTS,
     *REASSIGNMENT_MUTANTS,
+    *THROTTLE_MUTANTS,
+    *REPAIR_MUTANTS,
     *GROUP_MUTANTS,
     *ROT_MUTANTS,
 )

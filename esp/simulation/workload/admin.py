@@ -6,6 +6,7 @@ from random import Random
 from typing import Any, Final
 
 from esp.model.errors import ErrorCode
+from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.protocol.registry import ApiKey
 from esp.simulation.ledger import PASSING, RECKLESS
 from esp.simulation.nudges import Nudges
@@ -21,6 +22,15 @@ MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
 DEAD_SHARE: Final = (0.2, 0.6)
 """Of what is done while a broker is dead: it is unregistered, often so soon that somebody still counts on it."""
+
+AT_ONCE_SHARE: Final = 0.4
+"""Of the brokers that die while nothing else is done: they are unregistered before anybody misses them."""
+
+FORCED_SHARE: Final = 0.5
+"""Of the brokers that hold the last complete copy of something, and are refused to be unregistered for that: they go by force."""
+
+WATCH_S: Final = 0.1
+"""How soon that is seen."""
 
 NUDGE_SHARE: Final = 0.7
 """Of what is done while nobody leads a partition that may lose records: something about that."""
@@ -93,13 +103,16 @@ class Administrator:
                     self._history.on_done(self.client.name, what, f"{topic.topic}-{part.partition_id}")
 
     async def unregister(self, node_id: int) -> None:
-        """Have a broker forgotten; it registers anew when it comes back.
+        """Have a broker forgotten; it registers anew when it comes back. One with the last copy of something goes by force, or stays.
 
         Raises:
             NoAnswerError, RefusedError: it may be registered still.
         """
         request = admin_requests.unregister_broker(node_id)
         answer = await self._call(ApiKey.UNREGISTER_BROKER, admin_requests.UNREGISTER_BROKER_VERSION, request)
+        if answer.error_code is ErrorCode.policy_violation and self._rng.random() < FORCED_SHARE:
+            await self._configure(admin_requests.BROKER, "", REMOVAL_FORCED, f"{node_id}")
+            answer = await self._call(ApiKey.UNREGISTER_BROKER, admin_requests.UNREGISTER_BROKER_VERSION, request)
         _require_success(answer.error_code)
         self._history.on_done(self.client.name, "broker unregistered", f"{node_id}")
 
@@ -109,11 +122,7 @@ class Administrator:
         Raises:
             NoAnswerError, RefusedError: it may have the old one still.
         """
-        request = admin_requests.set_topic_config(topic, name, value)
-        version = admin_requests.INCREMENTAL_ALTER_CONFIGS_VERSION
-        answer = await self._call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, request)
-        _require_success(answer.responses[0].error_code)
-        self._history.on_done(self.client.name, "setting changed", f"{topic}: {name}={value}")
+        await self._configure(admin_requests.TOPIC, topic, name, value)
 
     async def run(self) -> None:
         """Do what comes to mind until told to stop."""
@@ -122,13 +131,29 @@ class Administrator:
             try:
                 await self._act(name or self._rng.choice(PASSING), creates=name is not None)
                 name = None
+                await self._rest()
             except NoAnswerError as error:
                 self._history.on_no_answer(self.client.name, str(error))
                 await asyncio.sleep(BACKOFF_S)
             except RefusedError as error:
                 self._history.on_refusal(self.client.name, error.code.name)
                 await asyncio.sleep(BACKOFF_S)
-            await asyncio.sleep(self._rng.uniform(0.3, 4))
+
+    async def _rest(self) -> None:
+        """Let some time pass; a broker that dies meanwhile is often given up at once, when nobody else has seen it yet.
+
+        Raises:
+            NoAnswerError, RefusedError: it may be registered still.
+        """
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._rng.uniform(0.3, 4)
+        known = self._find_dead()
+        while loop.time() < until_s and not self.is_stopping:
+            await asyncio.sleep(WATCH_S)
+            dead = self._find_dead()
+            if dead is not None and dead != known and self._rng.random() < AT_ONCE_SHARE:
+                await self.unregister(dead)
+            known = dead
 
     async def _act(self, name: str, *, creates: bool) -> None:
         chance = 0.0 if creates else self._rng.random()
@@ -181,6 +206,13 @@ class Administrator:
         if name == RECKLESS and rng.random() < 0.2:
             configs[UNCLEAN_ELECTIONS] = "true"
         return TopicProfile(name, rng.randint(1, 2), factor, min_isr, configs)
+
+    async def _configure(self, kind: int, resource: str, name: str, value: str) -> None:
+        request = admin_requests.alter_configs(kind, {resource: {name: value}})
+        version = admin_requests.INCREMENTAL_ALTER_CONFIGS_VERSION
+        answer = await self._call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, request)
+        _require_success(answer.responses[0].error_code)
+        self._history.on_done(self.client.name, "setting changed", f"{resource or 'all brokers'}: {name}={value}")
 
     async def _call(self, api_key: ApiKey, version: int, request: Any) -> Any:
         connection = await self.client.any_broker()

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest, Listener
@@ -34,6 +34,9 @@ ELECT_LEADERS_VERSION: Final = 2
 UNREGISTER_BROKER_VERSION: Final = 0
 ALTER_PARTITION_REASSIGNMENTS_VERSION: Final = 1
 INCREMENTAL_ALTER_CONFIGS_VERSION: Final = 1
+
+TOPIC: Final = 2
+BROKER: Final = 4
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -92,11 +95,22 @@ def unregister_broker(node_id: int) -> UnregisterBrokerRequest:
     return UnregisterBrokerRequest(broker_id=BrokerId(node_id))
 
 
-def set_topic_config(topic: str, name: str, value: str) -> IncrementalAlterConfigsRequest:
-    """Give a topic's setting another value."""
-    config = AlterableConfig(name=name, config_operation=i8(0), value=value)
-    resource = AlterConfigsResource(resource_type=i8(2), resource_name=topic, configs=(config,))
-    return IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+def alter_configs(kind: int, changes: Mapping[str, Mapping[str, str | None]]) -> IncrementalAlterConfigsRequest:
+    """Give settings of topics or brokers other values; None removes one. The broker without a name stands for all of them."""
+    return IncrementalAlterConfigsRequest(
+        resources=tuple(
+            AlterConfigsResource(
+                resource_type=i8(kind),
+                resource_name=resource,
+                configs=tuple(
+                    AlterableConfig(name=name, config_operation=i8(1 if value is None else 0), value=value)
+                    for name, value in values.items()
+                ),
+            )
+            for resource, values in changes.items()
+        ),
+        validate_only=False,
+    )
 
 
 def _duration(seconds: float) -> i32Timedelta:

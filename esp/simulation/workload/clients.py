@@ -15,14 +15,19 @@ from esp.simulation.workload.admin import Administrator
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.consumer import Consumer
+from esp.simulation.workload.drainer import Drainer
 from esp.simulation.workload.history import History
 from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.producer import Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
+from esp.simulation.workload.throttler import KEPT_RATES, ReplicationThrottler
 from esp.simulation.world import World
 
 CREATION_TRIES: Final = 20
 CREATION_BACKOFF_S: Final = 0.5
+
+MUCH_LOAD_S: Final = 1.0
+"""Producers that pause for less than this between batches leave much to be copied."""
 
 
 class Clients:
@@ -55,7 +60,7 @@ class Clients:
             self._client("administrator"),
             world.random("administrator"),
             self.history,
-            replicas_max=min(3, len(profile.layout.brokers)),
+            replicas_max=min(3, len(profile.layout.brokers) - (profile.repairs is not None)),
             find_dead=self._find_dead,
             nudges=Nudges(world, image),
         )
@@ -73,6 +78,19 @@ class Clients:
             [NodeId(number) for number in profile.layout.brokers],
             image,
         )
+        self.throttler = ReplicationThrottler(
+            self._client("throttler"),
+            world.random("throttler"),
+            self.history,
+            image,
+            kept_rate=KEPT_RATES[profile.pause_between_batches_s < MUCH_LOAD_S],
+        )
+        self.drainer = Drainer(
+            self._client("drainer"),
+            world.random("drainer"),
+            self.history,
+            list(zip(profile.layout.brokers, bootstrap_addresses(profile.layout), strict=True)),
+        )
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -85,6 +103,10 @@ class Clients:
             working.append(self._world.spawn(self.quorum_administrator.run()))
         if profile.moves_partitions:
             working.append(self._world.spawn(self.mover.run()))
+        if profile.repairs is not None and profile.repairs.drains:
+            working.append(self._world.spawn(self.drainer.run()))
+        if profile.throttles:
+            working.append(self._world.spawn(self.throttler.run()))
         return working
 
     async def create_topic(self, topic: TopicProfile) -> bool:
@@ -122,6 +144,8 @@ class Clients:
         self.administrator.is_stopping = True
         self.quorum_administrator.is_stopping = True
         self.mover.is_stopping = True
+        self.throttler.is_stopping = True
+        self.drainer.is_stopping = True
 
     @property
     def pending_batches(self) -> int:

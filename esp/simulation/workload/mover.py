@@ -56,10 +56,15 @@ class PartitionMover:
         self._brokers = tuple(brokers)
         self._image = image
         self._in_doubt: list[Move] = []
+        self._asked: set[tuple[tuple[TopicId, int], tuple[NodeId, ...]]] = set()
 
     def doubtful(self, now_s: float) -> list[Move]:
         """What may still be done of what was asked for."""
         return [move for move in self._in_doubt if now_s < move.sent_s + IN_DOUBT_S]
+
+    def has_asked_for(self, key: tuple[TopicId, int], replicas: tuple[NodeId, ...]) -> bool:
+        """Whether these replicas of a partition were ever asked for."""
+        return (key, replicas) in self._asked
 
     async def run(self) -> None:
         """Do what comes to mind until told to stop."""
@@ -94,6 +99,7 @@ class PartitionMover:
             (state.topic_id, state.partition), target or state.original_replicas, asyncio.get_running_loop().time()
         )
         self._in_doubt = [*self.doubtful(move.sent_s), move]
+        self._asked.add((move.key, move.replicas))
         connection = await self._client.any_broker()
         request = admin_requests.reassign(topic, state.partition, target, TIMEOUT_S)
         version = admin_requests.ALTER_PARTITION_REASSIGNMENTS_VERSION

@@ -144,6 +144,20 @@ def test_no_more_disks_are_replaced_than_the_ledger_covers():
     scenario_of_the_budget()
 
 
+@with_world
+async def scenario_of_a_full_disk(world, ledger):
+    node = world.nodes[1]
+    node.disk.fill_up(100)
+    node.kill()
+    Caretaker(world, ledger).replace_disk(node)
+    await world.start(node)
+    assert node.is_serving
+
+
+def test_a_new_disk_has_room_where_the_old_one_had_none():
+    scenario_of_a_full_disk()
+
+
 @pytest.mark.parametrize("amount", [0.1, 0.2, 0.3, 0.4, 0.5])
 def test_rot_is_brought_where_it_may_be_and_remembered(amount):
     @with_world

@@ -57,14 +57,22 @@ def test_a_producer_of_nothing_and_one_that_is_forgotten_are_seen(run):
 
 
 def test_a_recovered_log_that_is_too_short_too_long_or_another_is_seen(run):
-    check_recovered(run.log, run.kept, run.log.log_end_offset)
+    start = run.log.log_start_offset
+    check_recovered(run.log, run.kept, run.log.log_end_offset, start)
     with pytest.raises(ViolationError, match="INV-DISK-ORDER"):
-        check_recovered(run.log, run.kept, run.log.log_end_offset + 1)
+        check_recovered(run.log, run.kept, run.log.log_end_offset + 1, start)
     with pytest.raises(ViolationError, match="INV-RECOVER-PREFIX"):
-        check_recovered(run.log, run.kept[:-1], 0)
+        check_recovered(run.log, run.kept[:-1], 0, start)
     last = run.kept[-1]
     with pytest.raises(ViolationError, match="other bytes"):
-        check_recovered(run.log, [*run.kept[:-1], last._replace(data=b"x" + last.data[1:])], 0)
+        check_recovered(run.log, [*run.kept[:-1], last._replace(data=b"x" + last.data[1:])], 0, start)
+
+
+def test_a_recovered_log_that_begins_behind_its_start_is_seen(run):
+    start = run.log.log_start_offset
+    run.log.log_start_offset = run.kept[-1].header.next_offset
+    with pytest.raises(ViolationError, match="INV-RECOVER-PREFIX"):
+        check_recovered(run.log, run.kept, 0, start)
 
 
 def test_bytes_below_the_recovery_point_that_are_gone_end_the_run(run):

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from esp.controller.image import EMPTY_IMAGE, TopicImage
+from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, TopicImage
 from esp.model.ids import NO_NODE, BrokerEpoch, NodeId
+from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.violation import ViolationError
@@ -39,7 +40,7 @@ class Scene:
             on_assigned=lambda node_id, key: self.assigned.append((node_id, key)),
         )
         self.checker = MetadataChecker(self.replicas, self.ledger)
-        self.node = SimpleNamespace(node_id=1, name="node 1", broker=SimpleNamespace(metadata=None))
+        self.node = SimpleNamespace(node_id=1, name="node 1", is_alive=True, broker=SimpleNamespace(metadata=None))
         self.now_s = 0.0
         self.state = state(isr=numbers(1, 2, 3), replicas=numbers(1, 2, 3), **fields)
         self.image = EMPTY_IMAGE
@@ -111,11 +112,11 @@ def test_image_of_a_new_process_may_go_back():
 
 def test_two_images_of_one_offset_are_found():
     scene = Scene()
-    other = SimpleNamespace(node_id=2, name="node 2", broker=SimpleNamespace(metadata=None))
+    other = SimpleNamespace(node_id=2, name="node 2", is_alive=True, broker=SimpleNamespace(metadata=None))
     scene.show(other, dataclasses.replace(scene.image))
     with violation("INV-META-SAME"):
         scene.show(
-            SimpleNamespace(node_id=3, name="node 3", broker=SimpleNamespace(metadata=None)),
+            SimpleNamespace(node_id=3, name="node 3", is_alive=True, broker=SimpleNamespace(metadata=None)),
             dataclasses.replace(scene.image, features={"metadata.version": 1}),
         )
 
@@ -215,7 +216,9 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
     epoch = scene.brokers[NodeId(3)].epoch if is_registered else -1
     role = SimpleNamespace(lifecycle=SimpleNamespace(epoch=epoch))
     broker = SimpleNamespace(metadata=SimpleNamespace(image=scene.image), broker=role)
-    scene.checker.look(SimpleNamespace(node_id=3, name="node 3", broker=broker, is_serving=is_serving), 0.0)
+    scene.checker.look(
+        SimpleNamespace(node_id=3, name="node 3", broker=broker, is_alive=True, is_serving=is_serving), 0.0
+    )
     if is_serving and is_registered and not poisoned:
         with violation("INV-CANDIDATE-COMPLETE"):
             scene.change(isr=numbers(1, 2, 3))
@@ -241,6 +244,55 @@ def test_election_of_the_last_known_leader_loses_nothing_unless_its_disk_did():
             scene.ledger.on_power_loss(1, 5.0)
         scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, last_known_elr=())
         assert scene.committed.is_excused is is_lossy
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_what_was_lost_before_a_join_is_committed_counts_if_nobody_came_back_since(is_alive):
+    scene = Scene()
+    scene.change(isr=numbers(2, 3), leader=NodeId(2), leader_epoch=6)
+    scene.ledger.on_power_loss(1, 5.0)
+    scene.now_s = 6.0
+    scene.node.is_alive = is_alive
+    scene.change(isr=numbers(2, 3, 1))
+    several_changes = scene.state.partition_epoch + 4
+    scene.change(
+        isr=(), leader=NO_NODE, leader_epoch=7, elr=(), last_known_elr=numbers(1), partition_epoch=several_changes
+    )
+    scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=8, last_known_elr=(), recovering=True)
+    assert scene.committed.is_excused is not is_alive
+
+
+@pytest.mark.parametrize("forced", ["", "3", "2,1"])
+def test_removal_of_the_last_copy_is_found_unless_it_is_forced(forced):
+    scene = Scene()
+    scene.change(isr=numbers(1), elr=numbers(2, 3))
+    several_changes = scene.state.partition_epoch + 4
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=numbers(1), partition_epoch=several_changes)
+    settings = {CLUSTER_DEFAULT: {REMOVAL_FORCED: forced}} if forced else {}
+    scene.show(scene.node, dataclasses.replace(scene.image, offset=scene.image.offset + 1, broker_configs=settings))
+    scene.image = scene.node.broker.metadata.image
+    scene.state = dataclasses.replace(
+        scene.state, elr=(), last_known_elr=numbers(1), partition_epoch=scene.state.partition_epoch + 1
+    )
+    others = {number: broker for number, broker in scene.brokers.items() if number != 1}
+    if forced == "2,1":
+        scene.publish(brokers=others)
+    else:
+        with violation("INV-LAST-COPY"):
+            scene.publish(brokers=others)
+
+
+def test_every_unclean_election_forgets_who_was_eligible_and_nothing_else_does():
+    scene = Scene()
+    several_changes = scene.state.partition_epoch + 4
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=numbers(1), partition_epoch=several_changes)
+    for number in (2, 3):
+        scene.ledger.on_power_loss(number, 5.0)
+    scene.change(isr=numbers(2), leader=NodeId(2), leader_epoch=7, elr=(), recovering=True)
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=8, elr=numbers(2))
+    scene.change(isr=numbers(3), leader=NodeId(3), leader_epoch=9, elr=())
+    with violation("INV-ELR"):
+        scene.change(isr=(), leader=NO_NODE, leader_epoch=10)
 
 
 def test_reassignment_that_begins_is_changed_and_ends_is_well():

@@ -1,0 +1,168 @@
+"""INV-REPAIR, LIVE-REPAIR: what the controller moves by itself, when, how much at once, and that it is done in the end (REPAIR-1..3)."""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
+
+from esp.controller.draining import is_draining
+from esp.controller.image import ClusterImage
+from esp.model.ids import NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
+from esp.model.partition import PartitionState
+from esp.model.throttled_replicas import REPAIRED_REPLICAS
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.repair_profile import RepairProfile
+
+Key = tuple[TopicId, int]
+
+CLOCK_RATE_MAX: Final = 1.1
+COMMIT_S: Final = 6.0
+"""How much later than the controller, which goes by what it has decided, others may learn that a broker is away."""
+
+WITHDRAW_S: Final = 20.0
+"""Within which a controller that goes on has withdrawn what it began because a broker was away that is back."""
+
+SHARE_MIN: Final = 4
+"""Who holds so many replicas has one to give to a broker that holds nothing."""
+
+
+class Repair(NamedTuple):
+    """A reassignment that the controller began by itself because of brokers that were away, in the epoch of a term."""
+
+    target: tuple[NodeId, ...]
+    gone: tuple[NodeId, ...]
+    epoch: int
+
+
+class RepairChecker:
+    """See the module. Everything is judged by the newest committed metadata.
+
+    Args:
+        profile: what the controllers go by.
+        is_asked: whether an administrator may have asked for these replicas of a partition.
+    """
+
+    def __init__(self, profile: RepairProfile, is_asked: Callable[[Key, tuple[NodeId, ...]], bool]) -> None:
+        self.begun = 0
+        """How many reassignments the controllers began by themselves."""
+        self._profile = profile
+        self._is_asked = is_asked
+        self._away_s: dict[NodeId, float] = {}
+        self._back_s: dict[NodeId, float] = {}
+        self._repairs: dict[Key, Repair] = {}
+
+    def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float, epoch: int) -> None:
+        """The newest committed metadata is ``new`` now, with a controller of ``epoch``. Raises ViolationError."""
+        self._note_absences(old, new, now_s)
+        if new.topics_by_id is old.topics_by_id:
+            return
+        own = others = 0
+        for name, former, state in _changed(old, new):
+            key = (state.topic_id, state.partition)
+            if not state.is_reassigning:
+                self._repairs.pop(key, None)
+            elif not former.is_reassigning or former.target_replicas != state.target_replicas:
+                self._repairs.pop(key, None)
+                if self._is_asked(key, state.target_replicas) or name.startswith(OFFSETS_TOPIC):
+                    others += 1
+                    continue
+                own += 1
+                gone = self._check_beginning(old, new, name, state, now_s)
+                if gone:
+                    self._repairs[key] = Repair(state.target_replicas, gone, epoch)
+        self.begun += own
+        in_flight = sum(state.is_reassigning for _, state in new.partitions())
+        if own and in_flight - others > self._profile.in_flight_max:
+            raise ViolationError(
+                "INV-REPAIR", "the controller", f"{in_flight} partitions are in reassignment; it began {own} (REPAIR-2)"
+            )
+
+    def check_withdrawn(self, image: ClusterImage, now_s: float, epoch: int | None) -> None:
+        """What a controller of ``epoch``, which goes on, began because of brokers that are back is withdrawn. Raises ViolationError.
+
+        A copy that has become complete meanwhile is let be, as a cancel could leave fewer than the minimum.
+        """
+        for key, repair in self._repairs.items():
+            state = image.topics_by_id[key[0]].partitions[key[1]] if key[0] in image.topics_by_id else None
+            if (
+                state is None
+                or repair.epoch != epoch
+                or set(state.adding_replicas).intersection((*state.isr, *state.elr))
+            ):
+                continue
+            if all(now_s - self._back_s.get(node, now_s) > WITHDRAW_S for node in repair.gone):
+                raise ViolationError("INV-REPAIR", f"{state}", f"{repair.gone} are back, and it goes on (REPAIR-3)")
+
+    def is_stuck(self, image: ClusterImage, core: Collection[int]) -> bool:
+        """Whether as many reassignments as there may be at once wait for brokers that never come back: only an operator ends those."""
+        waiting = sum(
+            state.is_reassigning and not set(state.target_replicas) <= {*core} for _, state in image.partitions()
+        )
+        return waiting >= self._profile.in_flight_max
+
+    def find_unrepaired(self, image: ClusterImage, core: Collection[int]) -> list[str]:
+        """What is still to be done, as sentences (LIVE-REPAIR).
+
+        Replicas on brokers that are gone for good or draining, though others could take them; brokers that hold nothing; marks of repairs
+        that have ended.
+        """
+        takers = {
+            node for node, broker in image.brokers.items() if broker.is_active and not is_draining(image, node)
+        }.intersection(core)
+        found = []
+        held: dict[NodeId, int] = {}
+        for topic, state in image.partitions():
+            for node in state.target_replicas:
+                held[node] = held.get(node, 0) + 1
+            if state.is_reassigning and set(state.target_replicas) <= {*core}:
+                found.append(f"{topic.name}-{state.partition} is still being reassigned to {state.target_replicas}")
+            leaving = [node for node in state.target_replicas if node not in core or is_draining(image, node)]
+            is_stuck = state.is_reassigning or state.leader == NO_NODE
+            if (
+                leaving
+                and not is_stuck
+                and len(takers.union(state.target_replicas) - {*leaving}) >= len(state.target_replicas)
+            ):
+                found.append(f"{topic.name}-{state.partition} is on {leaving}, and {sorted(takers)} could take it")
+        if max(held.values(), default=0) >= SHARE_MIN and not any(node not in takers for node in held):
+            found += [f"broker {node} holds nothing of {held}" for node in sorted(takers) if node not in held]
+        for topic in image.topics_by_id.values():
+            if REPAIRED_REPLICAS in topic.configs and not any(state.is_reassigning for state in topic.partitions):
+                found.append(f"{topic.name} is marked as being repaired, and does not move (REPAIR-4)")
+        return found
+
+    def _note_absences(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
+        if new.brokers is old.brokers:
+            return
+        away = {node for node, broker in new.brokers.items() if broker.fenced} | (
+            self._away_s.keys() - new.brokers.keys()
+        )
+        away |= old.brokers.keys() - new.brokers.keys()
+        self._away_s = {node: self._away_s.get(node, now_s) for node in sorted(away)}
+        active = [node for node, broker in new.brokers.items() if broker.is_active]
+        self._back_s = {node: self._back_s.get(node, now_s) for node in active}
+
+    def _check_beginning(
+        self, old: ClusterImage, new: ClusterImage, name: str, state: PartitionState, now_s: float
+    ) -> tuple[NodeId, ...]:
+        """That the controller had a reason; returns the brokers that were away. Raises ViolationError."""
+        if len(state.target_replicas) != len(state.original_replicas):
+            raise ViolationError("INV-REPAIR", name, f"it begins to change the number of replicas: {state}")
+        for node in state.adding_replicas:
+            if is_draining(old, node) and is_draining(new, node):
+                raise ViolationError("INV-REPAIR", name, f"{node} is draining, and gets a replica: {state}")
+        gone = tuple(node for node in state.removing_replicas if node in self._away_s and not is_draining(new, node))
+        for node in gone:
+            away_s = now_s - self._away_s[node]
+            if away_s < self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S:
+                raise ViolationError("INV-REPAIR", name, f"{node} is given up after {away_s:.1f} s (REPAIR-1): {state}")
+        return gone
+
+
+def _changed(old: ClusterImage, new: ClusterImage) -> Iterator[tuple[str, PartitionState, PartitionState]]:
+    """Partitions that are another than they were, with their names, states of before and of now."""
+    for topic_id, topic in new.topics_by_id.items():
+        before = old.topics_by_id.get(topic_id)
+        if before is None or before is topic:
+            continue
+        for former, state in zip(before.partitions, topic.partitions, strict=False):
+            if former is not state and former != state:
+                yield f"{topic.name}-{state.partition}", former, state

@@ -1,0 +1,253 @@
+"""INV-THROTTLE: replicas that are not in sync are copied no faster than the throttles allow, and nobody in sync waits for them (KIP-73).
+
+Looks at each turn of each partition as it happens, in the sessions of leaders and the fetchers of followers: who is throttled at all hangs
+on moments (THROTTLE-1). The bytes go into a bucket of the checker's own, which empties at the rate that the node's settings say.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from esp.broker.followed_partition import FollowedPartition
+from esp.broker.replica_fetcher import PartitionKey, ReplicaFetcher
+from esp.broker.replica_session import ReplicaSession
+from esp.broker.replica_throttles import DirectionThrottles
+from esp.broker.replication_throttle import BURST_US, FETCH_US, ReplicationThrottle
+from esp.broker.session_partition import SessionPartition
+from esp.model.errors import ApiError
+from esp.model.ids import NodeId
+from esp.model.topic_settings import LONG_MAX
+from esp.ports.network import Buffer
+from esp.protocol.fetch_codec import FetchResult
+from esp.protocol.follower_fetch_codec import FetchedPartition
+from esp.records.batch_header import read_header
+from esp.simulation.checkers.violation import ViolationError
+
+_S: Final = 1_000_000
+_NO_RATES: Final = (LONG_MAX,) * 2
+
+
+class Rates(NamedTuple):
+    """What a node's settings say, in bytes per second; ``LONG_MAX`` is no throttle."""
+
+    leader: int
+    follower: int
+    window_us: int
+    """The quota window: what is owed is forgotten beyond it (THROTTLE-3)."""
+
+
+@dataclass(slots=True, eq=False)
+class Meter:
+    """What one node took in one direction while one rate was in force.
+
+    Before bytes are taken, those before them must be paid for, but for the burst and for what was on its way when the quota was asked last:
+    one fetch for each partition, which is a share of a second's bytes or a single batch.
+    """
+
+    rate: int
+    window_us: int
+    debt: float = 0.0
+    seen_us: int = 0
+    batch_bytes: int = 0
+    """The largest first batch of a fetch."""
+    under_way: dict[object, None] = field(default_factory=dict)
+    """Fetches that the quota has let go and that are not counted yet."""
+    let_go: int = 0
+    """How many those were when the last of them was let go."""
+
+    def on_let_go(self, fetch: object) -> None:
+        """The quota has let a fetch go; nothing happens if it is on its way, as it is not asked again for that one."""
+        if fetch not in self.under_way:
+            self.under_way[fetch] = None
+            self.let_go = len(self.under_way)
+
+    def on_bytes(self, now_us: int, fetch: object, records: Buffer) -> str:
+        """Bytes were taken; returns what is wrong, or nothing."""
+        self.under_way.pop(fetch, None)
+        rate = self.rate / _S
+        self.debt = max(0.0, self.debt - (now_us - self.seen_us) * rate)
+        self.seen_us = now_us
+        self.batch_bytes = max(self.batch_bytes, read_header(records).size)
+        allowed = BURST_US * rate + self.let_go * max(FETCH_US * rate, self.batch_bytes)
+        owed = self.debt
+        self.debt += len(records)
+        if self.rate:
+            self.debt = min(self.debt, (self.window_us + BURST_US) * rate)
+        if owed <= allowed + 1:
+            return ""
+        return f"{len(records)} bytes are taken when {owed:.0f} are owed at {self.rate} bytes a second"
+
+
+class ThrottleChecker:
+    """See the module.
+
+    Args:
+        rates: of a node; None while it has no settings.
+        report: takes what is found.
+    """
+
+    def __init__(self, rates: Callable[[NodeId], Rates | None], report: Callable[[ViolationError], None]) -> None:
+        self.throttled_bytes = 0
+        """How many bytes were counted."""
+        self._rates = rates
+        self._report = report
+        self._meters: dict[ReplicationThrottle, Meter] = {}
+        self._fetches: dict[FollowedPartition, Meter] = {}
+        self._cold_reads: dict[SessionPartition, Meter] = {}
+        self._told: dict[FollowedPartition, int] = {}
+        """The leader's high watermark, from an answer that is being taken in."""
+        self._behind: dict[FollowedPartition, bool] = {}
+        """Whether the last answer had more committed than is here then."""
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at all sessions and fetchers of this process, until the block ends."""
+        look_at, encode = ReplicaSession._look_at, ReplicaSession._encode  # noqa: SLF001 - from outside, as probe does
+        is_let, take = ReplicaFetcher._is_let, ReplicaFetcher._take_partition  # noqa: SLF001
+
+        def watch_look(session: ReplicaSession, item: SessionPartition, total: int) -> tuple[FetchResult | None, bool]:
+            result, is_cold = look_at(session, item, total)
+            self._on_look(session, item, result, is_cold=is_cold)
+            return result, is_cold
+
+        def watch_encode(session: ReplicaSession, look: Any) -> Any:
+            self._on_answer(session, look)
+            return encode(session, look)
+
+        def watch_let(fetcher: ReplicaFetcher, key: PartitionKey, item: FollowedPartition) -> bool:
+            has_turn = is_let(fetcher, key, item)
+            self._on_asked(fetcher, item, has_turn=has_turn)
+            return has_turn
+
+        def watch_take(
+            fetcher: ReplicaFetcher, key: PartitionKey, item: FollowedPartition, fetched: FetchedPartition, now_ms: int
+        ) -> None:
+            self._on_fetched(fetcher, item, fetched)
+            is_told = not fetched.error_code and fetched.diverging_epoch is None
+            if is_told:
+                self._told[item] = fetched.high_watermark
+            take(fetcher, key, item, fetched, now_ms)
+            if is_told:
+                self._note_behind(item)
+
+        _patch(watch_look, watch_encode, watch_let, watch_take)
+        try:
+            yield
+        finally:
+            _patch(look_at, encode, is_let, take)
+
+    # --- what leaders send ---------------------------------------------------------------------------------------------------------
+
+    def _on_look(
+        self, session: ReplicaSession, item: SessionPartition, result: FetchResult | None, *, is_cold: bool
+    ) -> None:
+        around = session._around  # noqa: SLF001
+        rates = self._rates(around.node_id)
+        if rates is None or rates[:2] == _NO_RATES or (result is not None and result.error_code):
+            return
+        replica = session._replica_id  # noqa: SLF001
+        try:
+            hosted = around.find(item.wanted.topic, item.wanted.partition)
+        except ApiError:
+            return
+        leader, now_us = hosted.leader, around.clock.monotonic_us()
+        if leader is None or leader.follower(replica) is None:
+            return
+        is_of_epoch = leader.leader_epoch == item.wanted.current_leader_epoch
+        is_waiting = item.share is not None and item.share.is_waiting
+        if result is None and is_of_epoch and is_waiting and replica in leader.maximal_isr:
+            self._fail(f"node {around.node_id}", f"{hosted.name} is held back from {replica}, which is in sync")
+        is_reserved = item.share is not None and item.share.reserved > 0  # perhaps for an answer with more room
+        if result is None or not (is_cold or result.records or is_reserved) or leader.is_awaited(replica, now_us):
+            return
+        listed = hosted.log.settings.leader_replication_throttled_replicas
+        is_listed = listed.covers(hosted.name.partition, around.node_id)
+        meter = self._meter(around.throttles, rates.leader, rates, is_listed=is_listed)
+        if meter is None:
+            return
+        meter.on_let_go(item)
+        if is_cold:
+            self._cold_reads[item] = meter
+        elif result.records:
+            self._count(meter, now_us, item, result.records, f"node {around.node_id}, {hosted.name} to {replica}")
+
+    def _on_answer(self, session: ReplicaSession, look: Any) -> None:
+        if not self._cold_reads:
+            return
+        around = session._around  # noqa: SLF001
+        for key in look.cold:
+            item = session._items.get(key)  # noqa: SLF001
+            known = self._cold_reads.pop(item, None) if item is not None else None
+            records = look.results[key].records
+            if known is not None and known in self._meters.values() and records:
+                who = f"node {around.node_id}, {key[1]} of {key[0]}"
+                self._count(known, around.clock.monotonic_us(), item, records, who)
+
+    # --- what followers fetch ------------------------------------------------------------------------------------------------------
+
+    def _on_asked(self, fetcher: ReplicaFetcher, item: FollowedPartition, *, has_turn: bool) -> None:
+        self._note_behind(item)
+        node_id = fetcher._settings.node_id  # noqa: SLF001
+        is_in_sync = node_id in item.follower.state.isr
+        if is_in_sync and not has_turn:
+            self._fail(f"node {node_id}", f"{item.hosted.name} is in sync here, and waits for the throttle")
+        rates = self._rates(node_id)
+        meter = None
+        if rates is not None and not is_in_sync and self._behind.get(item, True):
+            listed = item.hosted.log.settings.follower_replication_throttled_replicas
+            meter = self._meter(
+                fetcher._throttles,  # noqa: SLF001
+                rates.follower,
+                rates,
+                is_listed=listed.covers(item.hosted.name.partition, node_id),
+            )
+        if meter is None:
+            self._fetches.pop(item, None)
+        elif has_turn:
+            self._fetches[item] = meter
+            meter.on_let_go(item)
+
+    def _note_behind(self, item: FollowedPartition) -> None:
+        told = self._told.pop(item, None)
+        if told is not None:
+            self._behind[item] = told > item.hosted.log.log_end_offset
+
+    def _on_fetched(self, fetcher: ReplicaFetcher, item: FollowedPartition, fetched: FetchedPartition) -> None:
+        meter = self._fetches.get(item)
+        if meter is None or not fetched.records:
+            return
+        if meter in self._meters.values():
+            now_us = fetcher._env.clock.monotonic_us()  # noqa: SLF001
+            who = f"node {fetcher._settings.node_id}, {item.hosted.name}"  # noqa: SLF001
+            self._count(meter, now_us, item, fetched.records, who)
+
+    # -------------------------------------------------------------------------------------------------------------------------------
+
+    def _meter(self, throttles: DirectionThrottles, listed_rate: int, rates: Rates, *, is_listed: bool) -> Meter | None:
+        """The bucket of an operator's throttle that a copy out of sync goes by; None if there is none."""
+        throttle, rate = throttles.listed, listed_rate
+        if rate == LONG_MAX:
+            self._meters.pop(throttle, None)
+        if rate == LONG_MAX or not is_listed:
+            return None
+        meter = self._meters.get(throttle)
+        if meter is None or meter.rate != rate:
+            meter = self._meters[throttle] = Meter(rate, rates.window_us)
+        return meter
+
+    def _count(self, meter: Meter, now_us: int, fetch: object, records: Buffer, who: str) -> None:
+        self.throttled_bytes += len(records)
+        problem = meter.on_bytes(now_us, fetch, records)
+        if problem:
+            self._fail(who, problem)
+
+    def _fail(self, who: str, what: str) -> None:
+        self._report(ViolationError("INV-THROTTLE", who, what))
+
+
+def _patch(look_at: Any, encode: Any, is_let: Any, take: Any) -> None:
+    ReplicaSession._look_at = look_at  # type: ignore[method-assign]  # noqa: SLF001
+    ReplicaSession._encode = encode  # type: ignore[method-assign]  # noqa: SLF001
+    ReplicaFetcher._is_let = is_let  # type: ignore[method-assign]  # noqa: SLF001
+    ReplicaFetcher._take_partition = take  # type: ignore[method-assign]  # noqa: SLF001

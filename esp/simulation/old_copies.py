@@ -1,0 +1,150 @@
+"""Copies of a node's records that somebody puts in their place later, as a careless restore does.
+
+What such a node has lost must not be counted on, however its directory looks (BRK-3). That shows where it was eligible when it died and is
+asked to lead before it could fetch anything, so that some copies come back at just such a moment.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
+
+from esp.controller.image import ClusterImage
+from esp.simulation.caretaker import Caretaker
+from esp.simulation.disk_image import DiskImage
+from esp.simulation.faults import Fault
+from esp.simulation.ledger import RECKLESS, Ledger
+from esp.simulation.node import SimulatedNode
+from esp.simulation.rot import RotKind, find_rotten
+from esp.simulation.world import World
+
+DOWN_S: Final = 1.0
+"""How long who puts an old copy in place takes for it."""
+
+STOPPED_SHARE: Final = 0.5
+"""Of those who copy: they stop the node before."""
+
+AIMED_SHARE: Final = 0.3
+"""Of those who copy: what they take from a running node comes back when it hurts most."""
+
+WAIT_S: Final = 3.0
+"""How long the controller may take to see that a process has ended."""
+
+POLL_S: Final = 0.05
+
+
+class _Victims(NamedTuple):
+    """A partition in whose in-sync set a node is, but not as the leader."""
+
+    partition: tuple[str, int]
+    leader: SimulatedNode
+    others: list[SimulatedNode]
+    """In sync, and more than the minimum needs."""
+
+
+class OldCopies:
+    """See the module.
+
+    Args:
+        world: whom it befalls.
+        ledger: what is allowed.
+        caretaker: does the work.
+        newest_image: the newest committed metadata.
+        is_over: whether the faults have ended.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        caretaker: Caretaker,
+        newest_image: Callable[[], ClusterImage],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._world = world
+        self._ledger = ledger
+        self._caretaker = caretaker
+        self._newest_image = newest_image
+        self._is_over = is_over
+
+    def bring(self, fault: Fault, node: SimulatedNode) -> bool:
+        """Copy the node's records, and put the copy in their place later."""
+        if node.node_id not in self._world.profile.layout.brokers or not self._ledger.may_lose_copy(node.node_id):
+            return False
+        if node.is_serving and fault.amount < STOPPED_SHARE:
+            self._world.spawn(self._stop_and_copy(fault, node))
+        else:
+            self._keep(fault, node, is_aimed=node.is_serving and fault.amount >= 1 - AIMED_SHARE)
+        return True
+
+    def is_last_somewhere(self, node: SimulatedNode) -> bool:
+        """Whether a partition has no other replica in sync: who loses the disk then loses records."""
+        return any(
+            node.node_id in state.replicas and set(state.isr) <= {node.node_id}
+            for _, state in self._newest_image().partitions()
+        )
+
+    async def _stop_and_copy(self, fault: Fault, node: SimulatedNode) -> None:
+        await node.stop()
+        if not node.is_alive:
+            self._keep(fault, node, is_aimed=False)
+            await self._world.start(node)
+
+    def _keep(self, fault: Fault, node: SimulatedNode, *, is_aimed: bool) -> None:
+        if find_rotten(node.disk):
+            return  # a copy would hold the rot, and nobody would know of it
+        image = self._caretaker.copy_records(node)
+        self._world.spawn(self._put_back_later(fault, node, image, is_aimed=is_aimed))
+
+    async def _put_back_later(self, fault: Fault, node: SimulatedNode, image: DiskImage, *, is_aimed: bool) -> None:
+        await asyncio.sleep(fault.seconds)
+        victims = self._find_victims(node) if is_aimed else None
+        if victims is None:
+            self._put_back(node, image)
+            return
+        self._world.trace.say("nemesis", f"wants {node.node_id} to lead {victims.partition} with an old copy")
+        for other in victims.others:
+            other.kill()
+        await self._wait_until_gone(victims, victims.others)
+        if self._put_back(node, image, is_started=False):
+            await self._wait_until_gone(victims, [node])
+            victims.leader.kill()
+        for dead in (node, *victims.others):
+            self._world.start_later(dead, 0.0)
+        self._world.start_later(victims.leader, DOWN_S)
+
+    def _put_back(self, node: SimulatedNode, image: DiskImage, *, is_started: bool = True) -> bool:
+        """Put a copy in the place of the records; False if that must not happen now."""
+        if self._is_over() or not self._ledger.may_lose_copy(node.node_id) or self.is_last_somewhere(node):
+            return False
+        if any(target.kind in (RotKind.METADATA, RotKind.IDENTITY) for target in find_rotten(node.disk)):
+            return False  # who copies what it keeps would copy the rot, and nobody would know of it
+        self._world.trace.say(node.name, "gets an old copy of its records")
+        node.kill()
+        self._caretaker.restore_records(node, image)
+        if is_started:
+            self._world.start_later(node, DOWN_S)
+        return True
+
+    def _find_victims(self, node: SimulatedNode) -> _Victims | None:
+        """The partition that needs the fewest deaths until the node is the only one that may lead."""
+        return min(self._victims(node), key=lambda victims: len(victims.others), default=None)
+
+    def _victims(self, node: SimulatedNode) -> Iterator[_Victims]:
+        image, nodes = self._newest_image(), self._world.nodes
+        for topic, state in image.partitions():
+            minimum = image.min_insync_replicas(topic, len(state.replicas))
+            is_member = node.node_id in state.isr and state.leader not in (node.node_id, -1)
+            if is_member and topic.name != RECKLESS and 1 < minimum <= len(state.isr):
+                others = [nodes[number] for number in state.isr if number not in (node.node_id, state.leader)]
+                yield _Victims((topic.name, state.partition), nodes[state.leader], others[: len(state.isr) - minimum])
+
+    async def _wait_until_gone(self, victims: _Victims, dead: Collection[SimulatedNode]) -> None:
+        """Wait until the controller has taken the dead out of the in-sync set, or would have."""
+        name, partition = victims.partition
+        for _ in range(int(WAIT_S / POLL_S)):
+            topic = self._newest_image().topics_by_name.get(name)
+            if self._is_over() or topic is None:
+                return
+            if not {node.node_id for node in dead} & set(topic.partitions[partition].isr):
+                return
+            await asyncio.sleep(POLL_S)

@@ -1,0 +1,76 @@
+"""What is looked after in runs whose replication is throttled, or whose cluster repairs itself: the checkers of both, and what they ask."""
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from esp.controller.image import ClusterImage
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.metadata_checker import MetadataChecker
+from esp.simulation.checkers.repair_checker import RepairChecker
+from esp.simulation.checkers.throttle_checker import ThrottleChecker
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.workload.mover import PartitionMover
+from esp.simulation.world import World
+
+REPAIR_S: Final = 300.0
+"""How long it may take until what brokers hold that never come back is with others, a few partitions at a time."""
+
+
+class RebalanceWatch:
+    """See the module.
+
+    Args:
+        world: what is looked at.
+        metadata: knows the newest.
+        mover: knows what administrators asked for.
+        report: takes what is found in the midst of a node's step.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        metadata: MetadataChecker,
+        mover: PartitionMover,
+        report: Callable[[ViolationError], None],
+    ) -> None:
+        self._world = world
+        self._metadata = metadata
+        self.throttles = ThrottleChecker(lambda node_id: probe.throttle_rates(world.nodes[node_id]), report)
+        profile = world.profile.repairs
+        self.repairs = RepairChecker(profile, mover.has_asked_for) if profile is not None else None
+        if self.repairs is not None:
+            metadata.on_change = self._on_change
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at what throttles do, if there are any, until the block ends."""
+        profile = self._world.profile
+        with self.throttles.watched() if profile.throttles or profile.repairs else contextlib.nullcontext():
+            yield
+
+    def look(self) -> None:
+        """To be called now and then. Raises ViolationError."""
+        if self.repairs is not None:
+            controller = probe.active_controller(self._world.nodes.values())
+            goes_on = controller is not None and controller.process is not None and not controller.process.is_paused
+            epoch = probe.quorum_epoch(controller) if controller is not None and goes_on else None
+            self.repairs.check_withdrawn(self._metadata.image, self._world.loop.time(), epoch)
+
+    def find_unfinished(self, core: Collection[int]) -> list[str]:
+        """What the cluster still has to repair, by what can be seen and by what the controller means to do (LIVE-REPAIR)."""
+        if self.repairs is None:
+            return []
+        if self.repairs.is_stuck(self._metadata.image, core):
+            return []
+        found = self.repairs.find_unrepaired(self._metadata.image, core)
+        controller = probe.active_controller(self._world.nodes[number] for number in sorted(core))
+        proposal = probe.proposed_repair(controller) if controller is not None else None
+        if proposal is not None and proposal.moves:
+            found.append(f"the controller has to do: {proposal.reason}")
+        return found
+
+    def _on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
+        assert self.repairs is not None
+        controller = probe.active_controller(self._world.nodes.values())
+        self.repairs.on_change(old, new, now_s, probe.quorum_epoch(controller) if controller is not None else -1)

@@ -1,0 +1,117 @@
+"""What a controller moves by itself is held against REPAIR-1 to REPAIR-4."""
+
+import pytest
+
+from esp.controller.reassignment import Reassignment, decide_reassignments
+from esp.model.ids import NodeId
+from esp.model.rebalance_settings import DRAINING
+from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
+from esp.simulation.checkers.repair_checker import WITHDRAW_S, RepairChecker
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.repair_profile import RepairProfile
+from tests.unit.controller.samples import Cluster
+
+PROFILE = RepairProfile(dead_after_ms=11_000, in_flight_max=1, bytes_per_s=1000, drains=True)
+TERM = 3
+
+
+class Scene:
+    """Two partitions on the brokers 1 and 2 of four, and a checker that is told of every change."""
+
+    def __init__(self, *, is_asked=False):
+        self.cluster = Cluster(4, min_insync_replicas=1)
+        self.cluster.create_partition(1, 2)
+        (self.topic,) = self.cluster.image.topics_by_id.values()
+        self.checker = RepairChecker(PROFILE, lambda _key, _replicas: is_asked)
+
+    def change(self, now_s, act):
+        before = self.cluster.image
+        act(self.cluster)
+        self.checker.on_change(before, self.cluster.image, now_s, TERM)
+
+    def move(self, now_s, *replicas):
+        wanted = [Reassignment(self.topic.name, 0, tuple(map(NodeId, replicas)))]
+        self.change(now_s, lambda cluster: cluster.decide(decide_reassignments(cluster.image, wanted)))
+
+    def drain(self, now_s, number):
+        record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=str(number), name=DRAINING, value="true")
+        self.change(now_s, lambda cluster: cluster.apply([record]))
+
+
+def test_broker_that_was_away_for_long_is_given_up():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.move(12.0, 1, 3)
+    assert scene.checker.begun == 1
+
+
+def test_broker_that_is_given_up_early_is_found():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    with pytest.raises(ViolationError, match=r"INV-REPAIR.*REPAIR-1"):
+        scene.move(3.0, 1, 3)
+
+
+def test_absence_that_was_interrupted_counts_anew():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.change(8.0, lambda cluster: cluster.start_broker(2))
+    scene.change(9.0, lambda cluster: cluster.fence(2))
+    with pytest.raises(ViolationError, match="REPAIR-1"):
+        scene.move(12.0, 1, 3)
+
+
+def test_what_an_administrator_asked_for_is_no_repair():
+    scene = Scene(is_asked=True)
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.move(1.0, 1, 3)
+    assert scene.checker.begun == 0
+
+
+def test_repair_that_changes_the_number_of_replicas_is_found():
+    scene = Scene()
+    with pytest.raises(ViolationError, match="number of replicas"):
+        scene.move(1.0, 1, 2, 3)
+
+
+def test_replica_on_a_draining_broker_is_found():
+    scene = Scene()
+    scene.drain(0.0, 3)
+    with pytest.raises(ViolationError, match="draining"):
+        scene.move(1.0, 1, 3)
+
+
+def test_more_at_once_than_is_allowed_is_found():
+    scene = Scene()
+    scene.cluster.create_partition(1, 2, topic="other")
+    before = scene.cluster.image
+    for name in [topic.name for topic in before.topics_by_id.values()]:
+        wanted = [Reassignment(name, 0, (NodeId(3), NodeId(4)))]
+        scene.cluster.decide(decide_reassignments(scene.cluster.image, wanted))
+    with pytest.raises(ViolationError, match="REPAIR-2"):
+        scene.checker.on_change(before, scene.cluster.image, 1.0, TERM)
+
+
+def test_repair_that_goes_on_though_its_broker_is_back_is_found():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.move(12.0, 1, 3)
+    scene.change(13.0, lambda cluster: cluster.start_broker(2))
+    scene.checker.check_withdrawn(scene.cluster.image, 13.0 + WITHDRAW_S, TERM)
+    scene.checker.check_withdrawn(scene.cluster.image, 100.0, TERM + 1)  # another controller knows nothing of it
+    with pytest.raises(ViolationError, match="REPAIR-3"):
+        scene.checker.check_withdrawn(scene.cluster.image, 13.1 + WITHDRAW_S, TERM)
+
+
+def test_replica_on_a_broker_that_never_comes_back_is_still_to_be_moved():
+    scene = Scene()
+    assert scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 3, 4}) == []
+    assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 3, 4})) == 1
+    scene.change(0.0, lambda cluster: (cluster.fence(3), cluster.fence(4)))
+    assert scene.checker.find_unrepaired(scene.cluster.image, {1}) == []  # nobody could take it
+
+
+def test_replica_on_a_broker_that_drains_is_still_to_be_moved():
+    scene = Scene()
+    scene.drain(0.0, 2)
+    assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 3, 4})) == 1

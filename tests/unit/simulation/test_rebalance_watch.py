@@ -1,0 +1,13 @@
+"""Runs whose clusters repair themselves are looked after, and come to an end."""
+
+from esp.simulation.profile import Profile
+from esp.simulation.run import Run
+
+
+def test_cluster_that_repairs_itself_has_nothing_left_to_do_in_the_end():
+    profile = Profile.draw(1, node_count=5)
+    assert profile.repairs is not None
+    run = Run(profile, only=[])
+    assert run.execute().violation is None
+    assert run._rebalance.repairs.begun > 0  # what was drained and is empty
+    assert run._rebalance.find_unfinished(profile.layout.brokers) == []
