@@ -28,9 +28,9 @@ lint: $(STAMP)  ## Check style, types and layer contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tools/api_table.py --check
-	$(BIN)/python tools/state_diagrams.py --check
-	$(BIN)/python tools/settings_table.py --check
+	$(BIN)/python -m tools.api_table --check
+	$(BIN)/python -m tools.state_diagrams --check
+	$(BIN)/python -m tools.settings_table --check
 
 fmt: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .

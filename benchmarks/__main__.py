@@ -1,24 +1,18 @@
 """``python -m benchmarks``: compare a node with Apache Kafka, or measure one of them alone."""
 
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
+from benchmarks import command
 from benchmarks.brokers import START_SCRIPT_OPTIONS, make_brokers
-from benchmarks.chart import draw
 from benchmarks.comparison import Comparison, Extent
-from benchmarks.report import FILE_STEM, describe_machine, terminal_table, write_files
-from benchmarks.results import ESP, KAFKA
+from benchmarks.report import FILE_STEM, describe_machine
 
-RESULTS_DIRECTORY: Final = Path(__file__).with_name("results")
-WIDTH_OF_FILES: Final = 130
-"""Columns where the output is no terminal: the table's rows fit."""
-
+USUAL: Final = Extent()
 QUICK: Final = Extent(rounds=2, warm_up_rounds=1, round_bytes=200_000_000, requests=10_000, start_rounds=1)
 
 NOTES: Final = (
@@ -40,28 +34,19 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def main(
-    rounds: Annotated[int, typer.Option(min=1, help="Measured rounds of load.")] = Extent().rounds,
-    warm_up: Annotated[
-        int, typer.Option(min=0, help="Rounds before them that do not count.")
-    ] = Extent().warm_up_rounds,
-    megabytes: Annotated[int, typer.Option(min=1, help="Produced per round.")] = Extent().round_bytes // 1_000_000,
-    requests: Annotated[int, typer.Option(min=50, help="Small requests per round.")] = Extent().requests,
-    starts: Annotated[int, typer.Option(min=0, help="Starts of each broker.")] = Extent().start_rounds,
-    only: Annotated[str, typer.Option(help="Measure one broker alone: esp or kafka.")] = "",
-    quick: Annotated[
-        bool,
-        typer.Option(
-            "--quick", help="A short run to see that all works; it writes no results, Kafka is not warm in it."
-        ),
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Where the results go.")] = RESULTS_DIRECTORY,
+    rounds: command.Rounds = USUAL.rounds,
+    warm_up: command.WarmUp = USUAL.warm_up_rounds,
+    megabytes: command.Megabytes = USUAL.round_bytes // 1_000_000,
+    requests: Annotated[int, typer.Option(min=50, help="Small requests per round.")] = USUAL.requests,
+    starts: Annotated[int, typer.Option(min=0, help="Starts of each broker.")] = USUAL.start_rounds,
+    only: command.Only = "",
+    quick: command.Quick = False,
+    out: command.Out = command.RESULTS_DIRECTORY,
     data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 6 GB free.")] = None,
 ) -> None:
     """Measure the CPU time that ESP and Apache Kafka need for the same work, turn about."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OF_FILES)
-    names = [only] if only else [ESP, KAFKA]
-    if not {*names} <= {ESP, KAFKA}:
-        raise typer.BadParameter(f"{only!r} is neither {ESP} nor {KAFKA}", param_hint="--only")
+    console = command.new_console()
+    names = command.chosen(only)
     extent = (
         QUICK
         if quick
@@ -77,20 +62,14 @@ def main(
     with tempfile.TemporaryDirectory(prefix="esp-benchmark-", dir=data_dir) as directory:
         comparison = Comparison(make_brokers(names, Path(directory)), Path(directory), extent, console.print)
         results = comparison.run()
-    summaries = results.summaries()
-    console.print(terminal_table(summaries))
+    command.show(console, results)
     console.print(
         f"Touching memory cost {max(comparison.page_costs):.2f} s per GB at most (0.2: warm; 2: fresh pages)."
     )
     if quick:
         console.print("A short run proves that all works, no more: Kafka's JVM was not warm. Nothing was written.")
         return
-    written = write_files(results, out, machine, asdict(extent), NOTES)
-    chart = out / f"{FILE_STEM}.png"
-    if draw(summaries, chart):
-        written.append(chart)
-    for path in written:
-        console.print(f"wrote {path}")
+    command.leave(console, results, out, machine, asdict(extent), NOTES, FILE_STEM)
 
 
 if __name__ == "__main__":

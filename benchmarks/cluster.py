@@ -1,6 +1,5 @@
 """``python -m benchmarks.cluster``: compare a cluster of three nodes with one of Apache Kafka, turn about."""
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,12 +9,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
-from benchmarks.__main__ import RESULTS_DIRECTORY, WIDTH_OF_FILES
+from benchmarks import command
 from benchmarks.batches import PARTITIONS, large_batch
 from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka, wait_until_deleted
-from benchmarks.chart import draw
 from benchmarks.cluster_load import (
     Topics,
     measure_cluster_start,
@@ -25,7 +22,7 @@ from benchmarks.cluster_load import (
 )
 from benchmarks.comparison import PAUSE_S
 from benchmarks.page_cache import touch_pages
-from benchmarks.report import describe_machine, terminal_table, write_files
+from benchmarks.report import describe_machine
 from benchmarks.results import ESP, GAP_AFTER_KILL, GAP_AFTER_STOP, KAFKA, Metric, Results
 from esp.testing.cluster import Cluster, MakeNode
 from esp.testing.node import Node
@@ -61,6 +58,7 @@ class Extent:
     idle: bool = True
 
 
+USUAL: Final = Extent()
 QUICK: Final = Extent(rounds=1, warm_up_rounds=1, round_bytes=100_000_000, gaps=1, idle=False)
 
 
@@ -158,24 +156,18 @@ def make_clusters(names: list[str], directory: Path) -> dict[str, Cluster]:
 
 @app.command()
 def main(
-    rounds: Annotated[int, typer.Option(min=1, help="Measured rounds of load.")] = Extent().rounds,
-    warm_up: Annotated[
-        int, typer.Option(min=0, help="Rounds before them that do not count.")
-    ] = Extent().warm_up_rounds,
-    megabytes: Annotated[int, typer.Option(min=1, help="Produced per round.")] = Extent().round_bytes // 1_000_000,
-    gaps: Annotated[int, typer.Option(min=0, help="Failovers of each kind.")] = Extent().gaps,
-    only: Annotated[str, typer.Option(help="Measure one alone: esp or kafka.")] = "",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A short run to see that all works; it writes no results.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Where the results go.")] = RESULTS_DIRECTORY,
+    rounds: command.Rounds = USUAL.rounds,
+    warm_up: command.WarmUp = USUAL.warm_up_rounds,
+    megabytes: command.Megabytes = USUAL.round_bytes // 1_000_000,
+    gaps: Annotated[int, typer.Option(min=0, help="Failovers of each kind.")] = USUAL.gaps,
+    only: command.Only = "",
+    quick: command.Quick = False,
+    out: command.Out = command.RESULTS_DIRECTORY,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data goes; needs 8 GB free.")] = None,
 ) -> None:
     """Measure what clusters of three ESP nodes and of three Kafka nodes need for the same work, turn about."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_OF_FILES)
-    names = [only] if only else [ESP, KAFKA]
-    if not {*names} <= {ESP, KAFKA}:
-        raise typer.BadParameter(f"{only!r} is neither {ESP} nor {KAFKA}", param_hint="--only")
+    console = command.new_console()
+    names = command.chosen(only)
     extent = (
         QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, round_bytes=megabytes * 1_000_000, gaps=gaps)
     )
@@ -187,17 +179,11 @@ def main(
         finally:  # whatever went wrong, no node is left behind
             for cluster in clusters.values():
                 cluster.close()
-    summaries = results.summaries()
-    console.print(terminal_table(summaries))
+    command.show(console, results)
     if quick:
         console.print("A short run proves that all works, no more. Nothing was written.")
         return
-    written = write_files(results, out, machine, asdict(extent), NOTES, FILE_STEM)
-    chart = out / f"{FILE_STEM}.png"
-    if draw(summaries, chart):
-        written.append(chart)
-    for path in written:
-        console.print(f"wrote {path}")
+    command.leave(console, results, out, machine, asdict(extent), NOTES, FILE_STEM)
 
 
 if __name__ == "__main__":

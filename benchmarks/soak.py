@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from benchmarks.__main__ import RESULTS_DIRECTORY
+from benchmarks.command import RESULTS_DIRECTORY
 from esp.testing.node import Node
 
 SETTINGS: Final = {

@@ -1,13 +1,13 @@
 """Write the table of served APIs and versions into docs/PROTOCOL.md, between its markers; with --check, only say whether it is up to date.
 
-Usage: python tools/api_table.py [--check]
+Usage: python -m tools.api_table [--check]
 """
 
-import argparse
 import sys
 from pathlib import Path
 
 from esp.protocol.registry import SERVED, ListenerKind, ServedApi
+from tools.marked_text import main, replace_marked
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "PROTOCOL.md"
 BEGIN = "<!-- begin: table of APIs, written by tools/api_table.py -->"
@@ -34,11 +34,7 @@ def with_table(document: str) -> str:
     Raises:
         ValueError: a marker is missing.
     """
-    before, begin, rest = document.partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{DOCUMENT} has no place for the table: it stands between {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    return replace_marked(document, BEGIN, END, f"\n{table()}\n")
 
 
 def _range(low: int, high: int) -> str:
@@ -53,21 +49,5 @@ def _listeners(api: ServedApi) -> str:
     return ", ".join(kind.value for kind in ListenerKind if kind in api.listeners)
 
 
-def main() -> int:
-    """Exit status 1 where --check finds the table out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if the table is out of date")
-    arguments = parser.parse_args()
-    document = DOCUMENT.read_text()
-    fresh = with_table(document)
-    if fresh == document:
-        return 0
-    if arguments.check:
-        print(f"{DOCUMENT} is out of date: run python tools/api_table.py", file=sys.stderr)
-        return 1
-    DOCUMENT.write_text(fresh)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, "tools.api_table", {DOCUMENT: with_table}))

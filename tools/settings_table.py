@@ -1,9 +1,8 @@
 """Write the tables of settings into docs/settings.md, between its markers; with --check, only say whether they are up to date.
 
-Usage: python tools/settings_table.py [--check]
+Usage: python -m tools.settings_table [--check]
 """
 
-import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +11,9 @@ from esp.model.broker_setting_table import BROKER_SETTINGS, REFUSED
 from esp.model.dynamic_settings import DYNAMIC_ONLY, EFFECTIVE_AT_ONCE, NOT_WHILE_RUNNING
 from esp.model.group_settings import group_settings
 from esp.model.known_settings import Scope, known_settings
+from esp.model.rebalance_settings import ASKED_OF_METADATA, DRAINING, REBALANCE_WHILE_RUNNING
 from esp.model.topic_setting_table import TOPIC_SETTINGS
+from tools.marked_text import main, replace_marked
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"
 BEGIN = "<!-- begin: tables of settings, written by tools/settings_table.py -->"
@@ -33,7 +34,7 @@ def tables() -> str:
             "## Nodes: with an effect",
             "",
             ("setting", "type", "default", "while running", "effect"),
-            (_broker_row(name) for name in (*effective, *sorted(internal), *DYNAMIC_ONLY)),
+            (_broker_row(name) for name in (*effective, *sorted(internal), *DYNAMIC_ONLY, *ASKED_OF_METADATA)),
         ),
         (
             "## Nodes: refused",
@@ -72,11 +73,7 @@ def with_tables(document: str) -> str:
     Raises:
         ValueError: a marker is missing.
     """
-    before, begin, rest = document.partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{DOCUMENT} has no place for the tables: they stand between {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}"
+    return replace_marked(document, BEGIN, END, f"\n\n{tables()}\n\n")
 
 
 def _section(title: str, words: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -103,9 +100,14 @@ def _broker_row(name: str) -> tuple[str, ...]:
             "each, all; never in a file",
             DYNAMIC_ONLY[name].doc,
         )
+    if name in ASKED_OF_METADATA:
+        setting = ASKED_OF_METADATA[name]
+        scope = "each" if name == DRAINING else "all"
+        return f"`{name}`", setting.kind.name.lower(), "", f"{scope}; never in a file", setting.doc
     setting = BROKER_SETTINGS[name]
     if name not in known_settings("broker"):
-        return f"`{name}`", setting.kind.name.lower(), "", "no", setting.doc
+        running = REBALANCE_WHILE_RUNNING.get(name, "no")
+        return f"`{name}`", setting.kind.name.lower(), "", running, setting.doc
     return (*_facts(name), _running(name), setting.doc)
 
 
@@ -136,21 +138,5 @@ def _value(default: str | None) -> str:
     return "" if default is None else "(empty)" if default == "" else f"`{default}`"
 
 
-def main() -> int:
-    """Exit status 1 where --check finds the tables out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if the tables are out of date")
-    arguments = parser.parse_args()
-    document = DOCUMENT.read_text()
-    fresh = with_tables(document)
-    if fresh == document:
-        return 0
-    if arguments.check:
-        print(f"{DOCUMENT} is out of date: run python tools/settings_table.py", file=sys.stderr)
-        return 1
-    DOCUMENT.write_text(fresh)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, "tools.settings_table", {DOCUMENT: with_tables}))

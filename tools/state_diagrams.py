@@ -1,12 +1,12 @@
 """Draw the tables of states that the code obeys into the documentation; with --check, only say whether the diagrams are up to date.
 
-Usage: python tools/state_diagrams.py [--check]
+Usage: python -m tools.state_diagrams [--check]
 """
 
-import argparse
 import sys
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -14,6 +14,7 @@ from esp.broker import lifecycle
 from esp.groups import states
 from esp.raft import roles
 from esp.replication import isr_changes
+from tools.marked_text import main, replace_marked
 
 _DOCS: Final = Path(__file__).parent.parent / "docs"
 DOCUMENTS: Final[Mapping[Path, tuple[str, ...]]] = {
@@ -47,13 +48,7 @@ def with_diagrams(document: str, names: Iterable[str]) -> str:
     """
     drawn = diagrams()
     for name in names:
-        before, first, rest = document.partition(begin(name))
-        _old, last, after = rest.partition(END)
-        if not first or not last:
-            raise ValueError(
-                f"there is no place for the diagram of {name}: it stands between {begin(name)!r} and {END!r}"
-            )
-        document = f"{before}{first}\n{drawn[name]}\n{END}{after}"
+        document = replace_marked(document, begin(name), END, f"\n{drawn[name]}\n")
     return document
 
 
@@ -87,24 +82,6 @@ def _draw(initial: Enum, edges: Iterable[_Edge]) -> str:
     return "\n".join([*lines, "```"])
 
 
-def main() -> int:
-    """Exit status 1 where --check finds a diagram out of date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; fail if a diagram is out of date")
-    arguments = parser.parse_args()
-    stale = False
-    for path, names in DOCUMENTS.items():
-        document = path.read_text()
-        fresh = with_diagrams(document, names)
-        if fresh == document:
-            continue
-        if arguments.check:
-            print(f"{path} is out of date: run python tools/state_diagrams.py", file=sys.stderr)
-            stale = True
-        else:
-            path.write_text(fresh)
-    return 1 if stale else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    renewals = {path: partial(with_diagrams, names=names) for path, names in DOCUMENTS.items()}
+    sys.exit(main(__doc__, "tools.state_diagrams", renewals))

@@ -7,7 +7,7 @@ from tools.state_diagrams import DOCUMENTS, END, begin, diagrams, with_diagrams
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_the_diagrams_in_the_documentation_are_up_to_date(path):
     document = path.read_text()
-    assert with_diagrams(document, DOCUMENTS[path]) == document, "run python tools/state_diagrams.py"
+    assert with_diagrams(document, DOCUMENTS[path]) == document, "run python -m tools.state_diagrams"
 
 
 def test_every_diagram_stands_in_one_document():

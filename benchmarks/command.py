@@ -1,0 +1,67 @@
+"""What the commands that compare ESP with Kafka have in common: their options, their terminal, and what a run leaves behind."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+from rich.console import Console
+
+from benchmarks.chart import draw
+from benchmarks.report import terminal_table, write_files
+from benchmarks.results import ESP, KAFKA, Results
+
+RESULTS_DIRECTORY: Final = Path(__file__).with_name("results")
+
+_WIDTH_OF_FILES: Final = 130
+"""Columns where the output is no terminal: the table's rows fit."""
+
+Rounds: TypeAlias = Annotated[int, typer.Option(min=1, help="Measured rounds of load.")]
+WarmUp: TypeAlias = Annotated[int, typer.Option(min=0, help="Rounds before them that do not count.")]
+Megabytes: TypeAlias = Annotated[int, typer.Option(min=1, help="Produced per round.")]
+Only: TypeAlias = Annotated[str, typer.Option(help="Measure one alone: esp or kafka.")]
+Quick: TypeAlias = Annotated[
+    bool,
+    typer.Option("--quick", help="A short run to see that all works; it writes no results, Kafka is not warm in it."),
+]
+Out: TypeAlias = Annotated[Path, typer.Option(help="Where the results go.")]
+
+
+def new_console() -> Console:
+    """A terminal, or a file that a table fits into."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_OF_FILES)
+
+
+def chosen(only: str) -> list[str]:
+    """What is measured.
+
+    Raises:
+        typer.BadParameter: nothing has that name.
+    """
+    if only not in ("", ESP, KAFKA):
+        raise typer.BadParameter(f"{only!r} is neither {ESP} nor {KAFKA}", param_hint="--only")
+    return [only] if only else [ESP, KAFKA]
+
+
+def show(console: Console, results: Results) -> None:
+    """Print the figures."""
+    console.print(terminal_table(results.summaries()))
+
+
+def leave(
+    console: Console,
+    results: Results,
+    directory: Path,
+    machine: Mapping[str, str],
+    extent: Mapping[str, Any],
+    notes: Sequence[str],
+    stem: str,
+) -> None:
+    """Write page, figures and chart of a run over those of the one before."""
+    written = write_files(results, directory, machine, extent, notes, stem)
+    chart = directory / f"{stem}.png"
+    if draw(results.summaries(), chart):
+        written.append(chart)
+    for path in written:
+        console.print(f"wrote {path}")
