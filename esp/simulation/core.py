@@ -6,6 +6,7 @@ partition has copies enough and somebody complete to lead it, and the quorum a m
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.controller.image import ClusterImage
@@ -34,6 +35,7 @@ def choose_core(
     image: ClusterImage,
     doubtful: Iterable[int],
     moves: Collection[Move] = (),
+    minimums: Mapping[str, int] = MappingProxyType({}),
 ) -> frozenset[int]:
     """Some least set of nodes that suffices; all of them if only all do.
 
@@ -43,15 +45,16 @@ def choose_core(
         image: the newest committed metadata.
         doubtful: controllers that are about to become voters, or to be voters no more, as far as anybody knows.
         moves: of partitions, that may still be done.
+        minimums: of in-sync replicas, by topic, that may still come into force.
     """
     quorums = _possible_quorums(nodes, doubtful)
     # Others come back with less than they had, or may do so.
     complete = {number for number, node in nodes.items() if node.is_serving and not node.disk_was_faulty}
     core = set(nodes)
-    if not _suffices(core, quorums, complete, image, moves):
+    if not _suffices(core, quorums, complete, image, moves, minimums):
         return frozenset(core)
     for number in rng.sample(sorted(core), len(core)):
-        if _suffices(core - {number}, quorums, complete, image, moves):
+        if _suffices(core - {number}, quorums, complete, image, moves, minimums):
             core.remove(number)
     return frozenset(core)
 
@@ -81,6 +84,7 @@ def _suffices(
     complete: Collection[int],
     image: ClusterImage,
     moves: Iterable[Move],
+    minimums: Mapping[str, int],
 ) -> bool:
     if not all(is_majority(len(quorum.able.intersection(core)), quorum.size) for quorum in quorums):
         return False
@@ -89,7 +93,8 @@ def _suffices(
         candidates = state.isr or state.elr or state.last_known_elr
         for replicas in (state.replicas, state.target_replicas, *planned):
             copies = [replica for replica in replicas if replica in core]
-            if len(copies) < image.min_insync_replicas(topic, len(replicas)):
+            minimum = min(minimums.get(topic.name, 0), len(replicas))
+            if len(copies) < max(minimum, image.min_insync_replicas(topic, len(replicas))):
                 return False
         if not any(candidate in core and candidate in complete for candidate in candidates):
             return False

@@ -190,7 +190,8 @@ class Run:
             rng = world.random("core")
             doubtful = self._clients.quorum_administrator.doubtful(world.loop.time())
             moves = self._clients.mover.doubtful(world.loop.time())
-            self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful, moves)
+            minimums = self._clients.administrator.doubtful_minimums
+            self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful, moves, minimums)
             abandon_rest(rng, world, self._core)
         for number in sorted(self._core):
             node = world.nodes[number]

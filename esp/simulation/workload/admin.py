@@ -59,6 +59,8 @@ class Administrator:
         nudges: Nudges,
     ) -> None:
         self.is_stopping = False
+        self.doubtful_minimums: dict[str, int] = {}
+        """By topic, the minimum of in-sync replicas that was asked for last, unless it is known to be in force."""
         self.client = client
         self._rng = rng
         self._history = history
@@ -122,7 +124,10 @@ class Administrator:
         Raises:
             NoAnswerError, RefusedError: it may have the old one still.
         """
+        if name == MIN_ISR:
+            self.doubtful_minimums[topic] = int(value)
         await self._configure(admin_requests.TOPIC, topic, name, value)
+        self.doubtful_minimums.pop(topic, None)
 
     async def run(self) -> None:
         """Do what comes to mind until told to stop."""

@@ -32,7 +32,7 @@ def image(*partitions, min_isr=2):
     """Metadata with partitions of nodes 1 to 3: each the ISR, and the ELR if there is one."""
     states = [
         (
-            SimpleNamespace(),
+            SimpleNamespace(name="flights"),
             SimpleNamespace(
                 topic_id=TOPIC_ID,
                 partition=0,
@@ -48,8 +48,8 @@ def image(*partitions, min_isr=2):
     return SimpleNamespace(partitions=lambda: states, min_insync_replicas=lambda _topic, _factor: min_isr)
 
 
-def cores(nodes, metadata, doubtful=(), moves=()):
-    return {tuple(sorted(choose_core(Random(seed), nodes, metadata, doubtful, moves))) for seed in range(60)}
+def cores(nodes, metadata, doubtful=(), moves=(), **minimums):
+    return {tuple(sorted(choose_core(Random(seed), nodes, metadata, doubtful, moves, minimums))) for seed in range(60)}
 
 
 def three(**states):
@@ -61,10 +61,12 @@ def test_any_two_of_three_suffice():
 
 
 def test_what_may_still_be_moved_counts_as_well():
-    assert cores(three(), image(((1, 2, 3),)), moves=[Move((TOPIC_ID, 0), (1, 2), 0.0)]) == {(1, 2)}
+    assert cores(three(), image(((1, 2, 3),)), (), [Move((TOPIC_ID, 0), (1, 2), 0.0)]) == {(1, 2)}
 
 
-def test_all_are_needed_where_the_minimum_is_all():
+def test_all_are_needed_where_the_minimum_is_all_or_may_still_become_so():
+    assert cores(three(), image(((1, 2, 3),)), flights=5) == {(1, 2, 3)}
+    assert cores(three(), image(((1, 2, 3),)), trains=5) == {(1, 2), (1, 3), (2, 3)}
     assert cores(three(), image(((1, 2, 3),), min_isr=3)) == {(1, 2, 3)}
 
 
@@ -90,7 +92,7 @@ def test_a_voter_with_another_disk_does_not_vote():
 def test_a_change_of_the_voters_that_may_still_be_done_counts_as_done():
     nodes = {number: node(number, (1,)) for number in (1, 2, 3)}
     assert (1, 3) in cores(nodes, image(((1, 2, 3),)))
-    assert cores(nodes, image(((1, 2, 3),)), doubtful=[2]) == {(1, 2)}
+    assert cores(nodes, image(((1, 2, 3),)), [2]) == {(1, 2)}
 
 
 @pytest.mark.parametrize("seed", [14, 22])
