@@ -1,98 +1,42 @@
-"""What the tests of clusters share: topics with three replicas, and who leads them."""
+"""What the tests of clusters share: who looks at one, and two whose partitions are moved."""
 
-import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 
 from esp.testing.cluster import Cluster
-from tests.integration.conftest import eventually
-
-FOUND_WITHIN_S = 30.0
-ASK_TIMEOUT_S = 3.0
-CREATED_WITHIN_S = 20.0
-"""librdkafka sends this to the controller that it knows. If that has died it waits some seconds before it asks anybody who it is now."""
-
-
-class Partition(NamedTuple):
-    """A partition as a client is told of it; leader -1: none."""
-
-    leader: int
-    replicas: frozenset[int]
-    isr: frozenset[int]
-
-
-class Observer:
-    """Asks a cluster for its topics, whichever nodes are up."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.admin = AdminClient(
-            {
-                "bootstrap.servers": cluster.bootstrap,
-                "log_level": 0,
-                "reconnect.backoff.ms": 20,
-                "reconnect.backoff.max.ms": 100,
-                "socket.timeout.ms": 2000,
-            }
-        )
-
-    def create(self, topic: str, partitions: int = 3, replicas: int = 3, **settings: object) -> str:
-        """Create a topic and wait until every partition has a leader and all its replicas are in sync."""
-        self.make(topic, partitions, replicas, **settings)
-        self.wait_until_whole(topic)
-        return topic
-
-    def make(self, topic: str, partitions: int, replicas: int, **settings: object) -> None:
-        """Create a topic and wait for nothing but the answer."""
-        configs = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        new = NewTopic(topic, partitions, replicas, config=configs)
-        self.admin.create_topics([new], request_timeout=CREATED_WITHIN_S)[topic].result()
-
-    def partitions(self, topic: str) -> dict[int, Partition]:
-        """The partitions now, by number."""
-        described = self._describe(topic)
-        return {
-            number: Partition(found.leader, frozenset(found.replicas), frozenset(found.isrs))
-            for number, found in described.items()
-        }
-
-    def _describe(self, topic: str) -> dict[int, PartitionMetadata]:
-        """Ask until somebody answers: librdkafka may pick a node that is paused, and waits for it."""
-        deadline = time.monotonic() + FOUND_WITHIN_S
-        while True:
-            try:
-                return self.admin.list_topics(topic, ASK_TIMEOUT_S).topics[topic].partitions
-            except KafkaException:
-                if time.monotonic() > deadline:
-                    raise
-
-    def leader(self, topic: str, partition: int = 0) -> int:
-        """The number of the partition's leader now."""
-        return self.partitions(topic)[partition].leader
-
-    def wait_until_whole(self, topic: str, timeout_s: float = FOUND_WITHIN_S) -> None:
-        """Wait until every partition has a leader and all its replicas are in sync."""
-
-        def is_whole() -> bool:
-            found = self.partitions(topic).values()
-            return bool(found) and all(one.leader > 0 and one.isr == one.replicas for one in found)
-
-        eventually(is_whole, timeout_s)
-
-    def wait_for_leader_other_than(self, node: int, topic: str, partition: int = 0) -> int:
-        """Wait until another node leads and return its number."""
-        eventually(lambda: self.leader(topic, partition) not in (-1, node), FOUND_WITHIN_S)
-        return self.leader(topic, partition)
-
-
-Observe = Callable[[Cluster], Observer]
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.ports import free_port
+from esp.testing.real_kafka import RealKafka
+from tests.integration.cluster.observer import Observe, Observer
+from tests.integration.cluster.rebalancer import Rebalancer
 
 
 @pytest.fixture
 def observe() -> Observe:
     """Make an observer of a cluster."""
     return Observer
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rebalancer]:
+    """Our cluster, whose nodes tell what producers feel."""
+    told = {number: {"metrics.listener": f"127.0.0.1:{free_port()}"} for number in (1, 2, 3)}
+    with Cluster(tmp_path_factory.mktemp("ours"), node_settings=told) as cluster:
+        yield Rebalancer(cluster)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory, kafka_tools: KafkaTools) -> Iterator[Rebalancer]:
+    """Kafka's."""
+    make_node = partial(RealKafka, tools=kafka_tools, heap="256m")
+    with Cluster(tmp_path_factory.mktemp("kafka"), make_node=make_node) as cluster:
+        yield Rebalancer(cluster)
+
+
+@pytest.fixture(params=["ours", pytest.param("kafka", marks=pytest.mark.kafka)])
+def run(request: pytest.FixtureRequest) -> Rebalancer:
+    """Each of the two."""
+    found: Rebalancer = request.getfixturevalue(request.param)
+    return found

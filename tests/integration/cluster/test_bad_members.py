@@ -9,7 +9,7 @@ from confluent_kafka.admin import NewTopic
 from esp.testing.cluster import Cluster
 from esp.testing.node_process import NodeError, NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.cluster.quorum import active_controller
 from tests.integration.conftest import eventually
 from tests.integration.load import Load

@@ -4,16 +4,14 @@ import gc
 import json
 import re
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.real_kafka import RealKafka
-from tests.integration.cluster.test_cli_rebalance import Rebalancer
+from tests.integration.cluster.rebalancer import Rebalancer
 from tests.integration.conftest import eventually
 
 pytestmark = [
@@ -31,28 +29,6 @@ def _no_sockets_left() -> Iterator[None]:
     yield
     for _ in range(5):  # each sets free what the next one finds
         gc.collect()
-
-
-@pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rebalancer]:
-    """Our cluster."""
-    with Cluster(tmp_path_factory.mktemp("ours")) as cluster:
-        yield Rebalancer(cluster)
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory, kafka_tools: KafkaTools) -> Iterator[Rebalancer]:
-    """Kafka's."""
-    make_node = partial(RealKafka, tools=kafka_tools, heap="256m")
-    with Cluster(tmp_path_factory.mktemp("kafka"), make_node=make_node) as cluster:
-        yield Rebalancer(cluster)
-
-
-@pytest.fixture(params=["ours", pytest.param("kafka", marks=pytest.mark.kafka)])
-def run(request: pytest.FixtureRequest) -> Rebalancer:
-    """Each of the two."""
-    found: Rebalancer = request.getfixturevalue(request.param)
-    return found
 
 
 def listed(run: Rebalancer) -> dict[int, dict[str, Any]]:

@@ -14,7 +14,7 @@ from esp.cli.kafka_configs import ConfigsAdmin, ResourceType
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.real_kafka import RealKafka
-from tests.integration.cluster.conftest import CREATED_WITHIN_S, Observer
+from tests.integration.cluster.observer import CREATED_WITHIN_S, Observer
 from tests.integration.conftest import eventually
 
 pytestmark = pytest.mark.timeout(240)

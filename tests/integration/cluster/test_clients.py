@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as RdTopicPartition
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from esp.testing.cluster import Cluster
-from tests.integration.cluster.conftest import Observe, Observer
+from tests.integration.cluster.observer import Observe, Observer
 
 RECORDS = 600
 PARTITIONS = 6

@@ -26,7 +26,7 @@ from esp.records.builder import build_batch
 from esp.records.record import NewRecord
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
-from tests.integration.cluster.conftest import Observer
+from tests.integration.cluster.observer import Observer
 from tests.integration.cluster.quorum import METADATA_TOPIC, active_controller
 from tests.integration.conftest import eventually
 from tests.integration.messages import produce

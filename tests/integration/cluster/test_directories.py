@@ -11,7 +11,7 @@ import pytest
 from esp.simulation.checkers.client_history import check
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.conftest import eventually
 from tests.integration.dump_log import check_files
 from tests.integration.load import Load, read_everything

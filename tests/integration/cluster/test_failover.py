@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, Producer
 from esp.simulation.checkers.client_history import Outcome, check
 from esp.testing.cluster import Cluster
 from esp.testing.pytest_plugin import ClusterFactory
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.conftest import eventually
 from tests.integration.load import Load, read_everything
 

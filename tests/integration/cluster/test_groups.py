@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from esp.groups.partitioning import partition_for
 from esp.testing.cluster import Cluster
 from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory
-from tests.integration.cluster.conftest import Observe, Observer
+from tests.integration.cluster.observer import Observe, Observer
 from tests.integration.conftest import eventually
 from tests.integration.group_members import AiokafkaMember, ConfluentMember, Member, members_of_a_test
 

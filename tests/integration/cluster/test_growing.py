@@ -15,7 +15,7 @@ from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import ClusterFactory
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.cluster.quorum import observers, voters, wait_for_another_controller
 from tests.integration.conftest import eventually
 from tests.integration.load import Load, read_everything

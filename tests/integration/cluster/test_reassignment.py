@@ -21,7 +21,7 @@ from esp.simulation.checkers.client_history import check
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import ClusterFactory
-from tests.integration.cluster.conftest import Observe, Observer
+from tests.integration.cluster.observer import Observe, Observer
 from tests.integration.conftest import eventually
 from tests.integration.load import Load, read_everything
 from tests.integration.wire import Wire

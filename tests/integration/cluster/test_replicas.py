@@ -8,7 +8,7 @@ from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import ClusterFactory
 from esp.testing.segment_files import segment_paths
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.dump_log import check_files
 from tests.integration.load import Load
 

@@ -5,7 +5,7 @@ import pytest
 from esp.simulation.checkers.client_history import check
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import ClusterFactory
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.cluster.quorum import active_controller, wait_for_another_controller
 from tests.integration.load import Load, read_everything
 

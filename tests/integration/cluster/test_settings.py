@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from esp.testing.cluster import Cluster
 from esp.testing.node_process import NodeProcess
-from tests.integration.cluster.conftest import Observe, Observer
+from tests.integration.cluster.observer import Observe, Observer
 from tests.integration.config_requests import BROKER, DELETE, FINE, SET, TOPIC, alter, describe
 from tests.integration.conftest import eventually
 

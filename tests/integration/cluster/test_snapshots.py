@@ -7,7 +7,7 @@ import pytest
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.cluster.quorum import active_controller
 from tests.integration.conftest import eventually
 from tests.integration.dump_log import check_files

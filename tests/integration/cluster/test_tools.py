@@ -10,7 +10,7 @@ import pytest
 from esp.model.ids import uuid_from_base64
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
-from tests.integration.cluster.conftest import Observe
+from tests.integration.cluster.observer import Observe
 from tests.integration.cluster.quorum import describe
 from tests.integration.conftest import eventually
 

@@ -1,0 +1,88 @@
+"""A cluster whose partitions are moved by the command line, ours or Kafka's, and what became of them."""
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
+
+from esp.cli.app import run_tools
+from esp.cli.kafka_reassignments import ReassignmentsAdmin
+from esp.rebalance.cluster import (
+    ALL_BROKERS,
+    FOLLOWER_THROTTLED_RATE,
+    FOLLOWER_THROTTLED_REPLICAS,
+    LEADER_THROTTLED_RATE,
+    LEADER_THROTTLED_REPLICAS,
+    ConfigTarget,
+)
+from esp.testing.cluster import Cluster
+from tests.integration.cluster.observer import Observer
+
+MIB = 1024 * 1024
+RECORD = os.urandom(64 * 1024)
+
+
+class Rebalancer:
+    """Runs commands against a cluster of three, and looks at what became of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.observer = Observer(cluster)
+
+    @property
+    def bootstrap(self) -> str:
+        """The nodes that run: kafka-python leaves a socket open for every one that does not."""
+        return ",".join(f"{node.host}:{node.port}" for node in self.cluster.nodes.values() if node.is_running)
+
+    def __call__(self, *command: str, status: int = 0) -> str:
+        """Run a command in this process; return what it printed, or what it said on stderr if it had to fail."""
+        out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            done = run_tools([*command, "--bootstrap-server", self.bootstrap])
+        out.seek(0)
+        printed = out.read()
+        assert done == status, (command, printed, err.getvalue())
+        return err.getvalue() if status else printed
+
+    def begin(self, *command: str) -> "subprocess.Popen[str]":
+        """Run a command in a process of its own, which is there to be killed."""
+        arguments = [sys.executable, "-m", "esp", *command, "--bootstrap-server", self.cluster.bootstrap]
+        return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def make_topic(self, topic: str, replicas: Sequence[Sequence[int]], mib: int) -> None:
+        """Create a topic with its partitions where they are wanted, and so much in each."""
+        new = NewTopic(topic, len(replicas), replica_assignment=[list(each) for each in replicas])
+        self.observer.admin.create_topics([new], request_timeout=20)[topic].result()
+        self.observer.wait_until_whole(topic)
+        producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5, "log_level": 0})
+        for number in range(len(replicas)):
+            for _ in range(mib * MIB // len(RECORD)):
+                producer.produce(topic, RECORD, partition=number)
+                producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def replicas(self, topic: str) -> list[tuple[int, ...]]:
+        """Where the partitions are, in the controller's order."""
+        with ReassignmentsAdmin(self.bootstrap) as admin:
+            found = admin.topics([topic])[topic]
+            return [found[number].replicas for number in sorted(found)]
+
+    def is_moving(self, topic: str) -> bool:
+        """Whether a partition of the topic is being moved."""
+        with ReassignmentsAdmin(self.bootstrap) as admin:
+            return any(partition.topic == topic for partition in admin.reassignments())
+
+    def throttles(self, topic: str) -> dict[ConfigTarget, dict[str, str]]:
+        """What slows replicas of the topic, or brokers that are alive."""
+        rates = (LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE)
+        lists = (LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS)
+        with ReassignmentsAdmin(self.bootstrap) as admin:
+            alive = [str(node) for node, broker in admin.brokers().items() if not broker.fenced]
+            found = admin.settings([ALL_BROKERS, *(ConfigTarget(broker=each) for each in alive)], rates)
+            found |= admin.settings([ConfigTarget(topic=topic)], lists)
+        return {target: settings for target, settings in found.items() if settings}
