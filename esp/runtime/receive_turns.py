@@ -23,9 +23,10 @@ class ReceiveTurns:
         self._waiting.append(go_on)
 
     def _begin_turn(self) -> None:
-        self._waiting[
+        go_on = self._waiting[
             0
-        ]()  # still among those who wait: the next turn is asked for once, though it may want another one
+        ]  # it stays there until it has gone on: if it waits again, the next turn is asked for once
+        go_on()
         self._waiting.popleft()
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._begin_turn)
