@@ -217,7 +217,7 @@ class ControllerTerm:
             self._tasks.start(self._plan_repair(request), name="plan of self-repair")
         begun = self._propose(repair.decide, "Self-repair")
         if begun is not None:
-            repair.on_begun(begun)
+            repair.on_begun(begun, self._proposals.newest)
         return _REPAIR_INTERVAL_US
 
     async def _plan_repair(self, request: PlanRequest) -> None:

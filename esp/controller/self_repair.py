@@ -8,7 +8,7 @@ can cancel it.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -20,6 +20,7 @@ from esp.controller.image import CLUSTER_DEFAULT, ClusterImage
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.self_repair_absences import BrokerAbsences
 from esp.controller.self_repair_census import Census
+from esp.controller.self_repair_in_flight import NOTHING_IN_FLIGHT, find_in_flight
 from esp.controller.self_repair_proposal import PlanRequest, Proposal, Situation
 from esp.model.ids import NodeId, TopicPartition
 
@@ -54,7 +55,7 @@ class SelfRepairSettings:
     dead_after_us: int = 900_000_000
     """``rebalance.broker.dead.after.ms``."""
     in_flight_max: int = 20
-    """``rebalance.partitions.in.flight.max``: partitions that are being reassigned at once, whoever began it."""
+    """``rebalance.partitions.in.flight.max``: partitions that are being reassigned at once, whoever began it; but see REPAIR-5."""
 
 
 class Begun(NamedTuple):
@@ -82,7 +83,11 @@ class SelfRepair:
         self._settings = settings
         self._seed = seed
         self._absences = BrokerAbsences()
+        self._given_up: tuple[NodeId, ...] = ()
+        """Who was away for too long when that was looked at last (REPAIR-1)."""
         self._census = Census()
+        self._in_flight = NOTHING_IN_FLIGHT
+        """As it was seen last."""
         self._situation: Situation | None = None
         """As it was seen last; None while nobody looks."""
         self._is_due = False
@@ -92,7 +97,7 @@ class SelfRepair:
         self._agenda: dict[TopicPartition, Move] = {}
         """What is planned and not begun."""
         self._begun: dict[TopicPartition, tuple[NodeId, ...]] = {}
-        """What this term has begun, and which brokers were gone then."""
+        """What this term has begun, and which of the brokers that it began from were gone then."""
         self.proposal: Proposal | None = None
         """What should be done, or is being done; None if all is well."""
 
@@ -114,8 +119,9 @@ class SelfRepair:
         if self.mode(image) is Mode.OFF:
             self._situation, self.proposal, self._agenda, self._is_due = None, None, {}, False
             return None
-        self._forget_what_is_done(image, changed)
         situation = self._assess(image, now_us)
+        self._in_flight = find_in_flight(image, self._census.reassigning, situation.gone, situation.draining)
+        self._forget_what_is_done(image, changed)
         if self._needs_another_plan(situation):
             self._is_due, self._agenda = True, {}
         self._situation = situation
@@ -127,7 +133,7 @@ class SelfRepair:
             self._propose(None, image)
             return None
         self._is_planning = True
-        return PlanRequest(self._cluster_id, image, tuple(unregistered), situation, self._seed)
+        return PlanRequest(self._cluster_id, image, tuple(unregistered), self._in_flight.strays, situation, self._seed)
 
     def on_plan(self, proposal: Proposal | None, image: ClusterImage) -> None:
         """What :meth:`look` asked for is planned; ``image`` is the newest state. Look again at once: it may be about what is over."""
@@ -136,50 +142,71 @@ class SelfRepair:
             self._propose(proposal, image)
 
     def decide(self, image: ClusterImage) -> Decision[Begun]:
-        """Begin the next moves (REPAIR-2), and withdraw those whose broker is back (REPAIR-3); nothing unless the mode is *apply*.
+        """Begin the next moves (REPAIR-2), send those elsewhere whose target leaves (REPAIR-5), and withdraw those whose broker is back.
+
+        Nothing unless the mode is *apply*.
 
         Args:
             image: what was looked at last.
         """
         if self.mode(image) is not Mode.APPLY or not (self._agenda or self._begun):
             return Decision((), Begun())
-        back = [
-            name
-            for name, gone in self._begun.items()
-            if gone and all(node in image.brokers and image.brokers[node].is_active for node in gone)
-        ]
-        room = max(0, min(self._settings.in_flight_max, _IN_FLIGHT_MAX) - self._census.reassigning)
-        moves = list(islice(self._agenda.values(), room))
-        wanted = [Reassignment(*name, None) for name in back]
+        withdrawn = self._find_withdrawable(image)
+        moves = self._next_moves(withdrawn)
+        wanted = [Reassignment(*name, None) for name in withdrawn]
         wanted += [Reassignment(move.topic, move.partition, move.after) for move in moves]
         decision = decide_reassignments(image, wanted, for_repair=True)
         accepted = [refusal is None for refusal in decision.reply]
         return Decision(
             decision.records,
             Begun(
-                tuple(move for move, is_begun in zip(moves, accepted[len(back) :], strict=True) if is_begun),
-                tuple(name for name, is_withdrawn in zip(back, accepted, strict=False) if is_withdrawn),
+                tuple(move for move, is_begun in zip(moves, accepted[len(withdrawn) :], strict=True) if is_begun),
+                withdrawn,
             ),
         )
 
-    def on_begun(self, begun: Begun) -> None:
-        """What was decided was replayed: remember it."""
-        gone = self._situation.gone if self._situation is not None else ()
+    def on_begun(self, begun: Begun, image: ClusterImage) -> None:
+        """What was decided was replayed, and led to ``image``: remember it."""
         for move in begun.moves:
-            self._begun[move.name] = tuple(node for node in gone if node in move.before)
+            origin = image.topics_by_name[move.topic].partitions[move.partition].original_replicas
+            self._begun[move.name] = tuple(node for node in self._given_up if node in origin)
             self._agenda.pop(move.name, None)
             log.info("self-repair moves %s from %s to %s", move.name, list(move.before), list(move.after))
         for name in begun.withdrawn:
             self._begun.pop(name, None)
             log.info("self-repair leaves %s where it was: its broker is back", name)
 
+    def _find_withdrawable(self, image: ClusterImage) -> tuple[TopicPartition, ...]:
+        """REPAIR-3: what was begun for brokers that are back, and can be cancelled."""
+        back = [
+            name
+            for name, gone in self._begun.items()
+            if gone and all(node in image.brokers and image.brokers[node].is_active for node in gone)
+        ]
+        refusals = decide_reassignments(image, [Reassignment(*name, None) for name in back], for_repair=True).reply
+        return tuple(name for name, refusal in zip(back, refusals, strict=True) if refusal is None)
+
+    def _next_moves(self, withdrawn: Collection[TopicPartition]) -> "list[Move]":
+        """REPAIR-2, REPAIR-5: as many as there is room for, and first what is on its way to the wrong place.
+
+        What goes to a broker that is draining counts already, so it needs no room to go elsewhere.
+        """
+        agenda, in_flight = self._agenda, self._in_flight
+        room = max(0, min(self._settings.in_flight_max, _IN_FLIGHT_MAX) - in_flight.going_on)
+        strays = [agenda[name] for name in sorted(in_flight.strays) if name in agenda and name not in withdrawn]
+        diverted = [move for move in strays if move.name not in in_flight.stalled]
+        resumed = [move for move in strays if move.name in in_flight.stalled][:room]
+        fresh = (move for name, move in agenda.items() if name not in in_flight.strays)
+        rest = max(0, min(room - len(resumed), _IN_FLIGHT_MAX - len(in_flight.own)))
+        return [*diverted, *resumed, *islice(fresh, rest)]
+
     def _assess(self, image: ClusterImage, now_us: int) -> Situation:
         held = self._census.assigned
         draining = {node for node in image.brokers if is_draining(image, node)}
         targets = sorted(b.node_id for b in image.brokers.values() if b.is_active and b.node_id not in draining)
-        away = self._absences.longer_than(self._settings.dead_after_us, now_us)
+        self._given_up = self._absences.longer_than(self._settings.dead_after_us, now_us)
         return Situation(
-            gone=tuple(node for node in away if held[node]),
+            gone=tuple(node for node in self._given_up if held[node]),
             draining=tuple(sorted(node for node in draining if held[node])),
             newcomers=tuple(node for node in targets if not held[node]),
             targets=tuple(targets),
@@ -220,8 +247,12 @@ class SelfRepair:
             name = TopicPartition(topic_name, number)
             topic = image.topics_by_name.get(topic_name)
             state = topic.partitions[number] if topic and number < len(topic.partitions) else None
-            if name in begun and (state is None or not state.is_reassigning):
+            if name in begun and name not in self._in_flight.own:
                 del begun[name]
             move = agenda.get(name)
-            if move is not None and (state is None or state.is_reassigning or state.replicas != move.before):
+            if move is not None and (
+                state is None
+                or state.target_replicas != move.before
+                or (state.is_reassigning and name not in self._in_flight.strays)
+            ):
                 del agenda[name]

@@ -1,4 +1,4 @@
-"""Who holds how many replicas, and how many partitions are being reassigned: counted once, and kept up with the image."""
+"""Who holds how many replicas, and which partitions are being reassigned: counted once, and kept up with the image."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ class Census:
     def __init__(self) -> None:
         self.assigned: Counter[NodeId] = Counter()
         """Replicas of each broker, where they shall be; a broker without any may stand here with 0."""
-        self.reassigning = 0
-        """Partitions in reassignment."""
+        self.reassigning: set[tuple[TopicId, int]] = set()
+        """Partitions in reassignment, by topic and number."""
         self._topics: Mapping[TopicId, TopicImage] = {}
 
     def update(self, image: ClusterImage) -> list[tuple[str, int]]:
@@ -63,8 +63,10 @@ class Census:
             chain.from_iterable(state.replicas for state in settled),
             chain.from_iterable(state.target_replicas for state in moving),
         )
-        self.reassigning += sign * len(moving)
+        names = ((state.topic_id, state.partition) for state in moving)
         if sign > 0:
             self.assigned.update(replicas)
+            self.reassigning.update(names)
         else:
             self.assigned.subtract(replicas)
+            self.reassigning.difference_update(names)

@@ -14,7 +14,7 @@ from esp.placement.planner import Refusal, make_plan
 
 def answer(request: PlanRequest) -> Proposal | None:
     """What should be done, or None if there is nothing; takes seconds in a large cluster, so nobody asks on the loop."""
-    view = view_of(request.image, request.cluster_id, request.unregistered)
+    view = view_of(request.image, request.cluster_id, request.unregistered, request.strays)
     return plan_self_repair(view, request.situation, request.seed)
 
 
@@ -22,7 +22,7 @@ def plan_self_repair(view: ClusterView, situation: Situation, seed: int) -> Prop
     """What should be done, or None if there is nothing.
 
     Brokers that are gone or draining come first: what they hold goes to others, and nothing else moves. If there are none, a broker that
-    holds nothing gets its share. A partition is left alone that is being reassigned, has no leader, has a replica on a broker that is away
+    holds nothing gets its share. A partition is left alone that others reassign, has no leader, has a replica on a broker that is away
     and not given up, or has nowhere to go.
     """
     leaving = tuple(sorted({*situation.gone, *situation.draining}))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from esp.controller.image import ClusterImage
-from esp.model.ids import NodeId
+from esp.model.ids import NodeId, TopicPartition
 
 if TYPE_CHECKING:
     from esp.placement.step import Move
@@ -35,6 +35,8 @@ class PlanRequest(NamedTuple):
     image: ClusterImage
     unregistered: tuple[NodeId, ...]
     """Brokers that replicas are assigned to though nobody knows them."""
+    strays: frozenset[TopicPartition]
+    """Partitions in reassignment that may get another target."""
     situation: Situation
     seed: int
 

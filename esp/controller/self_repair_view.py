@@ -3,21 +3,27 @@
 The log says nothing of sizes and disks. So all partitions count alike here, and what a plan evens out are numbers of replicas and leaders.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from esp.controller.draining import is_draining
 from esp.controller.image import ClusterImage
-from esp.model.ids import NO_NODE, NodeId
+from esp.model.ids import NO_NODE, NodeId, TopicPartition
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
 
 
-def view_of(image: ClusterImage, cluster_id: str, unregistered: Iterable[NodeId]) -> ClusterView:
+def view_of(
+    image: ClusterImage,
+    cluster_id: str,
+    unregistered: Iterable[NodeId],
+    strays: Collection[TopicPartition] = (),
+) -> ClusterView:
     """All brokers and partitions; a partition that is being reassigned counts for the brokers that it shall be on.
 
     Args:
         image: the newest state.
         cluster_id: its name.
         unregistered: brokers that replicas are assigned to though nobody knows them.
+        strays: partitions in reassignment that may be moved all the same (REPAIR-5).
     """
     brokers = [
         BrokerView(
@@ -40,7 +46,7 @@ def view_of(image: ClusterImage, cluster_id: str, unregistered: Iterable[NodeId]
             isr=state.isr,
             size_bytes=0,
             min_in_sync_replicas=image.min_insync_replicas(topic, len(state.target_replicas)),
-            is_reassigning=state.is_reassigning,
+            is_reassigning=state.is_reassigning and TopicPartition(topic.name, state.partition) not in strays,
         )
         for topic, state in image.partitions()
     )

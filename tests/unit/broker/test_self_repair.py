@@ -24,14 +24,14 @@ TIMEOUT_S = 30
 
 
 class Cluster:
-    """Four brokers, of which the first three are the quorum; the topic is on three each, and has records."""
+    """Four brokers or more, of which the first three are the quorum; the topic is on three each, and has records."""
 
-    def __init__(self, mode, **settings):
+    def __init__(self, mode, brokers=4, **settings):
         profile = dataclasses.replace(
-            Profile.draw(1, node_count=4),
-            layout=Layout((1, 2, 3, 4), (1, 2, 3), (1, 2, 3)),
+            Profile.draw(1, node_count=brokers),
+            layout=Layout(tuple(range(1, brokers + 1)), (1, 2, 3), (1, 2, 3)),
             latency_us=(50, 500),
-            clock_rates=(1.0,) * 4,
+            clock_rates=(1.0,) * brokers,
             snapshots_metadata=False,
         )
         self.world = World(profile)
@@ -62,6 +62,10 @@ class Cluster:
         """Which copies count against the budget, by the metadata."""
         return self.image.topics_by_name["t"].configs.get("rebalance.throttled.replicas")
 
+    def added(self):
+        """Who is getting a copy."""
+        return [node for state in self.partitions for node in state.adding_replicas]
+
     def active(self):
         """The number of the active controller; None while there is none."""
         nodes = self.world.nodes.items()
@@ -83,14 +87,14 @@ class Cluster:
         request = requests.create_topic(TOPIC, TIMEOUT_S)
         answer = await connection.call(ApiKey.CREATE_TOPICS, requests.CREATE_TOPICS_VERSION, request, TIMEOUT_S)
         assert answer.topics[0].error_code is ErrorCode.none
-        await self.until(lambda: len(self.logs()) == TOPIC.partitions, within_s=30)
+        copies = TOPIC.partitions * TOPIC.replication_factor
+        await self.until(lambda: sum(map(len, self.logs().values())) == copies, within_s=30)
         for number in range(TOPIC.partitions):
             await self._produce(number)
 
-    @staticmethod
-    def _is_served_by(node):
-        """Whether the node knows that all four serve."""
-        return [broker.is_active for broker in probe.image(node).brokers.values()] == [True] * 4
+    def _is_served_by(self, node):
+        """Whether the node knows that all serve."""
+        return [broker.is_active for broker in probe.image(node).brokers.values()] == [True] * len(self.world.nodes)
 
     async def _produce(self, partition):
         leader, _ = await self.client.leader("t", partition)
@@ -215,3 +219,16 @@ def test_controller_that_dies_in_the_middle_leaves_copies_in_the_budget_and_no_m
         await cluster.until(lambda: cluster.marks is None, within_s=10)
 
     _run("apply", scenario, rebalance_bytes_per_second_max=RATE)
+
+
+def test_copy_for_a_broker_that_is_gone_too_goes_to_another():
+    async def scenario(cluster):
+        cluster.world.nodes[4].lose_power()
+        await cluster.until(cluster.added, within_s=DEAD_AFTER_S + 30)
+        also_gone = cluster.added()[0]
+        cluster.world.nodes[also_gone].lose_power()
+        await cluster.until(lambda: _is_whole(cluster, 4) and _is_whole(cluster, also_gone), within_s=300)
+        assert all(list(ends.values()) == [20] * 3 for ends in cluster.logs().values())
+        await cluster.until(lambda: cluster.marks is None, within_s=10)
+
+    _run("apply", scenario, brokers=5, rebalance_bytes_per_second_max=RATE)

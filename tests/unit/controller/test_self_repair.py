@@ -46,7 +46,7 @@ class Repaired:
             self.now_us += LOOK_S * 1_000_000
             self.cluster.decide(decide_mark_removal(self.image))
             self.look()
-            self.repair.on_begun(self.cluster.decide(self.repair.decide(self.image)))
+            self.repair.on_begun(self.cluster.decide(self.repair.decide(self.image)), self.image)
 
     def look(self):
         """As the term does, with a planner that answers at once."""
@@ -352,7 +352,7 @@ def test_answer_to_a_situation_that_is_over_is_dropped():
     world.set_draining(2)
     assert world.repair.look(world.image, 2) is None
     world.repair.on_plan(answer(request), world.image)
-    world.repair.on_begun(world.cluster.decide(world.repair.decide(world.image)))
+    world.repair.on_begun(world.cluster.decide(world.repair.decide(world.image)), world.image)
     assert (world.repair.proposal, world.moving()) == (None, [])
     request = world.repair.look(world.image, 3)
     assert request.situation.draining == (2,)
