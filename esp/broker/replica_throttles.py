@@ -6,7 +6,6 @@ from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import NodeId
 from esp.model.partition import PartitionState
 from esp.model.throttled_replicas import ThrottledReplicas
-from esp.model.topic_settings import LONG_MAX
 from esp.ports.clock import Clock
 
 _US_PER_S = 1_000_000
@@ -32,11 +31,14 @@ class DirectionThrottles:
         self.is_active = False
         """Whether one of them has a rate; while none has, nobody needs to ask for more."""
 
-    def update(self, listed_rate: int, repair_rate: int) -> None:
-        """Go by other rates from now on: whoever waits looks again whether it has to."""
+    def update(self, listed_rate: int, repair_rate: int, *, repairs: bool) -> None:
+        """Go by other rates from now on: whoever waits looks again whether it has to.
+
+        The budget of self-repair stands also between two rounds of moves, or each of them would begin with what the last one owes forgiven.
+        """
         self.listed.update(listed_rate)
         self.repair.update(repair_rate)
-        self.is_active = self.listed.is_active or self.repair.is_active
+        self.is_active = self.listed.is_active or (repairs and self.repair.is_active)
         self.listed.call_all()
         self.repair.call_all()
 
@@ -98,7 +100,7 @@ class ReplicaThrottles:
             settings: of the node.
             repairs: whether self-repair is building replicas anywhere.
         """
-        repair_rate = settings.rebalance_bytes_per_second_max if repairs else LONG_MAX
-        self.leader.update(settings.leader_replication_throttled_rate, repair_rate)
-        self.follower.update(settings.follower_replication_throttled_rate, repair_rate)
+        repair_rate = settings.rebalance_bytes_per_second_max
+        self.leader.update(settings.leader_replication_throttled_rate, repair_rate, repairs=repairs)
+        self.follower.update(settings.follower_replication_throttled_rate, repair_rate, repairs=repairs)
         self.moves.update(settings.replica_alter_log_dirs_io_max_bytes_per_second)

@@ -61,8 +61,6 @@ class RebalanceWatch:
         """What the cluster still has to repair, by what can be seen and by what the controller means to do (LIVE-REPAIR)."""
         if self.repairs is None:
             return []
-        if self.repairs.is_stuck(self._metadata.image, core):
-            return []
         found = self.repairs.find_unrepaired(self._metadata.image, core)
         controller = probe.active_controller(self._world.nodes[number] for number in sorted(core))
         proposal = probe.proposed_repair(controller) if controller is not None else None

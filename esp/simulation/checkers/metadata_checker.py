@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, ClusterImage, TopicImage
+from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.rebalance_settings import REMOVAL_FORCED
@@ -72,6 +72,8 @@ class MetadataChecker:
             before = old.topics_by_id.get(topic_id)
             if before is topic and old.brokers is new.brokers:
                 continue
+            if before is not None and before is not topic:
+                _check_forgotten(before, topic)
             reborn = {number for number, broker in new.brokers.items() if _epoch_of(old, number) != broker.epoch}
             reborn |= old.brokers.keys() - new.brokers.keys()  # unregistered: it may never come back
             for number, state in enumerate(topic.partitions):
@@ -230,6 +232,17 @@ def _check_eligible(
         raise ViolationError(
             "INV-ELR", f"{topic.name}-{new.partition}", f"{sorted(due)} should be eligible: {new} after {old}"
         )
+
+
+def _check_forgotten(old: TopicImage, new: TopicImage) -> None:
+    """By another minimum nobody can be held to be eligible for what was committed under the one before (KIP-966, KAFKA-16540)."""
+    if old.configs.get(MIN_INSYNC_REPLICAS) == new.configs.get(MIN_INSYNC_REPLICAS):
+        return
+    for former, state in zip(old.partitions, new.partitions, strict=False):
+        if state.elr and state == former:
+            raise ViolationError(
+                "INV-ELR", f"{new.name}-{state.partition}", f"another minimum, and still eligible: {state}"
+            )
 
 
 def _differences(first: ClusterImage, second: ClusterImage) -> str:

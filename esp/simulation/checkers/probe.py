@@ -49,6 +49,7 @@ def throttle_rates(node: SimulatedNode) -> Rates | None:
     return Rates(
         settings.leader_replication_throttled_rate,
         settings.follower_replication_throttled_rate,
+        settings.rebalance_bytes_per_second_max,
         window_s * 1_000_000,
     )
 

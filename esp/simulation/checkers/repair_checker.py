@@ -1,13 +1,13 @@
-"""INV-REPAIR, LIVE-REPAIR: what the controller moves by itself, when, how much at once, and that it is done in the end (REPAIR-1..3)."""
+"""INV-REPAIR, LIVE-REPAIR: what the controller moves by itself, when, how much at once, and that it is done in the end (REPAIR-1..5)."""
 
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple
 
 from esp.controller.draining import is_draining
-from esp.controller.image import ClusterImage
+from esp.controller.image import ClusterImage, TopicImage
 from esp.model.ids import NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState
-from esp.model.throttled_replicas import REPAIRED_REPLICAS
+from esp.model.throttled_replicas import REPAIRED_REPLICAS, read_repaired_replicas
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.repair_profile import RepairProfile
 
@@ -65,11 +65,19 @@ class RepairChecker:
                     others += 1
                     continue
                 own += 1
+                if (
+                    former.is_reassigning
+                    and state.partition_epoch == former.partition_epoch + 1
+                    and not _is_repair(old.topics_by_id[state.topic_id], former)
+                ):
+                    raise ViolationError(
+                        "INV-REPAIR", name, f"{former} was not its own, and becomes {state} (REPAIR-5)"
+                    )
                 gone = self._check_beginning(old, new, name, state, now_s)
                 if gone:
                     self._repairs[key] = Repair(state.target_replicas, gone, epoch)
         self.begun += own
-        in_flight = sum(state.is_reassigning for _, state in new.partitions())
+        in_flight = sum(state.is_reassigning and not self._waits(state, now_s) for _, state in new.partitions())
         if own and in_flight - others > self._profile.in_flight_max:
             raise ViolationError(
                 "INV-REPAIR", "the controller", f"{in_flight} partitions are in reassignment; it began {own} (REPAIR-2)"
@@ -91,18 +99,11 @@ class RepairChecker:
             if all(now_s - self._back_s.get(node, now_s) > WITHDRAW_S for node in repair.gone):
                 raise ViolationError("INV-REPAIR", f"{state}", f"{repair.gone} are back, and it goes on (REPAIR-3)")
 
-    def is_stuck(self, image: ClusterImage, core: Collection[int]) -> bool:
-        """Whether as many reassignments as there may be at once wait for brokers that never come back: only an operator ends those."""
-        waiting = sum(
-            state.is_reassigning and not set(state.target_replicas) <= {*core} for _, state in image.partitions()
-        )
-        return waiting >= self._profile.in_flight_max
-
     def find_unrepaired(self, image: ClusterImage, core: Collection[int]) -> list[str]:
         """What is still to be done, as sentences (LIVE-REPAIR).
 
-        Replicas on brokers that are gone for good or draining, though others could take them; brokers that hold nothing; marks of repairs
-        that have ended.
+        Replicas that are or shall be on brokers that are gone for good or draining, though others could take them, unless an administrator
+        moves them; brokers that hold nothing; marks of repairs that have ended.
         """
         takers = {
             node for node, broker in image.brokers.items() if broker.is_active and not is_draining(image, node)
@@ -115,10 +116,11 @@ class RepairChecker:
             if state.is_reassigning and set(state.target_replicas) <= {*core}:
                 found.append(f"{topic.name}-{state.partition} is still being reassigned to {state.target_replicas}")
             leaving = [node for node in state.target_replicas if node not in core or is_draining(image, node)]
-            is_stuck = state.is_reassigning or state.leader == NO_NODE
+            is_left_alone = state.is_reassigning and not _is_repair(topic, state)
             if (
                 leaving
-                and not is_stuck
+                and not is_left_alone
+                and state.leader != NO_NODE
                 and len(takers.union(state.target_replicas) - {*leaving}) >= len(state.target_replicas)
             ):
                 found.append(f"{topic.name}-{state.partition} is on {leaving}, and {sorted(takers)} could take it")
@@ -143,18 +145,32 @@ class RepairChecker:
     def _check_beginning(
         self, old: ClusterImage, new: ClusterImage, name: str, state: PartitionState, now_s: float
     ) -> tuple[NodeId, ...]:
-        """That the controller had a reason; returns the brokers that were away. Raises ViolationError."""
+        """That the controller had a reason; returns which of the original brokers were away. Raises ViolationError."""
         if len(state.target_replicas) != len(state.original_replicas):
             raise ViolationError("INV-REPAIR", name, f"it begins to change the number of replicas: {state}")
         for node in state.adding_replicas:
-            if is_draining(old, node) and is_draining(new, node):
+            if node not in state.removing_replicas and is_draining(old, node) and is_draining(new, node):
                 raise ViolationError("INV-REPAIR", name, f"{node} is draining, and gets a replica: {state}")
         gone = tuple(node for node in state.removing_replicas if node in self._away_s and not is_draining(new, node))
         for node in gone:
-            away_s = now_s - self._away_s[node]
-            if away_s < self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S:
+            if not self._may_be_given_up(node, now_s):
+                away_s = now_s - self._away_s[node]
                 raise ViolationError("INV-REPAIR", name, f"{node} is given up after {away_s:.1f} s (REPAIR-1): {state}")
-        return gone
+        return tuple(node for node in gone if node in state.original_replicas)
+
+    def _may_be_given_up(self, node: NodeId, now_s: float) -> bool:
+        away_s = now_s - self._away_s.get(node, now_s)
+        return away_s >= self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S
+
+    def _waits(self, state: PartitionState, now_s: float) -> bool:
+        """Whether a reassignment cannot end because of a broker that may have been given up; then it does not count (REPAIR-5)."""
+        return any(self._may_be_given_up(node, now_s) for node in state.target_replicas)
+
+
+def _is_repair(topic: TopicImage, state: PartitionState) -> bool:
+    """Whether the controller says that a reassignment is its own (REPAIR-4)."""
+    marks = read_repaired_replicas(topic.configs.get(REPAIRED_REPLICAS, ""))
+    return any(marks.covers(state.partition, node) for node in state.adding_replicas)
 
 
 def _changed(old: ClusterImage, new: ClusterImage) -> Iterator[tuple[str, PartitionState, PartitionState]]:

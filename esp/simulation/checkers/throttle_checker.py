@@ -1,15 +1,16 @@
-"""INV-THROTTLE: replicas that are not in sync are copied no faster than the throttles allow, and nobody in sync waits for them (KIP-73).
+"""INV-THROTTLE: replicas that are not in sync are copied no faster than the throttles allow, and nobody else waits for them (KIP-73).
 
 Looks at each turn of each partition as it happens, in the sessions of leaders and the fetchers of followers: who is throttled at all hangs
-on moments (THROTTLE-1). The bytes go into a bucket of the checker's own, which empties at the rate that the node's settings say.
+on moments (THROTTLE-1). The bytes go into a bucket of the checker's own, which empties at the rate that the node's settings say: that of
+an operator's throttle, or the budget of self-repair (REPAIR-4).
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from esp.broker.followed_partition import FollowedPartition
+from esp.broker.hosted_partition import HostedPartition
 from esp.broker.replica_fetcher import PartitionKey, ReplicaFetcher
 from esp.broker.replica_session import ReplicaSession
 from esp.broker.replica_throttles import DirectionThrottles
@@ -25,7 +26,7 @@ from esp.records.batch_header import read_header
 from esp.simulation.checkers.violation import ViolationError
 
 _S: Final = 1_000_000
-_NO_RATES: Final = (LONG_MAX,) * 2
+_NO_RATES: Final = (LONG_MAX,) * 3
 
 
 class Rates(NamedTuple):
@@ -33,47 +34,82 @@ class Rates(NamedTuple):
 
     leader: int
     follower: int
+    repair: int
+    """``rebalance.bytes.per.second.max``: of copies that self-repair makes, in each direction."""
     window_us: int
     """The quota window: what is owed is forgotten beyond it (THROTTLE-3)."""
 
 
-@dataclass(slots=True, eq=False)
 class Meter:
-    """What one node took in one direction while one rate was in force.
+    """What one node takes in one direction by one throttle.
 
-    Before bytes are taken, those before them must be paid for, but for the burst and for what was on its way when the quota was asked last:
-    one fetch for each partition, which is a share of a second's bytes or a single batch.
+    The quota is asked when a fetch is let go, and charges it then; its bytes are seen when they come. So what has come since nothing was
+    owed may be, beyond the rate and the burst, what the quota did not charge in that time: fetches that were on their way when it began,
+    which it had charged before, and those that were on their way when it was asked last, whose size it learns afterwards. Each partition
+    has one of these at most, and each is a share of a second's bytes or a single batch.
+
+    Fetches that were let go under another rate are not counted. Such a one may also come smaller than what it was charged, which lets
+    the quota go ahead by what it owes then, one fetch, and the burst.
+
+    Args:
+        rate: bytes per second.
+        window_us: the quota window.
     """
 
-    rate: int
-    window_us: int
-    debt: float = 0.0
-    seen_us: int = 0
-    batch_bytes: int = 0
-    """The largest first batch of a fetch."""
-    under_way: dict[object, None] = field(default_factory=dict)
-    """Fetches that the quota has let go and that are not counted yet."""
-    let_go: int = 0
-    """How many those were when the last of them was let go."""
+    def __init__(self, rate: int, window_us: int) -> None:
+        self.rate = rate
+        self._window_us = window_us
+        self._debt = 0.0
+        self._seen_us = 0
+        self._batch_bytes = 0
+        """The largest first batch of a fetch."""
+        self._under_way: dict[object, int] = {}
+        """Fetches that the quota has let go and that are not counted yet, and when it did."""
+        self._earlier: dict[object, None] = {}
+        """Those of them that it let go under another rate."""
+        self._at_rest = 0
+        """How many of them were on their way when nothing was owed."""
+        self._let_go = 0
+        """How many were on their way when the last of them was let go."""
 
-    def on_let_go(self, fetch: object) -> None:
+    def set_rate(self, rate: int) -> None:
+        """Go by another rate; nothing happens if it is the same."""
+        if rate == self.rate:
+            return
+        self.rate = rate
+        self._debt = 0.0
+        self._earlier |= dict.fromkeys(self._under_way)
+        self._under_way.clear()
+
+    def on_let_go(self, now_us: int, fetch: object) -> None:
         """The quota has let a fetch go; nothing happens if it is on its way, as it is not asked again for that one."""
-        if fetch not in self.under_way:
-            self.under_way[fetch] = None
-            self.let_go = len(self.under_way)
+        if fetch not in self._under_way and fetch not in self._earlier:
+            self._under_way[fetch] = now_us
+            self._let_go = len(self._under_way)
+
+    def on_given_up(self, fetch: object) -> None:
+        """A fetch is throttled no more."""
+        self._under_way.pop(fetch, None)
+        self._earlier.pop(fetch, None)
 
     def on_bytes(self, now_us: int, fetch: object, records: Buffer) -> str:
         """Bytes were taken; returns what is wrong, or nothing."""
-        self.under_way.pop(fetch, None)
+        if fetch in self._earlier:
+            del self._earlier[fetch]
+            return ""
         rate = self.rate / _S
-        self.debt = max(0.0, self.debt - (now_us - self.seen_us) * rate)
-        self.seen_us = now_us
-        self.batch_bytes = max(self.batch_bytes, read_header(records).size)
-        allowed = BURST_US * rate + self.let_go * max(FETCH_US * rate, self.batch_bytes)
-        owed = self.debt
-        self.debt += len(records)
+        self._debt = max(0.0, self._debt - (now_us - self._seen_us) * rate)
+        self._seen_us = now_us
+        if not self._debt:
+            self._at_rest = sum(since_us < now_us for since_us in self._under_way.values()) + 2 * len(self._earlier)
+        self._under_way.pop(fetch, None)
+        self._batch_bytes = max(self._batch_bytes, read_header(records).size)
+        unknown = self._at_rest + self._let_go
+        allowed = BURST_US * rate + unknown * max(FETCH_US * rate, self._batch_bytes)
+        owed = self._debt
+        self._debt += len(records)
         if self.rate:
-            self.debt = min(self.debt, (self.window_us + BURST_US) * rate)
+            self._debt = min(self._debt, (self._window_us + BURST_US) * rate)
         if owed <= allowed + 1:
             return ""
         return f"{len(records)} bytes are taken when {owed:.0f} are owed at {self.rate} bytes a second"
@@ -94,7 +130,7 @@ class ThrottleChecker:
         self._report = report
         self._meters: dict[ReplicationThrottle, Meter] = {}
         self._fetches: dict[FollowedPartition, Meter] = {}
-        self._cold_reads: dict[SessionPartition, Meter] = {}
+        self._cold_reads: dict[SessionPartition, tuple[Meter, object]] = {}
         self._told: dict[FollowedPartition, int] = {}
         """The leader's high watermark, from an answer that is being taken in."""
         self._behind: dict[FollowedPartition, bool] = {}
@@ -144,7 +180,7 @@ class ThrottleChecker:
     ) -> None:
         around = session._around  # noqa: SLF001
         rates = self._rates(around.node_id)
-        if rates is None or rates[:2] == _NO_RATES or (result is not None and result.error_code):
+        if rates is None or rates[:3] == _NO_RATES or (result is not None and result.error_code):
             return
         replica = session._replica_id  # noqa: SLF001
         try:
@@ -156,21 +192,31 @@ class ThrottleChecker:
             return
         is_of_epoch = leader.leader_epoch == item.wanted.current_leader_epoch
         is_waiting = item.share is not None and item.share.is_waiting
-        if result is None and is_of_epoch and is_waiting and replica in leader.maximal_isr:
+        is_held_back = result is None and is_of_epoch and is_waiting
+        if is_held_back and replica in leader.maximal_isr:
             self._fail(f"node {around.node_id}", f"{hosted.name} is held back from {replica}, which is in sync")
         is_reserved = item.share is not None and item.share.reserved > 0  # perhaps for an answer with more room
-        if result is None or not (is_cold or result.records or is_reserved) or leader.is_awaited(replica, now_us):
+        is_let = result is not None and (is_cold or result.records or is_reserved)
+        if not (is_held_back or is_let) or leader.is_awaited(replica, now_us):
             return
         listed = hosted.log.settings.leader_replication_throttled_replicas
-        is_listed = listed.covers(hosted.name.partition, around.node_id)
-        meter = self._meter(around.throttles, rates.leader, rates, is_listed=is_listed)
-        if meter is None:
+        meter = self._meter(
+            around.throttles,
+            rates.leader,
+            rates,
+            is_listed=listed.covers(hosted.name.partition, around.node_id),
+            is_marked=replica in leader.state.adding_replicas and _is_marked(hosted, replica),
+        )
+        if is_held_back and meter is None:
+            self._fail(f"node {around.node_id}", f"{hosted.name} is held back from {replica} by no throttle")
+        if meter is None or result is None:
             return
-        meter.on_let_go(item)
+        fetch = (hosted, replica)
+        meter.on_let_go(now_us, fetch)
         if is_cold:
-            self._cold_reads[item] = meter
+            self._cold_reads[item] = meter, fetch
         elif result.records:
-            self._count(meter, now_us, item, result.records, f"node {around.node_id}, {hosted.name} to {replica}")
+            self._count(meter, now_us, fetch, result.records, f"node {around.node_id}, {hosted.name} to {replica}")
 
     def _on_answer(self, session: ReplicaSession, look: Any) -> None:
         if not self._cold_reads:
@@ -180,9 +226,11 @@ class ThrottleChecker:
             item = session._items.get(key)  # noqa: SLF001
             known = self._cold_reads.pop(item, None) if item is not None else None
             records = look.results[key].records
-            if known is not None and known in self._meters.values() and records:
-                who = f"node {around.node_id}, {key[1]} of {key[0]}"
-                self._count(known, around.clock.monotonic_us(), item, records, who)
+            if known is not None and records:
+                meter, fetch = known
+                self._count(
+                    meter, around.clock.monotonic_us(), fetch, records, f"node {around.node_id}, {key[1]} of {key[0]}"
+                )
 
     # --- what followers fetch ------------------------------------------------------------------------------------------------------
 
@@ -201,12 +249,17 @@ class ThrottleChecker:
                 rates.follower,
                 rates,
                 is_listed=listed.covers(item.hosted.name.partition, node_id),
+                is_marked=node_id in item.follower.state.adding_replicas and _is_marked(item.hosted, node_id),
             )
-        if meter is None:
-            self._fetches.pop(item, None)
-        elif has_turn:
+        if rates is not None and meter is None and not has_turn and not is_in_sync:
+            self._fail(f"node {node_id}", f"{item.hosted.name} waits for no throttle")
+        known = self._fetches.get(item)
+        if known is not None and known is not meter:
+            del self._fetches[item]
+            known.on_given_up(item.hosted)
+        if meter is not None and has_turn:
             self._fetches[item] = meter
-            meter.on_let_go(item)
+            meter.on_let_go(fetcher._env.clock.monotonic_us(), item.hosted)  # noqa: SLF001
 
     def _note_behind(self, item: FollowedPartition) -> None:
         told = self._told.pop(item, None)
@@ -217,24 +270,27 @@ class ThrottleChecker:
         meter = self._fetches.get(item)
         if meter is None or not fetched.records:
             return
-        if meter in self._meters.values():
-            now_us = fetcher._env.clock.monotonic_us()  # noqa: SLF001
-            who = f"node {fetcher._settings.node_id}, {item.hosted.name}"  # noqa: SLF001
-            self._count(meter, now_us, item, fetched.records, who)
+        now_us = fetcher._env.clock.monotonic_us()  # noqa: SLF001
+        who = f"node {fetcher._settings.node_id}, {item.hosted.name}"  # noqa: SLF001
+        self._count(meter, now_us, item.hosted, fetched.records, who)
 
     # -------------------------------------------------------------------------------------------------------------------------------
 
-    def _meter(self, throttles: DirectionThrottles, listed_rate: int, rates: Rates, *, is_listed: bool) -> Meter | None:
-        """The bucket of an operator's throttle that a copy out of sync goes by; None if there is none."""
-        throttle, rate = throttles.listed, listed_rate
-        if rate == LONG_MAX:
-            self._meters.pop(throttle, None)
-        if rate == LONG_MAX or not is_listed:
-            return None
-        meter = self._meters.get(throttle)
-        if meter is None or meter.rate != rate:
-            meter = self._meters[throttle] = Meter(rate, rates.window_us)
-        return meter
+    def _meter(
+        self, throttles: DirectionThrottles, listed_rate: int, rates: Rates, *, is_listed: bool, is_marked: bool
+    ) -> Meter | None:
+        """The bucket that a copy out of sync goes by: an operator's, or that of self-repair (REPAIR-4); None if it may go as it likes."""
+        for throttle, rate in ((throttles.listed, listed_rate), (throttles.repair, rates.repair)):
+            meter = self._meters.get(throttle)
+            if meter is None:
+                self._meters[throttle] = Meter(rate, rates.window_us)
+            else:
+                meter.set_rate(rate)
+        if is_listed and listed_rate != LONG_MAX:
+            return self._meters[throttles.listed]
+        if is_marked and rates.repair != LONG_MAX:
+            return self._meters[throttles.repair]
+        return None
 
     def _count(self, meter: Meter, now_us: int, fetch: object, records: Buffer, who: str) -> None:
         self.throttled_bytes += len(records)
@@ -244,6 +300,10 @@ class ThrottleChecker:
 
     def _fail(self, who: str, what: str) -> None:
         self._report(ViolationError("INV-THROTTLE", who, what))
+
+
+def _is_marked(hosted: HostedPartition, replica: NodeId) -> bool:
+    return hosted.log.settings.rebalance_throttled_replicas.covers(hosted.name.partition, replica)
 
 
 def _patch(look_at: Any, encode: Any, is_let: Any, take: Any) -> None:

@@ -1,4 +1,4 @@
-"""Bugs of self-repair: whom it gives up and when, how much at once, what it withdraws, what it may cost (REPAIR-1 to REPAIR-4)."""
+"""Bugs of self-repair: whom it gives up and when, how much at once, what it withdraws, what it may cost (REPAIR-1 to REPAIR-5)."""
 
 from typing import Final
 
@@ -32,8 +32,8 @@ REPAIR_MUTANTS: Final = (
         "REPAIR-1 broken",
         "REPAIR-1",
         "esp.controller.self_repair",
-        "            gone=tuple(node for node in away if held[node]),\n",
-        "            gone=tuple(node for node in away if not held),\n",
+        "            gone=tuple(node for node in self._given_up if held[node]),\n",
+        "            gone=tuple(node for node in self._given_up if not held),\n",
         node_count=_NODES,
     ),
     Mutant(
@@ -66,6 +66,36 @@ REPAIR_MUTANTS: Final = (
         is_gap=True,
     ),
     Mutant(
+        "copies-wait-for-who-is-gone",
+        "REPAIR-5 broken",
+        "REPAIR-5",
+        "esp.controller.self_repair_in_flight",
+        "            if waits or any(node in draining",
+        "            if any(node in draining",
+        node_count=_NODES,
+        is_gap=True,
+    ),
+    Mutant(
+        "what-waits-holds-up-the-rest",
+        "REPAIR-5 broken",
+        "REPAIR-5",
+        "esp.controller.self_repair_in_flight",
+        "        going_on += not waits\n",
+        "        going_on += 1\n",
+        node_count=_NODES,
+        is_gap=True,
+    ),
+    Mutant(
+        "others-moves-are-redirected",
+        "REPAIR-5 broken",
+        "REPAIR-5",
+        "esp.controller.self_repair_in_flight",
+        "        if is_own:\n",
+        "        if state.adding_replicas:\n",
+        node_count=_NODES,
+        is_gap=True,
+    ),
+    Mutant(
         "draining-broker-gets-replicas",
         "REPAIR-1 broken",
         "REPAIR-1",
@@ -83,6 +113,5 @@ REPAIR_MUTANTS: Final = (
         "            return self.repair\n",
         "            return None\n",
         node_count=_NODES,
-        is_gap=True,
     ),
 )

@@ -84,9 +84,8 @@ THROTTLE_MUTANTS: Final = (
         "KIP-73 broken",
         "THROTTLE-3",
         "esp.broker.replication_throttle",
-        "rate if self.is_active else None)\n",
-        "rate if self.is_active else self._quota.rate)\n",
+        "        self.is_active = rate != LONG_MAX\n",
+        "        if rate == LONG_MAX:\n            return\n        self.is_active = True\n",
         node_count=_NODES,
-        is_gap=True,
     ),
 )

@@ -46,8 +46,8 @@ class Scene:
         self.image = EMPTY_IMAGE
         self.publish()
 
-    def publish(self, *, brokers=None):
-        topic = TopicImage(NAME, TOPIC_ID, (self.state,), {"min.insync.replicas": "2"})
+    def publish(self, *, brokers=None, minimum=2):
+        topic = TopicImage(NAME, TOPIC_ID, (self.state,), {"min.insync.replicas": str(minimum)})
         self.brokers = brokers or self.brokers
         self.image = dataclasses.replace(
             EMPTY_IMAGE,
@@ -340,6 +340,24 @@ def test_member_that_leaves_below_the_minimum_and_is_not_eligible_is_found():
     scene.change(isr=numbers(1, 2))
     with violation("INV-ELR"):
         scene.change(isr=numbers(1))
+
+
+def test_another_minimum_that_leaves_somebody_eligible_is_found():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.change(isr=numbers(1), elr=numbers(2))
+    with violation("INV-ELR"):
+        scene.publish(minimum=3)
+
+
+def test_another_minimum_by_which_nobody_is_eligible_any_more_is_well():
+    scene = Scene()
+    scene.change(isr=numbers(1, 2))
+    scene.publish(minimum=1)
+    scene.publish(minimum=2)
+    scene.change(isr=numbers(1), elr=numbers(2))
+    scene.state = dataclasses.replace(scene.state, elr=(), partition_epoch=scene.state.partition_epoch + 1)
+    scene.publish(minimum=3)
 
 
 def test_member_that_came_back_unclean_need_not_be_eligible():

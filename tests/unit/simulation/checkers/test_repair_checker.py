@@ -1,4 +1,4 @@
-"""What a controller moves by itself is held against REPAIR-1 to REPAIR-4."""
+"""What a controller moves by itself is held against REPAIR-1 to REPAIR-5."""
 
 import pytest
 
@@ -29,9 +29,11 @@ class Scene:
         act(self.cluster)
         self.checker.on_change(before, self.cluster.image, now_s, TERM)
 
-    def move(self, now_s, *replicas):
-        wanted = [Reassignment(self.topic.name, 0, tuple(map(NodeId, replicas)))]
-        self.change(now_s, lambda cluster: cluster.decide(decide_reassignments(cluster.image, wanted)))
+    def move(self, now_s, *replicas, for_repair=True, topic=None):
+        wanted = [Reassignment(topic or self.topic.name, 0, tuple(map(NodeId, replicas)))]
+        self.change(
+            now_s, lambda cluster: cluster.decide(decide_reassignments(cluster.image, wanted, for_repair=for_repair))
+        )
 
     def drain(self, now_s, number):
         record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=str(number), name=DRAINING, value="true")
@@ -115,3 +117,31 @@ def test_replica_on_a_broker_that_drains_is_still_to_be_moved():
     scene = Scene()
     scene.drain(0.0, 2)
     assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 3, 4})) == 1
+
+
+@pytest.mark.parametrize("for_repair", [True, False])
+def test_repair_towards_a_broker_that_never_comes_back_is_still_to_be_redirected(for_repair):
+    """Unless an administrator asked for it."""
+    scene = Scene()
+    scene.move(0.0, 1, 3, for_repair=for_repair)
+    assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 4})) == for_repair
+
+
+def test_what_waits_for_a_broker_that_is_gone_does_not_count_as_in_flight():
+    scene = Scene()
+    scene.cluster.create_partition(1, 2, topic="other")
+    scene.move(0.0, 1, 3)
+    scene.change(1.0, lambda cluster: cluster.fence(3))
+    scene.move(13.0, 1, 4, topic="other")
+    scene.cluster.create_partition(1, 2, topic="third")
+    with pytest.raises(ViolationError, match="REPAIR-2"):
+        scene.move(14.0, 1, 4, topic="third")
+
+
+def test_redirection_of_a_repair_is_none_of_what_others_move():
+    scene = Scene()
+    scene.move(0.0, 1, 3)
+    scene.move(1.0, 1, 4)
+    scene.move(2.0, 1, 3, for_repair=False)
+    with pytest.raises(ViolationError, match="REPAIR-5"):
+        scene.move(3.0, 1, 4)
