@@ -25,7 +25,6 @@ REPAIR_MUTANTS: Final = (
         "        self._since_us = {node: self._since_us.get(node, now_us) for node in away}\n",
         "        self._since_us.update({node: self._since_us.get(node, now_us) for node in away})\n",
         node_count=_NODES,
-        is_gap=True,
     ),
     Mutant(
         "lost-copies-stay-lost",
@@ -53,7 +52,6 @@ REPAIR_MUTANTS: Final = (
         "self._settings.in_flight_max, _IN_FLIGHT_MAX) - ",
         "_IN_FLIGHT_MAX, _IN_FLIGHT_MAX) - 0 * ",
         node_count=_NODES,
-        is_gap=True,
     ),
     Mutant(
         "repair-is-not-withdrawn",
@@ -73,7 +71,6 @@ REPAIR_MUTANTS: Final = (
         "            if waits or any(node in draining",
         "            if any(node in draining",
         node_count=_NODES,
-        is_gap=True,
     ),
     Mutant(
         "what-waits-holds-up-the-rest",
@@ -83,7 +80,6 @@ REPAIR_MUTANTS: Final = (
         "        going_on += not waits\n",
         "        going_on += 1\n",
         node_count=_NODES,
-        is_gap=True,
     ),
     Mutant(
         "others-moves-are-redirected",
@@ -103,7 +99,6 @@ REPAIR_MUTANTS: Final = (
         "            is_draining=is_draining(image, broker.node_id),\n",
         "            is_draining=False,\n",
         node_count=_NODES,
-        is_gap=True,
     ),
     Mutant(
         "repair-has-no-budget",
