@@ -17,6 +17,9 @@ CLOCK_RATE_MAX: Final = 1.1
 COMMIT_S: Final = 6.0
 """How much later than the controller, which goes by what it has decided, others may learn that a broker is away."""
 
+UNSEEN_S: Final = 4.0
+"""A controller, which looks every three seconds, need not have seen that a broker was back for less."""
+
 WITHDRAW_S: Final = 20.0
 """Within which a controller that goes on has withdrawn what it began because a broker was away that is back."""
 
@@ -47,6 +50,8 @@ class RepairChecker:
         self._is_asked = is_asked
         self._away_s: dict[NodeId, float] = {}
         self._back_s: dict[NodeId, float] = {}
+        self._last_absences: dict[NodeId, tuple[float, float]] = {}
+        """Of those who are back: when they were away last, from and to."""
         self._repairs: dict[Key, Repair] = {}
 
     def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float, epoch: int) -> None:
@@ -138,9 +143,15 @@ class RepairChecker:
             self._away_s.keys() - new.brokers.keys()
         )
         away |= old.brokers.keys() - new.brokers.keys()
-        self._away_s = {node: self._away_s.get(node, now_s) for node in sorted(away)}
+        self._last_absences |= {node: (since_s, now_s) for node, since_s in self._away_s.items() if node not in away}
+        self._away_s = {node: self._away_s.get(node, self._begin_s(node, now_s)) for node in sorted(away)}
         active = [node for node, broker in new.brokers.items() if broker.is_active]
         self._back_s = {node: self._back_s.get(node, now_s) for node in active}
+
+    def _begin_s(self, node: NodeId, now_s: float) -> float:
+        """Since when a controller may think that a broker is away that is away from now on."""
+        since_s, until_s = self._last_absences.get(node, (now_s, now_s))
+        return since_s if now_s - until_s < UNSEEN_S else now_s
 
     def _check_beginning(
         self, old: ClusterImage, new: ClusterImage, name: str, state: PartitionState, now_s: float

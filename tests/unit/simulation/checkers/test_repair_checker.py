@@ -54,13 +54,19 @@ def test_broker_that_is_given_up_early_is_found():
         scene.move(3.0, 1, 3)
 
 
-def test_absence_that_was_interrupted_counts_anew():
+def test_absence_that_was_interrupted_counts_anew_unless_a_controller_may_not_have_seen_it():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    scene.change(5.0, lambda cluster: cluster.start_broker(2))
+    scene.change(10.0, lambda cluster: cluster.fence(2))
+    with pytest.raises(ViolationError, match="REPAIR-1"):
+        scene.move(13.0, 1, 3)
     scene = Scene()
     scene.change(0.0, lambda cluster: cluster.fence(2))
     scene.change(8.0, lambda cluster: cluster.start_broker(2))
     scene.change(9.0, lambda cluster: cluster.fence(2))
-    with pytest.raises(ViolationError, match="REPAIR-1"):
-        scene.move(12.0, 1, 3)
+    scene.move(12.0, 1, 3)
+    assert scene.checker.begun == 1
 
 
 def test_what_an_administrator_asked_for_is_no_repair():
