@@ -132,7 +132,12 @@ def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -
 
 
 def is_online(state: PartitionState, broker: BrokerImage) -> bool:
-    """Whether the directory that holds the broker's replica of the partition is there; also if nobody knows which it is."""
+    """Whether the directory that holds the broker's replica of the partition is there; also if nobody knows which it is.
+
+    A broker may hold no replica any more, and who asks not know it yet.
+    """
+    if broker.node_id not in state.replicas:
+        return False
     if not state.directories:  # before any was written down
         return True
     directory = state.directories[state.replicas.index(broker.node_id)]

@@ -3,18 +3,21 @@
 import uuid
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.controller.partition_change import (
     Election,
     apply_partition_change,
+    is_online,
     is_unclean_election,
     plan_partition_change,
 )
 from esp.model.ids import DirectoryId, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import RECOVERED, RECOVERING, PartitionChangeRecord
+from tests.unit.controller.samples import Cluster
 
 _TOPIC = TopicId(uuid.UUID(int=5))
 
@@ -145,6 +148,14 @@ def test_only_leaders_from_outside_all_that_is_known_are_unclean():
         1,
         3,
     ]  # while somebody was eligible, 3 was not the last resort
+
+
+@pytest.mark.parametrize("directories", [(), (DirectoryId(uuid.UUID(int=9)),) * 3])
+def test_a_broker_that_is_no_replica_has_none_online(directories):
+    state = replace(_state(), directories=directories)
+    brokers = Cluster(4).image.brokers
+    assert not is_online(state, brokers[NodeId(4)])
+    assert is_online(state, brokers[NodeId(3)]) is (not directories)
 
 
 def test_nothing_to_change_is_no_record():
