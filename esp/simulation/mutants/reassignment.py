@@ -67,8 +67,8 @@ REASSIGNMENT_MUTANTS: Final = (
         "ISR-8 broken",
         "ISR-8",
         "esp.controller.partition_change",
-        "        leader=elected.leader if elected.leader != state.leader or leaves else NO_LEADER_CHANGE,\n",
-        "        leader=elected.leader if elected.leader != state.leader else NO_LEADER_CHANGE,\n",
+        "state.leader or leaves or begins_anew else",
+        "state.leader or begins_anew else",
         tiers=(PARTITION,),
     ),
     Mutant(

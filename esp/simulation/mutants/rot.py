@@ -15,6 +15,14 @@ ROT_MUTANTS: Final = (
         node_count=3,
     ),
     Mutant(
+        "who-begins-anew-is-counted-as-before",
+        "REC-4 broken",
+        "REC-4",
+        "esp.controller.partition_change",
+        "state.leader or leaves or begins_anew else",
+        "state.leader or leaves else",
+    ),
+    Mutant(
         "rotten-replica-stays",
         "REC-4 broken",
         "REC-4",

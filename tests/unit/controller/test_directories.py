@@ -63,6 +63,18 @@ def test_a_replica_that_has_rotted_is_neither_in_sync_nor_eligible_below_the_min
     assert partition.directories[0] == LOST_DIRECTORY
 
 
+def test_a_replica_that_begins_anew_after_it_has_rotted_begins_an_epoch_too():
+    """REC-4: else the leader would count it by what it had before, as soon as it may join."""
+    cluster = Cluster(3)
+    topic_id = cluster.create_partition(1, 2, 3)
+    cluster.assign(2, (LOST_DIRECTORY, topic_id, 0))
+    before = cluster.partition("t")
+    assert cluster.assign(2, (LOST_DIRECTORY, topic_id, 0), (directory(2, 0), topic_id, 0)) == [None, None]
+    after = cluster.partition("t")
+    assert after.directories[1] == directory(2, 0)
+    assert (after.leader, after.leader_epoch, after.isr) == (before.leader, before.leader_epoch + 1, (1, 3))
+
+
 def test_the_only_replica_in_sync_stays_though_it_has_rotted():
     cluster = Cluster(1)
     topic_id = cluster.create_partition(1)
