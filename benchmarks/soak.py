@@ -51,6 +51,8 @@ class Samples:
 
     seconds: list[float] = field(default_factory=list)
     rss_mib: list[float] = field(default_factory=list)
+    own_memory_mib: list[float] = field(default_factory=list)
+    """Without pages of mapped segments, which the kernel takes back as it likes."""
     open_files: list[int] = field(default_factory=list)
     disk_mib: list[float] = field(default_factory=list)
     produced: int = 0
@@ -69,6 +71,7 @@ class Samples:
         """Take a sample."""
         self.seconds.append(time.monotonic() - began)
         self.rss_mib.append(node.rss_bytes() / MIB)
+        self.own_memory_mib.append(node.own_memory_bytes() / MIB)
         self.open_files.append(len(list(Path(f"/proc/{node.pid}/fd").iterdir())))
         self.disk_mib.append(_size_of(node.data_dir) / MIB)
 
@@ -161,7 +164,7 @@ def draw(samples: Samples, path: Path) -> None:
     """Write a PNG of the samples."""
     figure = Figure(figsize=(9, 6), dpi=110, layout="constrained")
     rows = (
-        ("memory, MiB", samples.rss_mib),
+        ("memory, MiB", samples.own_memory_mib),
         ("open files", samples.open_files),
         ("data on disk, MiB", samples.disk_mib),
     )
@@ -201,16 +204,18 @@ def main(
                 time.sleep(SAMPLE_S)
                 samples.look(node, began)
                 status.update(
-                    f"{samples.seconds[-1] / 60:.1f} of {minutes:g} min, {samples.rss_mib[-1]:.0f} MiB, "
+                    f"{samples.seconds[-1] / 60:.1f} of {minutes:g} min, {samples.own_memory_mib[-1]:.0f} MiB, "
                     f"{samples.open_files[-1]} open files, {samples.produced:,} records"
                 )
         load.end()
-    memory, files = samples.slope_per_hour(samples.rss_mib), samples.slope_per_hour(samples.open_files)
+    memory, files = samples.slope_per_hour(samples.own_memory_mib), samples.slope_per_hour(samples.open_files)
     console.print(
         f"{samples.produced:,} records written, {samples.consumed:,} read, {samples.topics} topics made and deleted,"
     )
     console.print(
-        f"{samples.rebalances} members joined; memory {min(samples.rss_mib):.0f}-{max(samples.rss_mib):.0f} MiB,"
+        f"{samples.rebalances} members joined; "
+        f"memory {min(samples.own_memory_mib):.0f}-{max(samples.own_memory_mib):.0f} MiB, "
+        f"with mapped segments up to {max(samples.rss_mib):.0f} MiB,"
     )
     console.print(f"{memory:+.1f} MiB and {files:+.1f} open files an hour over the second half")
     for error in load.errors:

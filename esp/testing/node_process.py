@@ -215,6 +215,12 @@ class NodeProcess(ABC):
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
+    def own_memory_bytes(self) -> int:
+        """Resident memory that is no page of a mapped file: those the kernel takes back as it likes (Linux)."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
+
     def cpu_seconds(self) -> CpuSeconds:
         """CPU time of the process so far, all threads (Linux; steps of 10 ms)."""
         # the second field is the command's name in parentheses and may hold blanks

@@ -99,6 +99,7 @@ def test_context_stops_in_order_and_kills_after_an_error(tmp_path: Path) -> None
 def test_memory_and_cpu_time_are_those_of_the_process(tmp_path: Path) -> None:
     with make(tmp_path, STOPS.replace("time.sleep(60)", "[time.sleep(0.001) for _ in iter(int, 1)]")) as node:
         assert 1_000_000 < node.rss_bytes() < 200_000_000
+        assert 1_000_000 < node.own_memory_bytes() < node.rss_bytes()
         before = node.cpu_seconds()
         subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)  # time goes by
         after = node.cpu_seconds()
