@@ -37,7 +37,7 @@ from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
-from esp.storage.log_directory import previous_broker_epoch
+from esp.storage.last_stop import previous_broker_epoch
 
 SEARCHES_AT_A_TIME: Final = 1
 """A search by time may open one batch after another, each of megabytes."""

@@ -40,4 +40,10 @@ async def until_applied(services: Services, condition: Callable[[ClusterImage], 
         async with time_limit(services.env.clock, limit_ms):
             await services.metadata.until(condition)
     except TimeoutError:
-        log.warning("the controller's changes have not arrived here within %d ms", limit_ms)
+        if services.metadata.begin_complaint():
+            log.warning(
+                "clients are answered before this node follows what they asked for: it was not done here within %d ms; "
+                "the metadata is applied up to offset %d",
+                limit_ms,
+                services.metadata.image.offset,
+            )

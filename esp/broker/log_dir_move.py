@@ -235,6 +235,6 @@ class LogDirMove:
         self._stopped = True
         if origin is not None:
             try:
-                origin.schedule_delete(source, self._env.clock.wall_ms())
+                origin.schedule_delete_blocking([source], self._env.clock.wall_ms())
             except OSError as error:
                 self._host.fail(origin, f"{source.path} cannot be renamed: {error}")

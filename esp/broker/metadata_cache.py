@@ -28,6 +28,8 @@ class MetadataCache:
         """Brokers that serve: registered and not fenced (BRK-8)."""
         self.fenced: frozenset[NodeId] = frozenset()
         self._awaited: list[tuple[Callable[[ClusterImage], bool], asyncio.Future[None]]] = []
+        self._late_offset: int | None = None
+        """That of the image of which somebody was told that a newer one is late."""
 
     def publish(self, image: ClusterImage) -> None:
         """Tell clients of a newer image from now on."""
@@ -51,6 +53,12 @@ class MetadataCache:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._awaited.append((condition, future))
             await future
+
+    def begin_complaint(self) -> bool:
+        """Whether nobody has complained yet that what follows this image is late: one cause, however many clients wait for it."""
+        is_first = self._late_offset != self.image.offset
+        self._late_offset = self.image.offset
+        return is_first
 
     @property
     def controller_id(self) -> NodeId:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from esp.broker.fetch_troubles import FetchTroubles
 from esp.broker.followed_partition import FIRST_BACKOFF_MS, FollowedPartition
 from esp.broker.follower_host import FollowerHost
 from esp.broker.hosted_partition import HostedPartition
@@ -76,6 +77,7 @@ class ReplicaFetcher:
         self._tasks = tasks
         self._host = host
         self._throttles = host.throttles.follower
+        self._troubles = FetchTroubles(env.clock, source)
         self._followed: dict[PartitionKey, FollowedPartition] = {}
         self._changed: dict[PartitionKey, None] = {}
         """Partitions that the next request has to name."""
@@ -349,7 +351,7 @@ class ReplicaFetcher:
         item.timer = self._env.clock.call_later_us(item.backoff_ms * 1000, lambda: self._release(key, item))
         longer_ms = self._longer(item.backoff_ms)
         if item.backoff_ms < longer_ms == self._settings.replica_fetch_backoff_ms:  # else it is metadata on its way
-            log.warning("%s cannot be fetched from node %d: %s", item.hosted.name, self.source, _name(error_code))
+            self._troubles.add(item.hosted.name, _name(error_code))
         item.backoff_ms = longer_ms
 
     def _release(self, key: PartitionKey, item: FollowedPartition) -> None:

@@ -6,7 +6,8 @@ changes of metadata are taken one after another, each whole, and :attr:`ReplicaH
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 
 from esp.broker.controller_channel import ControllerCalls
@@ -15,6 +16,8 @@ from esp.broker.hosted_partition import HostedPartition
 from esp.broker.live_settings import LiveSettings
 from esp.broker.log_dir_moves import LogDirMoves
 from esp.broker.replica_directories import ReplicaDirectories
+from esp.broker.replica_files import NewReplica, ReplicaFiles, in_turns
+from esp.broker.replica_flushes import ReplicaFlushes
 from esp.broker.replica_loading import LoadedReplica, ReplicaLoading
 from esp.broker.replica_roles import ReplicaRoles
 from esp.broker.replica_throttles import ReplicaThrottles
@@ -57,6 +60,7 @@ class ReplicaHost:
         """As they are in effect now."""
         self._tasks = tasks
         self._directories = ReplicaDirectories(env.host, directories)
+        self._files = ReplicaFiles(env, self._directories)
         self._roles = ReplicaRoles(env, node_id, settings, tasks, self)
         self._assignments: DirectoryAssignments | None = None
         self.by_topic: dict[str, dict[int, HostedPartition]] = {}
@@ -79,7 +83,12 @@ class ReplicaHost:
         self._unmade: dict[tuple[TopicId, int], None] = {}
         """Replicas that should be here, and could not be made."""
         self._to_wake: dict[HostedPartition, None] = {}
-        self._flushing: dict[HostedPartition, bool] = {}
+        self._flushes = ReplicaFlushes(self.flush, tasks)
+
+    @property
+    def image(self) -> ClusterImage:
+        """The metadata that the replicas here follow, or are being made to follow."""
+        return self._roles.image
 
     def find(self, topic: str, partition: int) -> HostedPartition | None:
         """One replica here, or None."""
@@ -128,7 +137,7 @@ class ReplicaHost:
             broker_epoch: this node's, as registered last.
         """
         self._assignments = DirectoryAssignments(self._env, self._node_id, channel, broker_epoch, self._tasks)
-        self._update_throttles(self._roles.image)
+        self._update_throttles(self.image)
         self._roles.connect(channel, broker_epoch)
         for hosted in self:
             self.tell_directory(hosted)
@@ -189,8 +198,7 @@ class ReplicaHost:
 
     async def _change_replicas(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self._roles.image = image
-        for topic in delta.deleted_topics.values():
-            await self._delete(topic)
+        await self._delete(delta.deleted_topics.values())
         if delta.changed_broker_configs:
             self.settings.update(image)
         changed = image.topics_by_id if delta.changed_broker_configs else delta.changed_topic_configs
@@ -198,10 +206,11 @@ class ReplicaHost:
             self._change_settings(image, image.topics_by_id[topic_id])
         if changed:
             self._update_throttles(image)
-        for topic_id, numbers in delta.changed_partitions.items():
-            topic = image.topics_by_id[topic_id]
-            for number in sorted(numbers):
-                await self._take_over(topic, topic.partitions[number])
+        await self._take_over(
+            (image.topics_by_id[topic_id], number)
+            for topic_id, numbers in delta.changed_partitions.items()
+            for number in sorted(numbers)
+        )
         await self._rotten.care()
         if delta.changed_brokers:
             self._roles.update_brokers(sorted(delta.changed_brokers))
@@ -210,40 +219,50 @@ class ReplicaHost:
         """Try again to make the replicas for which there was no room, or that have rotted."""
         async with self.directories_lock:
             await self._rotten.care()
-            for topic_id, number in tuple(self._unmade):
-                del self._unmade[topic_id, number]
-                topic = self._roles.image.topics_by_id.get(topic_id)
-                if topic is not None and number < len(topic.partitions):
-                    await self._take_over(topic, topic.partitions[number])
+            unmade, self._unmade = self._unmade, {}
+            topics = self.image.topics_by_id
+            missing = [(topics[topic_id], number) for topic_id, number in unmade if topic_id in topics]
+            await self._take_over((topic, number) for topic, number in missing if number < len(topic.partitions))
 
-    async def _take_over(self, topic: TopicImage, state: PartitionState) -> None:
-        """Let one partition here be as the metadata says."""
-        hosted = self.find(topic.name, state.partition)
-        if self._node_id not in state.replicas:
-            if hosted is not None and (hosted.state is None or state.partition_epoch > hosted.state.partition_epoch):
-                await self._remove(hosted)
-            return
-        if hosted is None:
-            opened = await self._create_log(topic, TopicPartition(topic.name, state.partition))
-            if opened is None:
-                self._unmade[topic.topic_id, state.partition] = None
-                return
-            hosted = self._add(topic, opened)
+    async def _take_over(self, changed: Iterable[tuple[TopicImage, int]]) -> None:
+        """Let partitions here be as the metadata says; the loop goes on between many of them."""
+        for turns_before, turn in enumerate(in_turns(changed)):
+            if turns_before:
+                await self._env.clock.sleep_us(0)
+            states = [(topic, topic.partitions[number]) for topic, number in turn]
+            await self._make(states)
+            leaving = []
+            for topic, state in states:
+                if (hosted := self.find(topic.name, state.partition)) is None:
+                    continue
+                if self._node_id in state.replicas:
+                    await self._take_role(hosted, state)
+                elif hosted.state is None or state.partition_epoch > hosted.state.partition_epoch:
+                    leaving.append(hosted)
+            await self._remove(leaving)
+
+    async def _take_role(self, hosted: HostedPartition, state: PartitionState) -> None:
         try:
             await self._roles.take_over(hosted, state)
         except OSError as error:
             self.on_disk_error(hosted, error)
         self.tell_directory(hosted)
 
-    async def _create_log(self, topic: TopicImage, name: TopicPartition) -> Log | None:
-        """A new log; None if its disk is full or failed, which is no reason to end the others."""
-        directory = self._directories.for_new(name)
-        settings = self.settings.of_topic(self._roles.image, topic)
-        try:
-            return await self._env.cpu.run(directory.create_log_blocking, name, topic.topic_id, settings)
-        except OSError as error:
-            log.error("%s cannot be made in %s, and is tried again: %s", name, directory.path, error)
-            return None
+    async def _make(self, states: Sequence[tuple[TopicImage, PartitionState]]) -> None:
+        """Make those of the replicas that should be here and are not."""
+        missing = [
+            (topic, TopicPartition(topic.name, state.partition))
+            for topic, state in states
+            if self._node_id in state.replicas and self.find(topic.name, state.partition) is None
+        ]
+        wanted = [
+            NewReplica(name, topic.topic_id, self.settings.of_topic(self.image, topic)) for topic, name in missing
+        ]
+        for (topic, name), opened in zip(missing, await self._files.create(wanted), strict=True):
+            if opened is None:
+                self._unmade[topic.topic_id, name.partition] = None
+            else:
+                self._add(topic, opened)
 
     def _update_throttles(self, image: ClusterImage) -> None:
         repairs = any(REPAIRED_REPLICAS in topic.configs for topic in image.topics_by_id.values())
@@ -256,7 +275,7 @@ class ReplicaHost:
             self._roles.update_settings(hosted)
 
     def _add(self, topic: TopicImage, opened: Log) -> HostedPartition:
-        hosted = HostedPartition(opened.partition, topic.topic_id, opened, self._wake_later, self._flush_later)
+        hosted = HostedPartition(opened.partition, topic.topic_id, opened, self._wake_later, self._flushes.flush_later)
         partitions = self.by_topic.setdefault(topic.name, {})
         self.by_topic_id[topic.topic_id.bytes] = partitions
         partitions[opened.partition.partition] = hosted
@@ -269,37 +288,40 @@ class ReplicaHost:
 
     async def _renew(self, hosted: HostedPartition) -> None:
         """Put a replica's files aside and begin it anew, empty."""
-        topic = self._roles.image.topics_by_id.get(hosted.topic_id)
+        topic = self.image.topics_by_id.get(hosted.topic_id)
         if topic is not None and self.find(*hosted.name) is hosted:
-            await self._remove(hosted)
-            await self._take_over(topic, topic.partitions[hosted.name.partition])
+            await self._remove([hosted])
+            await self._take_over([(topic, hosted.name.partition)])
 
-    async def _delete(self, topic: TopicImage) -> None:
-        self.settings.forget(topic.topic_id)
-        if topic.topic_id.bytes in self.by_topic_id:  # else there is nothing here, or a topic of the same name
-            for hosted in tuple(self.by_topic[topic.name].values()):
-                await self._remove(hosted)
+    async def _delete(self, topics: Iterable[TopicImage]) -> None:
+        leaving: list[HostedPartition] = []
+        for topic in topics:
+            self.settings.forget(topic.topic_id)
+            if topic.topic_id.bytes in self.by_topic_id:  # else there is nothing here, or a topic of the same name
+                leaving += self.by_topic[topic.name].values()
+        for turn in in_turns(leaving):
+            await self._remove(turn)
 
-    async def _remove(self, hosted: HostedPartition) -> None:
-        """Let go of a replica that should be here no more, and of its files (REASSIGN-4)."""
-        topic, number = hosted.name
-        partitions = self.by_topic[topic]
-        del partitions[number]
-        if not partitions:
-            del self.by_topic[topic]
-            del self.by_topic_id[hosted.key[0]]
-        self._roles.give_up(hosted)
-        self._rotten.forget(hosted)
-        await self.moves.cancel(hosted)
-        if self._assignments is not None:
-            self._assignments.withdraw(hosted)
-        async with hosted.busy:
-            directory = self._directories.holding(hosted.log)
-            if directory is not None:
-                try:
-                    directory.schedule_delete(hosted.log, self._env.clock.wall_ms())
-                except OSError as error:
-                    self.fail(directory, f"{hosted.log.path} cannot be renamed: {error}")
+    async def _remove(self, leaving: Sequence[HostedPartition]) -> None:
+        """Let go of replicas that should be here no more, and of their files (REASSIGN-4)."""
+        for hosted in leaving:
+            topic, number = hosted.name
+            partitions = self.by_topic[topic]
+            del partitions[number]
+            if not partitions:
+                del self.by_topic[topic]
+                del self.by_topic_id[hosted.key[0]]
+            self._roles.give_up(hosted)
+            self._rotten.forget(hosted)
+            await self.moves.cancel(hosted)
+            if self._assignments is not None:
+                self._assignments.withdraw(hosted)
+        async with AsyncExitStack() as held:
+            for hosted in leaving:
+                await held.enter_async_context(hosted.busy)
+            failures = await self._files.put_aside(hosted.log for hosted in leaving)
+        for directory, error in failures.items():
+            self.fail(directory, f"replicas in {directory.path} cannot be renamed: {error}")
 
     def tell_directory(self, hosted: HostedPartition) -> None:
         """Make sure that the controller knows in which directory a replica is (KIP-858)."""
@@ -376,19 +398,3 @@ class ReplicaHost:
                         self.fail(directory, f"{hosted.log.path} cannot be flushed: {error}")
                     return
                 hosted.flushed()
-
-    def _flush_later(self, hosted: HostedPartition) -> None:
-        # True: more was appended since the running flush began, so that another one has to follow it (SYNC-2).
-        if hosted in self._flushing:
-            self._flushing[hosted] = True
-        else:
-            self._flushing[hosted] = False
-            self._tasks.start(self._flush(hosted), name=f"flush {hosted.name}")
-
-    async def _flush(self, hosted: HostedPartition) -> None:
-        again = True
-        while again:
-            self._flushing[hosted] = False
-            await self.flush(hosted)
-            again = self._flushing[hosted]
-        del self._flushing[hosted]

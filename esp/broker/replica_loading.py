@@ -81,7 +81,7 @@ class ReplicaLoading:
         twin = self.replicas.get(partition)
         if twin is not None:  # it was changing places when the process ended
             loaded, outdated = sorted((loaded, twin), key=self._newness, reverse=True)
-            outdated.directory.schedule_delete(outdated.log, self._now_ms)
+            outdated.directory.schedule_delete_blocking([outdated.log], self._now_ms)
         self.replicas[partition] = loaded
 
     def _load_copy_blocking(self, directory: LogDirectory, path: str) -> None:

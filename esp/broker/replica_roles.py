@@ -146,7 +146,8 @@ class ReplicaRoles:
         else:
             self._end_role(hosted, state)
             hosted.state = state
-            if hosted.log.settings.flush_messages == 1:
+            unflushed = hosted.log.recovery_point < hosted.log.log_end_offset
+            if unflushed and hosted.log.settings.flush_messages == 1:
                 await self._host.flush(hosted)  # what a crash left is committed before anybody can ask (HW-5, SYNC-4)
             if hosted.is_offline:
                 return

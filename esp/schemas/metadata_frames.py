@@ -31,6 +31,7 @@ from esp.schemas.metadata_records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
+from esp.schemas.partition_record_encoder import encode_partition
 
 FRAME_VERSION: Final = 1
 
@@ -75,9 +76,12 @@ class UnknownRecordError(Exception):
 
 def encode_record(record: MetadataRecord) -> bytes:
     """The bytes of a record, as Kafka at metadata.version 30 writes them."""
-    buffer = io.BytesIO()
     key = _TYPE_OF_ENTITY[type(record)].key
-    buffer.write(bytes((FRAME_VERSION, key, _version(record))))  # all below 128: varints of one byte
+    frame = bytes((FRAME_VERSION, key, _version(record)))  # all below 128: varints of one byte
+    if isinstance(record, PartitionRecord) and (encoded := encode_partition(record)) is not None:
+        return frame + encoded
+    buffer = io.BytesIO(frame)
+    buffer.seek(len(frame))
     writer: Any = entity_writer(type(record))
     writer(buffer, record)
     return buffer.getvalue()

@@ -228,11 +228,13 @@ class Log(LogState):
     def close_blocking(self) -> None:
         """Flush, complete the indexes, leave a producer snapshot at the log end, and let go of the files (PROD-8).
 
+        A log that nobody has written to since it was begun, or opened after an orderly stop, costs no sync.
+
         Raises:
             OSError: the device failed or is full; the log is not clean.
         """
         active = self._segments.active
-        if not self.is_offline:
+        if not (self.is_offline or self._unsynced.is_untouched):
             active.seal()
             for segment in self._segments:
                 segment.save_indexes()

@@ -5,15 +5,16 @@ marker says under which broker epoch, and is gone, durably, before anything is r
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
+from esp.model.ids import METADATA_PARTITION, NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk, Lock
 from esp.storage.clean_marker import CleanMarker
 from esp.storage.disk_reserve import DiskReserve
+from esp.storage.found_replica import find_replica, remove_remains_blocking
 from esp.storage.layout import (
     LOCK_FILE,
     META_PROPERTIES_FILE,
@@ -25,10 +26,11 @@ from esp.storage.layout import (
 from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
 from esp.storage.offset_checkpoints import OffsetCheckpoints
-from esp.storage.partition_metadata import read_topic_id, write_topic_id_blocking
+from esp.storage.partition_metadata import read_topic_id, write_topic_id, write_topic_id_blocking
 from esp.storage.recovery import load_log_blocking
 from esp.storage.replica_paths import ReplicaPaths
 from esp.storage.running_marker import RunningMarker
+from esp.storage.strays import warn_of_strays
 from esp.storage.trash import Trash
 
 _logger = logging.getLogger(__name__)
@@ -111,6 +113,7 @@ class LogDirectory:
         if left_under is not None:
             self.was_clean, self.clean_broker_epoch = True, left_under
         self._offsets.read()
+        strays = []
         for name in disk.listdir(path):
             below = f"{path}/{name}"
             if name.endswith(TEMPORARY_SUFFIX):
@@ -120,13 +123,28 @@ class LogDirectory:
             if parsed is None or not disk.stat(below).is_directory:
                 continue
             if parsed.kind is DirectoryKind.REPLICA:
-                topic_id = read_topic_id(disk, below)
-                if topic_id is not None or not all(file.endswith(TEMPORARY_SUFFIX) for file in disk.listdir(below)):
-                    self.replicas[parsed.partition] = topic_id  # else a crash cut its creation off: nothing is in it
+                self._find_replica_blocking(below, parsed.partition)
             elif parsed.kind is DirectoryKind.DELETE:
                 self._trash.add(below, 0)
             elif parsed.kind is DirectoryKind.FUTURE:
                 self.left_futures[below] = read_topic_id(disk, below)
+            elif parsed.kind is DirectoryKind.STRAY:
+                strays.append(below)
+        warn_of_strays(disk, path, strays)
+
+    def _find_replica_blocking(self, path: str, partition: TopicPartition) -> None:
+        was_flushed = self._offsets.known(partition).recovery_point > 0
+        found = find_replica(self._disk, path, was_flushed=was_flushed)
+        if found.topic_id is not None or found.has_files:
+            self.replicas[partition] = found.topic_id
+        if found.is_nameless and not was_flushed and partition != METADATA_PARTITION:
+            if self.was_clean:
+                raise OperatorError(
+                    f"{path} holds records, and no readable {PARTITION_METADATA_FILE} that says of which topic.",
+                    "Restore the file from a copy; if you move the directory away, the partition begins anew, empty.",
+                )
+            self.running_marker.remove()  # this node may not say that it has lost nothing (BRK-3)
+            self.mark_stray(partition)
 
     def format_blocking(self, meta: MetaProperties) -> None:
         """Give the directory its identity.
@@ -191,28 +209,34 @@ class LogDirectory:
     def create_log_blocking(self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log:
         """Begin an empty log; one whose creation was cut off by a crash is taken over.
 
-        Its identity is synced, so that it is there whole or not at all. The names of its files, and its own, become durable with the first
-        flush, before the recovery point moves: a power loss before that takes nothing that was promised, and a topic of many partitions is
-        made quickly.
-
-        Raises:
-            OSError: the device failed or is full.
+        All of it becomes durable with the first flush, before the recovery point moves, and nothing is synced before (decision 13), but for
+        the identity of the metadata log, in whose directory other files stand. Raises OSError.
         """
         assert partition not in self.logs
         assert self.replicas.get(partition) in (None, topic_id), "a replica of another topic must be put aside first"
-        log = self.logs[partition] = self._create_log_blocking(
-            self._paths.replica(partition), partition, topic_id, settings
-        )
+        path = self._paths.replica(partition)
+        write_identity = write_topic_id_blocking
+        if partition != METADATA_PARTITION:
+            write_identity = write_topic_id
+            if partition in self.replicas and not self._offsets.known(partition).recovery_point:
+                remove_remains_blocking(self._disk, path)
+        log = self.logs[partition] = self._create_log_blocking(path, partition, topic_id, settings, write_identity)
         self.replicas[partition] = topic_id
         return log
 
     def _create_log_blocking(
-        self, path: str, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings
+        self,
+        path: str,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        write_identity: Callable[[Disk, str, TopicId], None],
     ) -> Log:
         self._offsets.forget_blocking(partition)
+        is_new = not self._disk.exists(path)
         self._disk.make_directory(path)
-        write_topic_id_blocking(self._disk, path, topic_id)
-        return self._open_log_blocking(path, partition, topic_id, settings, 0, was_clean=False)
+        write_identity(self._disk, path, topic_id)
+        return self._open_log_blocking(path, partition, topic_id, settings, 0, was_clean=False, is_new=is_new)
 
     def _open_log_blocking(
         self,
@@ -223,35 +247,40 @@ class LogDirectory:
         now_ms: int,
         *,
         was_clean: bool,
+        is_new: bool = False,
     ) -> Log:
+        known = self._offsets.known(partition)
         log = load_log_blocking(
             self._disk,
             path,
             partition,
             topic_id,
             settings,
-            self._offsets.known(partition),
+            known,
             was_clean=was_clean,
             now_ms=now_ms,
             producer_id_expiration_ms=self._producer_id_expiration_ms,
             trash=self._trash,
             checkpoint_offsets=self._offsets.write_offsets_blocking,
-            # After a crash nobody knows whether the replica's own name was synced.
-            unsynced_directory=None if was_clean else self.path,
+            # After a crash nobody knows whether the replica's own name was synced, and an empty log's never has to be.
+            unsynced_directory=None if was_clean and known.recovery_point else self.path,
+            is_new=is_new,
         )
         log.on_offline = self.running_marker.remove
         return log
 
-    def schedule_delete(self, log: Log, now_ms: int) -> None:
-        """Put a log aside under the name of a removed one; :meth:`purge` removes it after ``file.delete.delay.ms``.
+    def schedule_delete_blocking(self, logs: Iterable[Log], now_ms: int) -> None:
+        """Put logs aside under the names of removed ones, with one sync; :meth:`purge` removes each after ``file.delete.delay.ms``.
 
         Raises:
             OSError: the device failed.
         """
-        del self.logs[log.partition]
-        del self.replicas[log.partition]
-        path = self._paths.put_aside(log.partition, log.topic_id, DirectoryKind.DELETE)
-        self._trash.add(path, now_ms + log.settings.file_delete_delay_ms, log.release)
+        for log in logs:
+            del self.logs[log.partition]
+            del self.replicas[log.partition]
+            path = self._paths.put_aside(log.partition, log.topic_id, DirectoryKind.DELETE)
+            self._trash.add(path, now_ms + log.settings.file_delete_delay_ms, log.release)
+        self._disk.sync_directory_blocking(self.path)
 
     def mark_stray(self, partition: TopicPartition) -> None:
         """Put aside a replica directory, not loaded, that the metadata does not know; it is kept for the operator.
@@ -262,6 +291,7 @@ class LogDirectory:
         assert partition not in self.logs
         topic_id = self.replicas.pop(partition)
         path = self._paths.put_aside(partition, topic_id or TopicId(ZERO_UUID), DirectoryKind.STRAY)
+        self._disk.sync_directory_blocking(self.path)
         _logger.warning(
             "%s is not a replica that this node should have; it was renamed to %s", self._paths.replica(partition), path
         )
@@ -309,7 +339,9 @@ class LogDirectory:
         """
         assert not self._is_there(partition)
         path = self._paths.free(partition, topic_id, DirectoryKind.FUTURE)
-        log = self.futures[partition] = self._create_log_blocking(path, partition, topic_id, settings)
+        log = self.futures[partition] = self._create_log_blocking(
+            path, partition, topic_id, settings, write_topic_id_blocking
+        )
         return log
 
     def load_future_blocking(self, path: str, partition: TopicPartition, settings: TopicSettings, now_ms: int) -> Log:
@@ -364,15 +396,3 @@ def _make_directory_blocking(disk: Disk, path: str) -> None:
             _make_directory_blocking(disk, parent)
         disk.make_directory(path)
         disk.sync_directory_blocking(parent or ("/" if path.startswith("/") else "."))
-
-
-def previous_broker_epoch(directories: Iterable[LogDirectory], boot_id: str) -> BrokerEpoch:
-    """The broker epoch of the last stop, if it lost nothing: an orderly one (REC-2), or that of the process alone (BRK-3).
-
-    Only if all directories agree about it, else -1.
-    """
-    epochs = {
-        directory.clean_broker_epoch if directory.was_clean else directory.running_marker.survived_epoch(boot_id)
-        for directory in directories
-    }
-    return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH

@@ -54,15 +54,21 @@ class OffsetCheckpoints:
         )
 
     def forget_blocking(self, partition: TopicPartition) -> None:
-        """No earlier log of that name may lend its offsets to a new one. Raises OSError."""
+        """No earlier log of that name may lend its offsets to a new one. Raises OSError.
+
+        What else was put aside is forgotten in the same go: a topic that comes again costs one write, not one for each of its partitions.
+        """
         for name, offsets in (
             (RECOVERY_POINT_FILE, self._recovery_points),
             (LOG_START_FILE, self._log_starts),
             (HIGH_WATERMARK_FILE, self._high_watermarks),
         ):
             if partition in offsets:
-                self._write(name, {known: offset for known, offset in offsets.items() if known != partition})
-                del offsets[partition]
+                kept = self._still_there(offsets)
+                kept.pop(partition, None)
+                self._write(name, kept)
+                offsets.clear()
+                offsets.update(kept)
 
     def write_offsets_blocking(self) -> None:
         """Write the checkpoints of recovery points and log starts. Raises OSError."""

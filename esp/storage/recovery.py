@@ -66,6 +66,7 @@ def load_log_blocking(
     trash: Trash,
     checkpoint_offsets: Callable[[], None],
     unsynced_directory: str | None = None,
+    is_new: bool = False,
 ) -> Log:
     """Open a replica's directory, or begin an empty log in it.
 
@@ -81,28 +82,34 @@ def load_log_blocking(
         producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
         trash: see :class:`~esp.storage.segment_files.SegmentFiles`.
         checkpoint_offsets: see :class:`~esp.storage.log_state.LogState`.
-        unsynced_directory: the directory above, if the replica's own name in it is to be synced then.
+        unsynced_directory: the directory above, if the first flush is to sync the replica's own name in it, and whose replica it is.
+        is_new: whether the directory was just made: then it is not looked at.
 
     Raises:
         CorruptionError: batches that were flushed are broken or missing.
         OSError: the device failed.
     """
-    if remove_leftovers_blocking(disk, path):
-        disk.sync_directory_blocking(path)
     loader = _Loader(disk, path, settings, known, now_ms)
-    loader.open_segments(was_clean=was_clean)
-    if remove_snapshots(disk, path, above=loader.end_offset, up_to=loader.log_start_offset):
-        # Else a power loss could bring one back when other batches stand below its offset (PROD-9).
-        disk.sync_directory_blocking(path)
-    remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+    if is_new:
+        loader.begin()
+    else:
+        if remove_leftovers_blocking(disk, path):
+            disk.sync_directory_blocking(path)
+        loader.open_segments(was_clean=was_clean)
+        if remove_snapshots(disk, path, above=loader.end_offset, up_to=loader.log_start_offset):
+            # Else a power loss could bring one back when other batches stand below its offset (PROD-9).
+            disk.sync_directory_blocking(path)
+        remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})
+    snapshots = [] if is_new else snapshot_offsets(disk, path)
     recovery_point = loader.end_offset if was_clean else min(known.recovery_point, loader.end_offset)
     unsynced = Unsynced(
         disk,
         path,
         loader.epochs,
         segments=loader.unsynced,
-        snapshots=[snapshot_path(path, offset) for offset in snapshot_offsets(disk, path) if offset >= recovery_point],
+        snapshots=[snapshot_path(path, offset) for offset in snapshots if offset >= recovery_point],
         directory=unsynced_directory,
+        is_settled=is_new or (was_clean and loader.is_whole and not loader.removed),
     )
     log = Log(
         partition,
@@ -118,9 +125,10 @@ def load_log_blocking(
     log.is_whole = loader.is_whole
     log.checkpointed_high_watermark = known.high_watermark
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
-    log.producers = load_producers_blocking(
-        disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms
-    )
+    if not is_new:
+        log.producers = load_producers_blocking(
+            disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms
+        )
     return log
 
 
@@ -133,7 +141,8 @@ class _Loader:
         self._settings = settings
         self._known = known
         self._now_ms = now_ms
-        self._removed = False
+        self.removed = False
+        """Whether segments were."""
         self.segments = Segments()
         self.epochs = LeaderEpochs()
         self.unsynced: list[Segment] = []
@@ -142,6 +151,10 @@ class _Loader:
         self.end_offset = 0
         self.is_whole = True
         """Whether nothing was missing but a write that was cut off (BRK-3)."""
+
+    def begin(self) -> None:
+        """Begin an empty log in an empty directory."""
+        self._start_empty(0)
 
     def open_segments(self, *, was_clean: bool) -> None:
         epochs_hold = self._read_epochs()
@@ -163,7 +176,7 @@ class _Loader:
             self._rebuild_epochs()
         self.epochs.truncate_from_end(self.end_offset)
         self.epochs.truncate_from_start(self.log_start_offset)
-        if self._removed:
+        if self.removed:
             self._disk.sync_directory_blocking(self._path)
 
     def _list_segments(self) -> list[Segment]:
@@ -268,7 +281,7 @@ class _Loader:
             segment.close()
             for path in segment.files():
                 self._disk.remove(path)
-            self._removed = True
+            self.removed = True
 
     def _require_nothing_flushed_beyond(self, end_offset: int) -> None:
         if end_offset < self._known.recovery_point:

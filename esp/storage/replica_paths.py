@@ -33,12 +33,11 @@ class ReplicaPaths:
         return path
 
     def put_aside(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
-        """Rename the directory of a replica durably, and return its new path.
+        """Rename the directory of a replica, and return its new path; durable with the data directory's next sync.
 
         Raises:
             OSError: the device failed.
         """
         path = self.free(partition, unique, kind)
         self._disk.rename(self.replica(partition), path)
-        self._disk.sync_directory_blocking(self._directory)
         return path

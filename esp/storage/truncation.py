@@ -42,6 +42,7 @@ def truncate_fully_and_start_at(log: LogState, offset: int) -> None:
         files.unsynced.save_epochs_blocking()
         log.producers = ProducerStates()
         remove_snapshots(files.disk, files.path, above=-1, up_to=-1)
+        files.unsynced.sync_identity_blocking()
         files.unsynced.sync_names_blocking()
         log.checkpoint_offsets()
     except OSError:

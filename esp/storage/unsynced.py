@@ -8,7 +8,13 @@ import logging
 from typing import Final
 
 from esp.ports.disk import Disk
-from esp.storage.layout import INDEX_SUFFIX, LEADER_EPOCH_FILE, TEMPORARY_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.layout import (
+    INDEX_SUFFIX,
+    LEADER_EPOCH_FILE,
+    PARTITION_METADATA_FILE,
+    TEMPORARY_SUFFIX,
+    TIME_INDEX_SUFFIX,
+)
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.segment import Segment
 from esp.storage.steps import Syncing
@@ -28,7 +34,8 @@ class Unsynced:
         epochs: the log's leader epochs.
         segments: sealed ones that may not be synced.
         snapshots: paths of producer snapshots that may not be synced.
-        directory: the directory above, if the replica's name in it may not be synced.
+        directory: the directory above, if the replica's name in it, and whose replica it is, may not be synced.
+        is_settled: whether all that is there now was left in an orderly stop, or was just begun and holds nothing.
     """
 
     __slots__ = (
@@ -37,6 +44,7 @@ class Unsynced:
         "_epochs",
         "_epochs_saved",
         "_failure",
+        "_is_settled",
         "_names_changed",
         "_names_synced",
         "_path",
@@ -58,6 +66,7 @@ class Unsynced:
         segments: list[Segment],
         snapshots: list[str],
         directory: str | None,
+        is_settled: bool,
     ) -> None:
         self.appended_batches = self.flushed_batches = 0
         self.appended_bytes = self.flushed_bytes = 0
@@ -71,6 +80,7 @@ class Unsynced:
         """Sealed ones, with a number that is new whenever one is sealed."""
         self._snapshots = snapshots
         self._directory = directory
+        self._is_settled = is_settled
         self._names_changed = 1  # a log that was just made or recovered may have new names
         self._names_synced = 0
         self._failure: OSError | None = None
@@ -90,6 +100,14 @@ class Unsynced:
     def has_names(self) -> bool:
         """Whether a creation, rename or removal in the directory waits."""
         return self._names_changed != self._names_synced
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the files hold what an orderly stop left in them, or nothing at all: then nothing has to be synced for the next one.
+
+        Leader epochs that began since have no batch, so that the next start does not look at them (LOG-10).
+        """
+        return self._is_settled and not self.appended_batches and self._names_changed == 1
 
     def on_roll(self, sealed: Segment, snapshot_path: str) -> None:
         """A segment was sealed, a producer snapshot written, and a new segment begun."""
@@ -121,6 +139,20 @@ class Unsynced:
         if version != self._epochs_saved:
             self._disk.replace_file_blocking(f"{self._path}/{LEADER_EPOCH_FILE}", self._epochs.encode())
             self._epochs_saved = version
+
+    def sync_identity_blocking(self) -> None:
+        """Make durable whose replica this is, before a recovery point says that something of it is (decision 13).
+
+        Raises:
+            OSError: the device failed, finally (SYNC-1).
+        """
+        self._require_sound()
+        if self._directory is not None:
+            file = self._disk.open(f"{self._path}/{PARTITION_METADATA_FILE}")
+            try:
+                file.sync_blocking()
+            finally:
+                file.close()
 
     def sync_names_blocking(self) -> None:
         """Make the names in the directory durable.
@@ -177,6 +209,7 @@ class Unsynced:
                 return False
             yield from self._syncing_closed(path)
         if self._directory is not None:
+            yield from self._syncing_closed(f"{self._path}/{PARTITION_METADATA_FILE}")
             yield self._directory
             self._directory = None
         if not (yield from self._syncing_epochs()):

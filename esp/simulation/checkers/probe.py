@@ -32,6 +32,13 @@ def image(node: SimulatedNode) -> ClusterImage:
     return metadata.image if metadata is not None else EMPTY_IMAGE
 
 
+def followed_image(node: SimulatedNode) -> ClusterImage:
+    """The metadata that the node's replicas follow, or are being made to follow: newer ones may wait for that."""
+    role = node.broker.broker if node.broker is not None else None
+    replicas: ReplicaHost | None = getattr(role, "replicas", None)
+    return replicas.image if replicas is not None else EMPTY_IMAGE
+
+
 def proposed_repair(node: SimulatedNode) -> Proposal | None:
     """What the node, as the active controller, means to do by itself; None if it is not, or means to do nothing."""
     driver: ControllerDriver | None = getattr(getattr(node.broker, "controller", None), "driver", None)

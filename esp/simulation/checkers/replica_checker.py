@@ -146,7 +146,7 @@ class ReplicaChecker:
     def _forget(
         self, node: SimulatedNode, known: dict[HostedPartition, ReplicaView], replicas: Collection[HostedPartition]
     ) -> None:
-        """Replicas are gone from a node that lives: by the metadata that it has they must not be there, or they have rotted."""
+        """Replicas are gone from a node that lives: by the metadata that it follows they must not be there, or they have rotted."""
         for hosted in [hosted for hosted in known if hosted not in replicas]:
             view = known.pop(hosted)
             self.rises.take(hosted.log)
@@ -154,7 +154,7 @@ class ReplicaChecker:
             views = self.views[node.node_id]
             if views.get(key) is view:
                 del views[key]
-            topic = probe.image(node).topics_by_id.get(hosted.topic_id)
+            topic = probe.followed_image(node).topics_by_id.get(hosted.topic_id)
             if (
                 topic is not None
                 and node.node_id in topic.partitions[hosted.name.partition].replicas

@@ -76,8 +76,8 @@ REASSIGNMENT_MUTANTS: Final = (
         "KAFKA-14616 class",
         "REASSIGN-4",
         "esp.broker.replica_host",
-        "        if self._node_id not in state.replicas:\n",
-        "        if self._node_id not in state.target_replicas:\n",
+        "                if self._node_id in state.replicas:\n",
+        "                if self._node_id in state.target_replicas:\n",
     ),
     Mutant(
         "new-replica-counts-at-once",

@@ -232,10 +232,10 @@ STORAGE_MUTANTS: Final = (
         "PROD-9 broken",
         "PROD-9",
         "esp.storage.recovery",
-        """        disk.sync_directory_blocking(path)
-    remove_stray""",
-        """        pass
-    remove_stray""",
+        """            disk.sync_directory_blocking(path)
+        remove_stray""",
+        """            pass
+        remove_stray""",
         tiers=(LOG,),
     ),
     Mutant(

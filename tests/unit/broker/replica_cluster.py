@@ -433,6 +433,8 @@ class Cluster:
         return self.loop.time() - began
 
     def are_equal(self, topic="t", partition=0, among=(1, 2, 3)):
+        if any(self[node].hosted(topic, partition) is None for node in among):  # it is being begun anew
+            return False
         logs = [self[node].log(topic, partition) for node in among]
         return len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1 and (
             len({self[node].bytes_of(topic, partition) for node in among}) == 1

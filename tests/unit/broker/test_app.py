@@ -353,7 +353,9 @@ def test_a_node_killed_at_any_operation_of_its_disk_starts_again_and_has_lost_no
             node.settle(power=power)
             await node.start()
             await check(node, acknowledged, power=power)
+            nameless = f".{0:032x}-stray"  # a power loss before its first flush took whose it is
             strays = [name for name in node.names() if name.endswith("-stray") and "deleted" not in name]
+            strays = [name for name in strays if not (power and name.endswith(nameless))]
             await node.stop()
             return strays
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import logging
 import uuid
 from types import SimpleNamespace
 
@@ -32,7 +33,11 @@ class Metadata:
     def __init__(self, topics_at=0.0, name="t"):
         self.topics_at = topics_at
         self.name = name
-        self.conditions = []
+        self.image = SimpleNamespace(offset=7)
+        self.complaints = iter([True])
+
+    def begin_complaint(self):
+        return next(self.complaints, False)
 
     async def until(self, condition):
         empty = SimpleNamespace(topics_by_id={}, topics_by_name={})
@@ -134,6 +139,22 @@ async def test_a_created_topic_is_answered_once_this_node_follows(world):
     played = services(world, created(), metadata=Metadata(2.0))
     assert await create_topics.handle(played, asked(7), create()) == created()
     assert now() == 2
+
+
+@in_world
+async def test_many_who_wait_for_the_same_change_are_one_line_of_the_log(world):
+    played = services(world, created(), metadata=Metadata(100.0))
+    handler = logging.Handler()
+    lines = []
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logging.getLogger("esp.broker.forwarding").addHandler(handler)
+    try:
+        for _ in range(3):
+            await create_topics.handle(played, asked(7), create(timeout=2 * SECONDS))
+    finally:
+        logging.getLogger("esp.broker.forwarding").removeHandler(handler)
+    (line,) = lines
+    assert "up to offset 7" in line
 
 
 @in_world

@@ -108,3 +108,11 @@ def test_replicas_on_brokers_that_do_not_serve_or_in_failed_directories_are_offl
     assert cache.offline_replicas(state) == (nodes[2],)
     assert cache.offline_replicas(replace(state, directories=(here, gone, here))) == (nodes[1], nodes[2])
     assert cache.offline_replicas(replace(state, directories=(UNASSIGNED_DIRECTORY,) * 3)) == (nodes[2],)
+
+
+def test_an_image_that_others_wait_behind_is_complained_of_once():
+    cluster, cache = cached()
+    assert [cache.begin_complaint() for _ in range(3)] == [True, False, False]
+    cluster.register(NodeId(9))
+    cache.publish(cluster.image)
+    assert [cache.begin_complaint() for _ in range(2)] == [True, False]

@@ -544,7 +544,7 @@ async def test_the_controller_is_told_in_which_directory_a_replica_is(cluster):
 
     await cluster.applied()
     await cluster.until(all_told)
-    assert {message.broker_id for message in cluster.controller.assigned} == {2, 3}
+    await cluster.until(lambda: {message.broker_id for message in cluster.controller.assigned} == {2, 3})
     count = len(cluster.controller.assigned)
     await asyncio.sleep(10)
     assert len(cluster.controller.assigned) == count

@@ -11,8 +11,9 @@ from esp.model.topic_settings import TopicSettings
 from esp.simulation.disk import SimulatedDisk
 from esp.simulation.disk_faults import ProcessKilledError
 from esp.simulation.disk_image import make_tree, take_image
+from esp.storage.last_stop import previous_broker_epoch
 from esp.storage.layout import RUNNING_FILE
-from esp.storage.log_directory import LogDirectory, previous_broker_epoch
+from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
 from tests.unit.storage.helpers import DATA, PARTITION, REPLICA, TOPIC_ID, append, new_disk, new_log, read_all, reopen
 
@@ -65,7 +66,7 @@ def test_the_marker_is_kafka_s_and_gone_for_good_after_the_start() -> None:
     directory, _ = reopen(disk)
     assert directory.clean_broker_epoch == 1341
     disk.power_loss()
-    directory, _ = reopen(disk)
+    directory = LogDirectory.open_blocking(disk, DATA)
     assert (directory.was_clean, directory.clean_broker_epoch) == (False, -1)
 
 
@@ -224,18 +225,150 @@ def test_a_created_log_survives_a_power_loss_from_its_first_flush_on() -> None:
 @pytest.mark.parametrize("content", [b"", b"version: 0", b"version: 0\ntopic_id: x", b"\xff"])
 def test_a_replica_whose_identity_is_damaged_is_the_operator_s_to_mend(content: bytes) -> None:
     disk = new_disk()
-    directory, _ = new_log(disk)
+    directory, log = new_log(disk)
+    append(log)
     directory.close_blocking(1)
     disk.write_file(f"{REPLICA}/partition.metadata", content)
     with pytest.raises(OperatorError, match=r"partition\.metadata cannot be read"):
         LogDirectory.open_blocking(disk, DATA)
 
 
+def test_making_logs_and_stopping_without_a_record_in_them_syncs_nothing_of_theirs() -> None:
+    disk = new_disk()
+    directory = LogDirectory.open_blocking(disk, DATA)
+    disk.fail("sync", f"{DATA}/flights-*")
+    for number in range(5):
+        directory.create_log_blocking(TopicPartition("flights", number), TOPIC_ID, TopicSettings()).begin_epoch(7)
+    directory.close_blocking(1)
+    for _ in range(2):
+        directory, _log = reopen(disk)
+        assert directory.was_clean
+        directory.close_blocking(1)
+
+
+def test_a_log_that_nobody_wrote_to_since_an_orderly_stop_is_closed_without_a_sync() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    directory.close_blocking(1)
+    directory, log = reopen(disk)
+    log.begin_epoch(7)
+    disk.fail("sync", f"{REPLICA}*")
+    directory.close_blocking(1)
+    disk.heal()
+    disk.power_loss()
+    _, log = reopen(disk)
+    assert len(read_all(log)) == 1
+    assert log.leader_epochs.epoch_of(0) == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_orderly_stop_makes_a_log_durable_that_was_written_to_after_one_that_did_not(seed: int) -> None:
+    disk = new_disk(seed)
+    directory, _ = new_log(disk)
+    directory.close_blocking(1)
+    directory, log = reopen(disk)
+    append(log)
+    directory.close_blocking(1)
+    disk.power_loss()
+    _, log = reopen(disk)
+    assert (log.topic_id, len(read_all(log))) == (TOPIC_ID, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_log_that_follows_from_a_later_offset_on_is_known_before_its_recovery_point_is(seed: int) -> None:
+    disk = new_disk(seed)
+    directory, log = new_log(disk)
+    log.truncate_fully_and_start_at(500)
+    disk.power_loss()
+    directory = LogDirectory.open_blocking(disk, DATA)
+    assert directory.replicas.get(PARTITION, TOPIC_ID) in (TOPIC_ID, None), "never damaged"
+
+
+def test_a_log_that_is_begun_again_begins_at_its_beginning() -> None:
+    """A power loss took the front of it, what was in it, and whose it is: names go one by one."""
+    disk = new_disk()
+    LogDirectory.open_blocking(disk, DATA).close_blocking(1)
+    disk.make_directory(REPLICA)
+    for suffix in ("log", "index", "timeindex"):
+        disk.write_file(f"{REPLICA}/{14:020d}.{suffix}", b"")
+    directory = LogDirectory.open_blocking(disk, DATA)
+    log = directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings())
+    assert (log.log_start_offset, log.first_segment_offset, log.log_end_offset) == (0, 0, 0)
+
+
+def nameless(disk: SimulatedDisk, content: bytes | None) -> None:
+    """What a power loss may leave of a log that was never flushed: its records, and not whose they are."""
+    directory, log = new_log(disk)
+    directory.running_marker.write("boot", 7)  # type: ignore[arg-type]
+    append(log)
+    disk.crash()
+    disk.remove(f"{REPLICA}/partition.metadata")
+    if content is not None:
+        disk.write_file(f"{REPLICA}/partition.metadata", content)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: Ox8C8F6lT7OO", bytes(43)])
+def test_records_of_which_nobody_knows_the_topic_are_put_aside_and_not_called_whole(content: bytes | None) -> None:
+    """They may be those of an earlier topic of that name (REASSIGN-4, BRK-3)."""
+    disk = new_disk()
+    nameless(disk, content)
+    directory = LogDirectory.open_blocking(disk, DATA)
+    assert directory.replicas == {}
+    assert previous_broker_epoch([directory], "boot") == -1
+    assert [name for name in disk.listdir(DATA) if name.endswith("-stray")]
+    assert not read_all(directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings()))
+
+
+@pytest.mark.parametrize("content", [None, b"", bytes(43)])
+def test_an_empty_log_of_which_nobody_knows_the_topic_is_begun_again(content: bytes | None) -> None:
+    disk = new_disk()
+    directory, _ = new_log(disk)
+    directory.close_blocking(1)
+    disk.remove(f"{REPLICA}/partition.metadata")
+    if content is not None:
+        disk.write_file(f"{REPLICA}/partition.metadata", content)
+    directory = LogDirectory.open_blocking(disk, DATA)
+    assert directory.replicas == {PARTITION: None}
+    log = directory.create_log_blocking(PARTITION, OTHER_ID, TopicSettings())
+    assert (log.topic_id, log.log_end_offset) == (OTHER_ID, 0)
+
+
+def test_a_topic_that_comes_again_costs_one_write_of_each_checkpoint() -> None:
+    disk = new_disk()
+    directory = LogDirectory.open_blocking(disk, DATA)
+    names = [TopicPartition("flights", number) for number in range(10)]
+    logs = [directory.create_log_blocking(name, TOPIC_ID, TopicSettings()) for name in names]
+    for log in logs:
+        append(log)
+        log.high_watermark = 1
+        log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    directory.schedule_delete_blocking(logs, 0)
+    disk.fail("sync", "*", after=4)  # recovery points and high watermarks: the file, and its name
+    for name in names:
+        directory.create_log_blocking(name, OTHER_ID, TopicSettings())
+    disk.heal()
+    disk.power_loss()
+    assert disk.read_file(f"{DATA}/recovery-point-offset-checkpoint") == b"0\n0\n"
+
+
+def test_logs_are_put_aside_with_one_sync() -> None:
+    disk = new_disk()
+    directory = LogDirectory.open_blocking(disk, DATA)
+    names = [TopicPartition("flights", number) for number in range(5)]
+    logs = [directory.create_log_blocking(name, TOPIC_ID, TopicSettings()) for name in names]
+    disk.fail("sync", "*", after=1)
+    directory.schedule_delete_blocking(logs, 0)
+    disk.power_loss()
+    assert not any(name.startswith("flights") and not name.endswith("-delete") for name in disk.listdir(DATA))
+
+
 def test_a_deleted_log_is_put_aside_and_removed_later() -> None:
     disk = new_disk()
     directory, log = new_log(disk, TopicSettings(file_delete_delay_ms=100))
     append(log)
-    directory.schedule_delete(log, 1000)
+    directory.schedule_delete_blocking([log], 1000)
     aside = f"{DATA}/flights-3.{TOPIC_ID.hex}-delete"
     assert disk.exists(aside)
     assert not disk.exists(REPLICA)
@@ -249,7 +382,7 @@ def test_a_deleted_log_is_put_aside_and_removed_later() -> None:
 def test_a_put_aside_log_is_removed_after_a_restart_too() -> None:
     disk = new_disk()
     directory, log = new_log(disk)
-    directory.schedule_delete(log, 1000)
+    directory.schedule_delete_blocking([log], 1000)
     directory.close_blocking(1)
     directory = LogDirectory.open_blocking(disk, DATA)
     assert directory.replicas == {}
@@ -266,7 +399,7 @@ def test_a_topic_of_the_same_name_inherits_nothing_from_a_deleted_one() -> None:
     log.raise_log_start(3)
     log.flush_blocking()
     directory.write_checkpoints_blocking()
-    directory.schedule_delete(log, 0)
+    directory.schedule_delete_blocking([log], 0)
     log = directory.create_log_blocking(PARTITION, OTHER_ID, TopicSettings())
     append(log)
     disk.crash()
@@ -277,8 +410,8 @@ def test_a_topic_of_the_same_name_inherits_nothing_from_a_deleted_one() -> None:
 def test_the_same_replica_can_be_put_aside_twice() -> None:
     disk = new_disk()
     directory, log = new_log(disk)
-    directory.schedule_delete(log, 0)
-    directory.schedule_delete(directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings()), 0)
+    directory.schedule_delete_blocking([log], 0)
+    directory.schedule_delete_blocking([directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings())], 0)
     assert sum(name.endswith("-delete") for name in disk.listdir(DATA)) == 2
     assert directory.purge(10**9) == 2
 

@@ -203,9 +203,11 @@ class LogHistory(RuleBasedStateMachine):
     @rule()
     def stop_in_order(self) -> None:
         self._finish_flush()
+        is_untouched = self.log.files.unsynced.is_untouched
         if self._do(lambda: self.directory.close_blocking(5)):
             for name in self.disk.listdir(self.log.path):
-                if not name.endswith((".deleted", ".tmp")):
+                is_needless = is_untouched and not self.log.log_end_offset  # nothing was in it
+                if not is_needless and not name.endswith((".deleted", ".tmp")):
                     assert not self.disk.unsynced_bytes(f"{self.log.path}/{name}"), name
             self._open()
             assert self.directory.was_clean or self.starts > 1

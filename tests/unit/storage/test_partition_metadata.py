@@ -8,7 +8,7 @@ import pytest
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicId
 from esp.simulation.disk import SimulatedDisk
-from esp.storage.partition_metadata import read_topic_id, write_topic_id_blocking
+from esp.storage.partition_metadata import read_topic_id, write_topic_id, write_topic_id_blocking
 
 TOPIC_ID = TopicId(uuid.UUID("3b1f02f0-5ea5-4fb3-8e93-2b1f3d9a3a01"))
 
@@ -21,7 +21,7 @@ def new_disk():
 
 def test_what_is_written_is_read_and_has_kafkas_two_lines():
     disk = new_disk()
-    write_topic_id_blocking(disk, "/r", TOPIC_ID)
+    write_topic_id(disk, "/r", TOPIC_ID)
     assert read_topic_id(disk, "/r") == TOPIC_ID
     assert disk.read_file("/r/partition.metadata") == b"version: 0\ntopic_id: Ox8C8F6lT7OOkysfPZo6AQ"
 

@@ -44,6 +44,7 @@ def test_the_largest_id_has_a_next_one() -> None:
 def test_what_was_put_aside_does_not_come_back(seed: int) -> None:
     disk, paths = made(seed)
     path = paths.put_aside(PARTITION, TOPIC_ID, DirectoryKind.STRAY)
+    disk.sync_directory_blocking(DATA)
     disk.power_loss()
     assert disk.exists(path)
     assert not disk.exists(paths.replica(PARTITION))

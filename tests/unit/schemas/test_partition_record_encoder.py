@@ -1,0 +1,63 @@
+"""The quick encoder of new partitions says what the general writer says, or leaves it to that."""
+
+import io
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.serial import entity_writer
+
+from esp.schemas.metadata_records import RECOVERED, RECOVERING, PartitionRecord
+from esp.schemas.partition_record_encoder import encode_partition
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+NODES = st.lists(INT32, max_size=130).map(tuple)
+FEW = st.one_of(st.just(()), st.lists(INT32, max_size=3).map(tuple))
+PARTITIONS = st.builds(
+    PartitionRecord,
+    partition_id=INT32,
+    topic_id=st.one_of(st.none(), st.uuids()),
+    replicas=NODES,
+    isr=FEW,
+    removing_replicas=FEW,
+    adding_replicas=FEW,
+    leader=INT32,
+    leader_recovery_state=st.sampled_from([RECOVERED, RECOVERED, RECOVERING]),
+    leader_epoch=INT32,
+    partition_epoch=INT32,
+    directories=st.lists(st.one_of(st.none(), st.uuids()), max_size=4).map(tuple),
+    eligible_leader_replicas=st.one_of(st.none(), FEW),
+    last_known_elr=st.one_of(st.none(), FEW),
+)
+
+
+def written(record: PartitionRecord) -> bytes:
+    buffer = io.BytesIO()
+    writer: Any = entity_writer(PartitionRecord)
+    writer(buffer, record)
+    return buffer.getvalue()
+
+
+@given(PARTITIONS)
+def test_it_says_what_the_general_writer_says_or_nothing(record: PartitionRecord) -> None:
+    assert encode_partition(record) in (None, written(record))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 126])
+def test_what_a_new_topic_consists_of_it_encodes_itself(count: int) -> None:
+    nodes = tuple(range(count))
+    record = PartitionRecord(
+        partition_id=7,
+        topic_id=uuid.UUID(int=9),
+        replicas=nodes,
+        isr=nodes,
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=tuple(uuid.UUID(int=node) for node in nodes),
+    )
+    assert encode_partition(record) == written(record)
