@@ -91,7 +91,9 @@ def node_settings(
             rebalance_mode=Mode.APPLY.value,
             rebalance_broker_dead_after_ms=repairs.dead_after_ms,
             rebalance_partitions_in_flight_max=repairs.in_flight_max,
-            rebalance_bytes_per_second_max=repairs.bytes_per_s,
+            rebalance_bytes_per_second_max=(
+                repairs.bytes_per_s if repairs.held_back_bytes_per_s is None else repairs.held_back_bytes_per_s
+            ),
         )
     if not snapshots_metadata:
         return settings

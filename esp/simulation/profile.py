@@ -12,7 +12,7 @@ from typing import Final
 from esp.simulation.faults import FaultKind
 from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.layout import Layout
-from esp.simulation.repair_profile import ABSENCE_MEAN_S, RepairProfile
+from esp.simulation.repair_profile import RepairProfile
 from esp.simulation.streams import stream
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
@@ -57,9 +57,6 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.STRAND: (2, 15),
 }
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
-
-ABSENCES: Final[Mapping[FaultKind, float]] = {FaultKind.ABSENCE: ABSENCE_MEAN_S}
-"""What comes to that in clusters that repair themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +135,7 @@ class Profile:
             chaos_s=rng.uniform(20, 60) + (REPAIR_S if repairs is not None else 0),
             heals_core_only=rng.random() < 0.4,
             snapshots_metadata=rng.random() < 0.3,
-            fault_means_s={**_draw_faults(rng, nodes), **(ABSENCES if repairs is not None else {})},
+            fault_means_s=_with_absences(_draw_faults(rng, nodes), repairs),
             groups=GroupsProfile.draw(stream("groups", seed), brokers),
             moves_partitions=brokers > 1 and stream("moves", seed).random() < MOVING_SHARE,
             throttles=brokers > 1 and stream("throttles", seed).random() < THROTTLING_SHARE,
@@ -166,3 +163,11 @@ def _draw_faults(rng: Random, nodes: int) -> dict[FaultKind, float]:
         if is_on and not (nodes == 1 and kind in (FaultKind.CUT, FaultKind.CUT_ONE_WAY, FaultKind.FLAP)):
             means[kind] = mean
     return means
+
+
+def _with_absences(means_s: Mapping[FaultKind, float], repairs: RepairProfile | None) -> dict[FaultKind, float]:
+    """What comes to the faults in clusters that repair themselves; where copies are held back, the others are rare."""
+    if repairs is None:
+        return {**means_s}
+    means_s = {kind: mean_s * repairs.other_faults_rarity for kind, mean_s in means_s.items()}
+    return {**means_s, FaultKind.ABSENCE: repairs.absence_mean_s}

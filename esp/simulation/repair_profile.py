@@ -1,4 +1,4 @@
-"""Whether a run's cluster repairs itself, and after how long it gives up a broker that is away."""
+"""Whether a run's cluster repairs itself, after how long it gives up a broker that is away, and how fast it copies."""
 
 from dataclasses import dataclass
 from random import Random
@@ -16,6 +16,21 @@ ABSENCE_MEAN_S: Final = 25.0
 ABSENCE_S: Final = (8.0, 45.0)
 """How long they are: for some it is worth giving the broker up, and some end when its replicas are being copied."""
 
+HELD_BACK_SHARE: Final = 0.4
+"""Of the clusters that repair themselves: see :attr:`RepairProfile.held_back_bytes_per_s`."""
+
+HELD_BACK_RATES: Final = (0, 500, 2_000)
+"""Bytes per second: of a copy that has some tens of thousands of them, nothing or a part."""
+
+HELD_BACK_ABSENCE_MEAN_S: Final = 15.0
+"""Between two long absences then: the more of the copies are being made when brokers are back."""
+
+HELD_BACK_RARITY: Final = 4
+"""How much rarer other faults are then: what a controller has begun is withdrawn in its own term only."""
+
+PATIENT_SHARE: Final = 0.6
+"""Of those who move partitions in clusters that repair themselves: see :attr:`RepairProfile.movers_wait`."""
+
 
 @dataclass(frozen=True, slots=True)
 class RepairProfile:
@@ -29,6 +44,20 @@ class RepairProfile:
     """``rebalance.bytes.per.second.max``."""
     drains: bool
     """Whether brokers are drained, one at a time."""
+    held_back_bytes_per_s: int | None = None
+    """What that is as long as faults come, if so little that a broker which is back finds copies of what it has not complete (REPAIR-3)."""
+    movers_wait: bool = False
+    """Whether those who move partitions leave alone what waits for a broker that is away or drains: so should self-repair (REPAIR-5)."""
+
+    @property
+    def absence_mean_s(self) -> float:
+        """Between two long absences of a broker."""
+        return ABSENCE_MEAN_S if self.held_back_bytes_per_s is None else HELD_BACK_ABSENCE_MEAN_S
+
+    @property
+    def other_faults_rarity(self) -> int:
+        """How much rarer all other faults are than elsewhere."""
+        return 1 if self.held_back_bytes_per_s is None else HELD_BACK_RARITY
 
     @classmethod
     def draw(cls, rng: Random, brokers: int) -> "RepairProfile | None":
@@ -41,4 +70,6 @@ class RepairProfile:
             in_flight_max=rng.choice((2, 3, 5)),
             bytes_per_s=rng.choice((20_000, 50_000, 100_000)),
             drains=rng.random() < 0.6,
+            held_back_bytes_per_s=rng.choice(HELD_BACK_RATES) if rng.random() < HELD_BACK_SHARE else None,
+            movers_wait=rng.random() < PATIENT_SHARE,
         )

@@ -8,6 +8,7 @@ from esp.controller.image import ClusterImage, TopicImage
 from esp.model.ids import NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.throttled_replicas import REPAIRED_REPLICAS, read_repaired_replicas
+from esp.simulation.checkers.convergence import find_stranded
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.repair_profile import RepairProfile
 
@@ -113,11 +114,14 @@ class RepairChecker:
         takers = {
             node for node, broker in image.brokers.items() if broker.is_active and not is_draining(image, node)
         }.intersection(core)
+        stranded = find_stranded(image, core)
         found = []
         held: dict[NodeId, int] = {}
         for topic, state in image.partitions():
             for node in state.target_replicas:
                 held[node] = held.get(node, 0) + 1
+            if (topic.topic_id, state.partition) in stranded:
+                continue
             if state.is_reassigning and set(state.target_replicas) <= {*core}:
                 found.append(f"{topic.name}-{state.partition} is still being reassigned to {state.target_replicas}")
             leaving = [node for node in state.target_replicas if node not in core or is_draining(image, node)]

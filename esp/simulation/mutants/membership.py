@@ -53,7 +53,6 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.controller.configs",
         "    if MIN_INSYNC_REPLICAS in fresh and kind in (TOPIC_RESOURCE, BROKER_RESOURCE):\n",
         "    if MIN_INSYNC_REPLICAS in fresh and kind == BROKER_RESOURCE:\n",
-        is_gap=True,
     ),
     Mutant(
         "allowed-election-waits",

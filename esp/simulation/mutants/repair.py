@@ -61,7 +61,6 @@ REPAIR_MUTANTS: Final = (
         "            if gone and all(node in image.brokers and image.brokers[node].is_active for node in gone)\n",
         "            if gone and not gone\n",
         node_count=_NODES,
-        is_gap=True,
     ),
     Mutant(
         "copies-wait-for-who-is-gone",
@@ -89,7 +88,6 @@ REPAIR_MUTANTS: Final = (
         "        if is_own:\n",
         "        if state.adding_replicas:\n",
         node_count=_NODES,
-        is_gap=True,
     ),
     Mutant(
         "draining-broker-gets-replicas",

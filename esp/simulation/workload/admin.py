@@ -5,6 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from esp.controller.image import TopicImage
 from esp.model.errors import ErrorCode
 from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.protocol.registry import ApiKey
@@ -32,6 +33,11 @@ FORCED_SHARE: Final = 0.5
 WATCH_S: Final = 0.1
 """How soon that is seen."""
 
+MINIMUMS: Final = ("1", "2", "3")
+
+FORGETTING_SHARE: Final = 0.5
+"""Of what is done while somebody is eligible to lead whom the in-sync set has lost: the minimum that this rests on is changed (ELR-3)."""
+
 NUDGE_SHARE: Final = 0.7
 """Of what is done while nobody leads a partition that may lose records: something about that."""
 
@@ -45,6 +51,8 @@ class Administrator:
         history: counts what was done.
         replicas_max: how many copies a partition may have.
         find_dead: a broker that is dead at the moment, if there is one.
+        find_eligible: one of the passing topics that has eligible leader replicas, if there is one.
+        forgetting: its stream of randomness for what it does about that.
         nudges: knows what nobody leads.
     """
 
@@ -56,6 +64,8 @@ class Administrator:
         *,
         replicas_max: int,
         find_dead: Callable[[], int | None],
+        find_eligible: Callable[[], TopicImage | None],
+        forgetting: Random,
         nudges: Nudges,
     ) -> None:
         self.is_stopping = False
@@ -66,6 +76,8 @@ class Administrator:
         self._history = history
         self._replicas_max = replicas_max
         self._find_dead = find_dead
+        self._find_eligible = find_eligible
+        self._forgetting = forgetting
         self._nudges = nudges
         self._takes_back = False
 
@@ -161,6 +173,11 @@ class Administrator:
             known = dead
 
     async def _act(self, name: str, *, creates: bool) -> None:
+        eligible = self._find_eligible()
+        if eligible is not None and self._forgetting.random() < FORGETTING_SHARE:
+            others = [minimum for minimum in MINIMUMS if minimum != eligible.configs.get(MIN_ISR)]
+            await self.configure(eligible.name, MIN_ISR, self._forgetting.choice(others))
+            return
         chance = 0.0 if creates else self._rng.random()
         dead = self._find_dead()
         leaderless = self._nudges.find_leaderless()
@@ -182,7 +199,7 @@ class Administrator:
             if name == RECKLESS and self._rng.random() < 0.5:
                 await self.configure(name, UNCLEAN_ELECTIONS, self._rng.choice(("true", "false")))
             else:
-                await self.configure(name, MIN_ISR, self._rng.choice(("1", "2", "3")))
+                await self.configure(name, MIN_ISR, self._rng.choice(MINIMUMS))
         elif chance < 0.75:
             await self.elect(admin_requests.PREFERRED, None)
         else:

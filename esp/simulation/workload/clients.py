@@ -9,9 +9,11 @@ from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
 from esp.ports.network import Address
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host
+from esp.simulation.ledger import PASSING
 from esp.simulation.nudges import Nudges
 from esp.simulation.profile import TopicProfile
 from esp.simulation.workload.admin import Administrator
+from esp.simulation.workload.budget import RepairBudget
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.consumer import Consumer
@@ -42,6 +44,7 @@ class Clients:
     def __init__(self, world: World, checker: ClientChecker, image: Callable[[], ClusterImage]) -> None:
         self.history = History(world.trace.say)
         self._world = world
+        self._image = image
         self._count = 0
         profile = world.profile
         self.producers = [
@@ -62,6 +65,8 @@ class Clients:
             self.history,
             replicas_max=min(3, len(profile.layout.brokers) - (profile.repairs is not None)),
             find_dead=self._find_dead,
+            find_eligible=self._find_eligible,
+            forgetting=world.random("administrator who forgets"),
             nudges=Nudges(world, image),
         )
         self.final_reader = self._consumer(profile.consumers, checker)
@@ -77,6 +82,7 @@ class Clients:
             self.history,
             [NodeId(number) for number in profile.layout.brokers],
             image,
+            is_patient=profile.repairs is not None and profile.repairs.movers_wait,
         )
         self.throttler = ReplicationThrottler(
             self._client("throttler"),
@@ -91,6 +97,7 @@ class Clients:
             self.history,
             list(zip(profile.layout.brokers, bootstrap_addresses(profile.layout), strict=True)),
         )
+        self.budget = RepairBudget(self._client("budget"), self.history)
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -105,6 +112,8 @@ class Clients:
             working.append(self._world.spawn(self.mover.run()))
         if profile.repairs is not None and profile.repairs.drains:
             working.append(self._world.spawn(self.drainer.run()))
+        if profile.repairs is not None and profile.repairs.held_back_bytes_per_s is not None:
+            working.append(self._world.spawn(self.budget.run(profile.repairs.bytes_per_s)))
         if profile.throttles:
             working.append(self._world.spawn(self.throttler.run()))
         return working
@@ -146,6 +155,7 @@ class Clients:
         self.mover.is_stopping = True
         self.throttler.is_stopping = True
         self.drainer.is_stopping = True
+        self.budget.stop()
 
     @property
     def pending_batches(self) -> int:
@@ -155,6 +165,11 @@ class Clients:
     def _find_dead(self) -> int | None:
         nodes = self._world.nodes
         return next((number for number in self._world.profile.layout.brokers if not nodes[number].is_alive), None)
+
+    def _find_eligible(self) -> TopicImage | None:
+        topics = self._image().topics_by_name
+        passing = [topics[name] for name in PASSING if name in topics]
+        return next((topic for topic in passing if any(state.elr for state in topic.partitions)), None)
 
     def _client(self, name: str) -> ClusterClient:
         self._count += 1

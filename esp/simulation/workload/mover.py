@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import Final, NamedTuple
 
+from esp.controller.draining import is_draining
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
@@ -39,6 +40,7 @@ class PartitionMover:
         history: counts what was done.
         brokers: that may hold replicas; some may be dead.
         image: the newest committed metadata.
+        is_patient: whether it leaves alone what waits for a broker that is away, or that drains.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class PartitionMover:
         history: History,
         brokers: Collection[NodeId],
         image: Callable[[], ClusterImage],
+        *,
+        is_patient: bool = False,
     ) -> None:
         self.is_stopping = False
         self._client = client
@@ -55,6 +59,7 @@ class PartitionMover:
         self._history = history
         self._brokers = tuple(brokers)
         self._image = image
+        self._is_patient = is_patient
         self._in_doubt: list[Move] = []
         self._asked: set[tuple[tuple[TopicId, int], tuple[NodeId, ...]]] = set()
 
@@ -79,7 +84,11 @@ class PartitionMover:
 
     async def _act(self) -> None:
         image, rng = self._image(), self._rng
-        found = [(topic, state) for topic, state in image.partitions() if topic.name != OFFSETS_TOPIC]
+        found = [
+            (topic, state)
+            for topic, state in image.partitions()
+            if topic.name != OFFSETS_TOPIC and not (self._is_patient and _waits(image, state))
+        ]
         moving = [(topic, state) for topic, state in found if state.is_reassigning]
         if not found:
             return
@@ -111,3 +120,11 @@ class PartitionMover:
         if code is not ErrorCode.none:
             raise RefusedError(code)
         self._history.on_done(self._client.name, what, f"{topic}-{state.partition}: {target}")
+
+
+def _waits(image: ClusterImage, state: PartitionState) -> bool:
+    """Whether a partition is on its way to a broker that is away, or shall be emptied."""
+    return state.is_reassigning and any(
+        node not in image.brokers or not image.brokers[node].is_active or is_draining(image, node)
+        for node in state.target_replicas
+    )

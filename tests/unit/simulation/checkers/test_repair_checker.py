@@ -125,6 +125,15 @@ def test_replica_on_a_broker_that_drains_is_still_to_be_moved():
     assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 3, 4})) == 1
 
 
+def test_what_nobody_may_lead_cannot_be_moved():
+    scene = Scene()
+    scene.move(0.0, 3, 4)
+    (found,) = scene.checker.find_unrepaired(scene.cluster.image, {3, 4})
+    assert "still being reassigned" in found
+    scene.change(1.0, lambda cluster: (cluster.fence(1), cluster.fence(2)))
+    assert scene.checker.find_unrepaired(scene.cluster.image, {3, 4}) == []
+
+
 @pytest.mark.parametrize("for_repair", [True, False])
 def test_repair_towards_a_broker_that_never_comes_back_is_still_to_be_redirected(for_repair):
     """Unless an administrator asked for it."""

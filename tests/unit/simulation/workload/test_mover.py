@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
+from esp.model.rebalance_settings import DRAINING
+from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
 from esp.simulation.workload.mover import IN_DOUBT_S, PartitionMover
@@ -65,6 +67,38 @@ def test_partitions_are_moved_and_keep_as_many_replicas_as_must_be_in_sync():
     assert {"reassignment begun", "reassignment changed", "reassignment cancelled"} <= history.done.keys()
     assert {len(replicas) for replicas in connection.asked if replicas is not None} == {2, 3}
     assert mover.doubtful(0.0) == []
+
+
+def test_patient_mover_leaves_alone_what_waits_for_a_broker_that_is_away_or_drains():
+    for makes_wait in (Cluster.fence, drain):
+        cluster = Cluster(4)
+        cluster.create_partition(1, 2, 3)
+        (topic,) = cluster.image.topics_by_name
+        wanted = [Reassignment(topic, 0, (NodeId(1), NodeId(2), NodeId(4)))]
+        cluster.decide(decide_reassignments(cluster.image, wanted))
+        assert asked_by_a_patient_mover(cluster)
+        cluster = Cluster(4)
+        cluster.create_partition(1, 2, 3)
+        cluster.decide(decide_reassignments(cluster.image, wanted))
+        makes_wait(cluster, 4)
+        assert asked_by_a_patient_mover(cluster) == []
+
+
+def drain(cluster, number):
+    cluster.apply([ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=f"{number}", name=DRAINING, value="true")])
+
+
+def asked_by_a_patient_mover(cluster):
+    connection = Connection(cluster, answers=True)
+
+    async def any_broker():
+        return connection
+
+    client = SimpleNamespace(name="mover", any_broker=any_broker)
+    history = History(lambda _who, _what: None)
+    mover = PartitionMover(client, Random(1), history, BROKERS, lambda: cluster.image, is_patient=True)
+    asyncio.run(mover._act())
+    return connection.asked
 
 
 def test_what_was_not_answered_may_still_be_done_for_a_while():
