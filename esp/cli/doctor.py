@@ -1,13 +1,11 @@
 """``esp doctor``: what is wrong with a cluster, or may become so; over the admin API, on ESP and on Kafka."""
 
-import time
 from collections.abc import Iterable
-from functools import partial
 from typing import Annotated
 
 import typer
 
-from esp.cli.doctor_look import look_for_doctor
+from esp.cli.doctor_look import WATCH_S, look_for_doctor
 from esp.cli.doctor_status import FOUND, FailOn, FailOnOption, Shown, looking
 from esp.cli.doctor_text import examination_as_json, print_examination, print_rule, print_rules
 from esp.cli.doctor_what_if import what_if
@@ -34,7 +32,7 @@ def look(
     watch: Annotated[
         float,
         typer.Option("--watch", metavar="SECONDS", min=0, help="Wait between two looks at partitions that move."),
-    ] = 5.0,
+    ] = WATCH_S,
     explain: Annotated[
         str | None, typer.Option("--explain", metavar="NAME", help="Say what a rule finds and why; look at nothing.")
     ] = None,
@@ -69,7 +67,7 @@ def look(
             print_rules(chosen, json)
             return
         with DoctorAdmin(bootstrap_server) as admin, working("looking at the cluster"):
-            snapshot = look_for_doctor(admin, partial(time.sleep, watch) if watch else None)
+            snapshot = look_for_doctor(admin, watch)
     findings = examine(snapshot, chosen)
     if json:
         print_json(examination_as_json(snapshot, findings))

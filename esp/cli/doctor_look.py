@@ -1,8 +1,10 @@
 """Looks at a cluster for a doctor: from the answers of its admin API to a snapshot."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, Protocol
 
+from esp.cli.doctor_throttles import find_held
 from esp.cli.kafka_answers import QuorumInfo
 from esp.doctor.snapshot import (
     NEVER_MS,
@@ -34,11 +36,15 @@ from esp.rebalance.cluster import (
     Replica,
 )
 from esp.rebalance.looking import make_view, replica_sizes
+from esp.rebalance.pace import HELD_BYTES_PER_SECOND
 
 _MIN_ISR: Final = "min.insync.replicas"
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _RATES: Final = (LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE, LOG_DIRS_THROTTLED_RATE)
 _LISTS: Final = (LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS)
+
+WATCH_S: Final = 5.0
+"""How long to wait between two looks, if nothing else is wanted."""
 
 
 class ExaminedCluster(ReassignmentAdmin, Protocol):
@@ -60,13 +66,15 @@ class ExaminedCluster(ReassignmentAdmin, Protocol):
         """The ids of the consumer groups that those brokers keep, of those that answer."""
 
 
-def look_for_doctor(admin: ExaminedCluster, wait: Callable[[], None] | None = None) -> Snapshot:
+def look_for_doctor(
+    admin: ExaminedCluster, watch_s: float = 0, sleep: Callable[[float], None] = time.sleep
+) -> Snapshot:
     """Everything that a doctor wants to know.
 
     Args:
         admin: the cluster.
-        wait: what to do between two looks at partitions that move, so that those are found that do not get on; without it there is
-            one look.
+        watch_s: how long to wait between two looks at partitions that move, so that those are found that do not get on; 0: one look.
+        sleep: lets so many seconds pass.
 
     Raises:
         OperatorError: the cluster does not answer. Its controllers may be silent, as long as brokers answer.
@@ -79,11 +87,12 @@ def look_for_doctor(admin: ExaminedCluster, wait: Callable[[], None] | None = No
         settings = admin.topic_settings(topics, (_MIN_ISR, _UNCLEAN, *_LISTS))
         topics = {topic: partitions for topic, partitions in topics.items() if topic in settings}
     reassignments = admin.reassignments() if has_controller else {}
-    reassignments = {name: each for name, each in reassignments.items() if name.topic in topics}
+    reassignments = {name: each for name, each in reassignments.items() if name.partition in topics.get(name.topic, {})}
     unfenced = [node for node, broker in brokers.items() if not broker.fenced]
     log_dirs = admin.log_dirs(unfenced)
     own = _own_settings(admin, log_dirs)
     draining = [int(target.broker) for target, told in own.items() if target.broker and told.get(DRAINING) == "true"]
+    held = find_held(reassignments, topics, settings, own, watch_s or WATCH_S)
     min_isr = {topic: int(told[_MIN_ISR]) for topic, told in settings.items()}
     view = make_view(admin.cluster_id(), brokers, topics, reassignments, log_dirs, min_isr, draining)
     short = {each.topic for each in view.partitions if len(each.isr) < min_isr_of(each)}
@@ -93,7 +102,7 @@ def look_for_doctor(admin: ExaminedCluster, wait: Callable[[], None] | None = No
         {each.broker_id: _condition(each.broker_id, brokers, log_dirs) for each in view.brokers},
         offline=_offline(topics),
         eligible={name: tuple(map(NodeId, nodes)) for name, nodes in eligible.items()},
-        moving=_moving(admin, reassignments, log_dirs, wait),
+        moving=_moving(reassignments, _find_growing(admin, reassignments, log_dirs, watch_s, sleep), held),
         unclean_topics=frozenset(topic for topic, told in settings.items() if told.get(_UNCLEAN) == "true"),
         throttles=(*_throttled_topics(settings), *_throttled_brokers(own)),
         is_moving_directories=any(each.future for directories in log_dirs.values() for each in directories),
@@ -142,29 +151,46 @@ def _offline(topics: Mapping[str, Mapping[int, Partition]]) -> dict[TopicPartiti
     }
 
 
-def _moving(
+def _find_growing(
     admin: ExaminedCluster,
     reassignments: Mapping[TopicPartition, Reassignment],
     log_dirs: Mapping[int, Collection[LogDir]],
-    wait: Callable[[], None] | None,
+    watch_s: float,
+    sleep: Callable[[float], None],
+) -> set[TopicPartition] | None:
+    """What has got on after the wait: a copy of it has grown, it has ended, or has nothing to copy; None if nobody waited."""
+    if not watch_s or not any(each.adding for each in reassignments.values()):
+        return None
+    before = replica_sizes(log_dirs)
+    sleep(watch_s)
+    still = admin.reassignments()
+    after = replica_sizes(admin.log_dirs(log_dirs))
+    growing = set()
+    for name in reassignments:
+        copies = [Replica(name, node) for node in still[name].adding] if name in still else []
+        if not copies or any(before.get(copy, 0) != after.get(copy, 0) for copy in copies):
+            growing.add(name)
+    return growing
+
+
+def _moving(
+    reassignments: Mapping[TopicPartition, Reassignment],
+    growing: Collection[TopicPartition] | None,
+    held: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, MovingPartition]:
-    """What moves. After the wait it moves still, and no copy has grown: then it is stalled."""
-    stalled: set[TopicPartition] = set()
-    if wait is not None and any(each.adding for each in reassignments.values()):
-        before = replica_sizes(log_dirs)
-        wait()
-        still = admin.reassignments()
-        after = replica_sizes(admin.log_dirs(log_dirs))
-        for name in reassignments.keys() & still.keys():
-            copies = [Replica(name, node) for node in still[name].adding]
-            if copies and all(before.get(copy, 0) == after.get(copy, 0) for copy in copies):
-                stalled.add(name)
-    return {
-        name: MovingPartition(
-            frozenset(map(NodeId, each.adding)), frozenset(map(NodeId, each.removing)), name in stalled
+    """What moves. What does not grow is held if its throttle explains that, else stalled. A paused plan is held, also if a batch comes."""
+    found = {}
+    for name, each in sorted(reassignments.items()):
+        held_to = held.get(name)
+        if growing is not None and name in growing and held_to != HELD_BYTES_PER_SECOND:
+            held_to = None
+        found[name] = MovingPartition(
+            adding=frozenset(map(NodeId, each.adding)),
+            removing=frozenset(map(NodeId, each.removing)),
+            is_stalled=growing is not None and name not in growing and held_to is None,
+            held_to=held_to,
         )
-        for name, each in sorted(reassignments.items())
-    }
+    return found
 
 
 def _throttled_topics(settings: Mapping[str, Mapping[str, str]]) -> list[ThrottleSetting]:

@@ -39,12 +39,16 @@ def reassign_partitions(
         bool, typer.Option("--disable-rack-aware", help="With --generate: do not look at racks.")
     ] = False,
     throttle: Annotated[
-        int, typer.Option("--throttle", metavar="BYTES", help="With --execute: bytes/s of each broker; -1: no limit.")
+        int,
+        typer.Option(
+            "--throttle", metavar="BYTES", min=-1, help="With --execute: bytes/s of each broker; -1: no limit."
+        ),
     ] = -1,
     replica_alter_log_dirs_throttle: Annotated[
         int,
         typer.Option(
             "--replica-alter-log-dirs-throttle",
+            min=-1,
             metavar="BYTES",
             help="With --execute: bytes/s of each broker between its directories; -1: no limit.",
         ),

@@ -9,7 +9,7 @@ import typer
 
 from esp.cli.kafka_reassignments import ReassignmentsAdmin
 from esp.cli.options import BootstrapServer, Json
-from esp.cli.output import print_line
+from esp.cli.output import print_line, print_warning
 from esp.cli.rebalance_display import print_report
 from esp.cli.rebalance_plan import PlanPath
 from esp.cli.rebalance_run import SystemTimer, carry_out, hold
@@ -78,6 +78,8 @@ def rollback(
     with ReassignmentsAdmin(bootstrap_server) as admin:
         with Journal(path, file.plan_id) as journal:
             check_before_resume(file.plan, admin)
+            if journal.history.began_ms is None:
+                print_warning(f"{path} has no journal here: whatever is where the plan wants it counts as done by it")
             if journal.history.finished is None:
                 _cancel(admin, journal, file, json=json)
             done = _done(_look(admin, journal, file))
@@ -114,9 +116,15 @@ def _look(admin: ReassignmentAdmin, journal: Journal, file: PlanFile) -> Report:
     """How far a plan is now, whoever carries it out."""
     execution = Execution(file.plan, Pace(file.plan.limits.broker_bytes_per_second), Patience())
     now_ms = SystemTimer().now_ms()
+    history = journal.history
+    if history.finished is not None:  # what others have done since to the same partitions was not done by this plan
+        for moving in execution.moves:
+            ended = history.ended.get(moving.move.name)
+            if ended is not None and ended.stage != Stage.DONE.value:
+                moving.end(Stage(ended.stage), ended.reason)
     execution.observe(look_for_executor(admin, execution), now_ms)
     for moving in execution.moves:
-        ended = journal.history.ended.get(moving.move.name)
+        ended = history.ended.get(moving.move.name)
         if ended is not None and not moving.stage.is_over and not moving.stage.is_active:
             moving.end(Stage(ended.stage), ended.reason)
     execution.wish = journal.history.wish

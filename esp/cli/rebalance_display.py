@@ -140,10 +140,10 @@ def summary(report: Report) -> str:
     parts.append(_of(report.copied_bytes, report.total_bytes))
     if report.bytes_per_second and report.left_bytes:
         parts.append(f"{format_size(report.bytes_per_second)}/s")
-    if report.left_s is not None and report.left_bytes:
+    if report.left_s is not None and report.left_bytes and report.wish is not Wish.PAUSE:
         parts.append(f"{format_duration(report.left_s)} left")
     if report.limit_bytes_per_second is not None:
-        parts.append(f"limit {format_size(report.limit_bytes_per_second)}/s")
+        parts.append(f"limit {format_size(report.limit_bytes_per_second)}/s for each broker")
     if report.produce_p99_ms is not None:
         parts.append(f"produce p99 {report.produce_p99_ms:.0f} ms")
     if report.wish is Wish.PAUSE:

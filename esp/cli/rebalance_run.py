@@ -39,10 +39,10 @@ MaxProduceP99 = Annotated[
     ),
 ]
 BrokerDeadAfter = Annotated[
-    float, typer.Option("--broker-dead-after", metavar="S", help="How long a broker that is down is waited for.")
+    float, typer.Option("--broker-dead-after", metavar="S", min=0, help="How long a broker that is down is waited for.")
 ]
 Deadline = Annotated[
-    float, typer.Option("--deadline", metavar="S", help="How long a move may go on without one more byte.")
+    float, typer.Option("--deadline", metavar="S", min=1, help="How long a move may go on without one more byte.")
 ]
 
 

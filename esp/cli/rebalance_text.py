@@ -21,7 +21,7 @@ def plan_lines(file: PlanFile, *, steps: bool) -> Iterator[str]:
         return
     copies = sum(bool(move.adding) for move in plan.moves)
     low, high = format_duration(plan.duration.low_s), format_duration(plan.duration.high_s)
-    yield f"  moves      {len(plan.moves)} partitions in {len(plan.steps)} steps, {copies} with copies"
+    yield f"  moves      {_count(len(plan.moves), 'partition')} in {_count(len(plan.steps), 'step')}, {copies} with copies"
     yield f"  bytes      {format_size(plan.copied_bytes)}"
     yield f"  budget     {format_size(plan.limits.broker_bytes_per_second)}/s for each broker and direction"
     yield f"  time       {low} to {high} at that budget"
@@ -40,6 +40,10 @@ def plan_lines(file: PlanFile, *, steps: bool) -> Iterator[str]:
         for number, step in enumerate(plan.steps):
             yield ""
             yield from _step_lines(number, step)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _imbalance(imbalance: Imbalance) -> str:
@@ -69,7 +73,7 @@ def _broker_lines(plan: Plan) -> Iterator[str]:
 def _step_lines(number: int, step: Step) -> Iterator[str]:
     waits = f", after steps {', '.join(map(str, step.waits_for))}" if step.waits_for else ""
     low, high = format_duration(step.duration.low_s), format_duration(step.duration.high_s)
-    yield f"  step {number}: {len(step.moves)} moves, {format_size(step.copied_bytes)}, {low} to {high}{waits}"
+    yield f"  step {number}: {_count(len(step.moves), 'move')}, {format_size(step.copied_bytes)}, {low} to {high}{waits}"
     for move in step.moves:
         what = (
             f"copy {format_size(move.copied_bytes)} from {move.source} to {', '.join(map(str, move.adding))}"

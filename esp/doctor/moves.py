@@ -29,7 +29,15 @@ def _stalled(snapshot: Snapshot) -> Iterator[Hit]:
     for name, moving in snapshot.moving.items():
         if moving.is_stalled:
             detail = f"no new byte on broker {numbers(sorted(moving.adding))} between two looks"
-            remedy = f"see whether a throttle is too low, or a plan is paused: esp rebalance status PLAN; or {_CANCEL}"
+            remedy = f"see what the log of that broker says, and its rebalance.bytes.per.second.max; or {_CANCEL}"
+            yield Hit(at_partition(name), detail, remedy)
+
+
+def _held(snapshot: Snapshot) -> Iterator[Hit]:
+    for name, moving in snapshot.moving.items():
+        if moving.held_to is not None:
+            detail = f"its throttle allows {moving.held_to} bytes/s to broker {numbers(sorted(moving.adding))}"
+            remedy = f"if a plan is paused: esp rebalance resume PLAN; else a higher throttle; or {_CANCEL}"
             yield Hit(at_partition(name), detail, remedy)
 
 
@@ -71,8 +79,8 @@ RULES: Final = (
         "reassignment-stalled",
         Severity.WARNING,
         "reassignments that do not get on",
-        "A throttle below what is produced never ends, and a move that hangs keeps both copies on the disks.",
-        "a higher throttle, `esp rebalance resume PLAN`, or `esp reassign-partitions --cancel`",
+        "A move that hangs keeps both copies on the disks, and no throttle is low enough to explain it.",
+        "the log of the broker that gets the copy says more; or `esp reassign-partitions --cancel`",
         _stalled,
     ),
     Rule(
@@ -90,6 +98,14 @@ RULES: Final = (
         "Until it has ended, their disks hold both copies.",
         "`esp reassign-partitions --list` or `esp rebalance status PLAN` show how far it is",
         _running,
+    ),
+    Rule(
+        "reassignment-held",
+        Severity.NOTE,
+        "reassignments that a throttle holds, or slows to a crawl",
+        "A paused plan waits for somebody to resume it; a throttle below what is produced never ends.",
+        "`esp rebalance resume PLAN`, a higher throttle, or `esp reassign-partitions --cancel`",
+        _held,
     ),
 )
 """In the order in which findings of one severity are shown."""

@@ -34,7 +34,9 @@ class MovingPartition(NamedTuple):
     adding: frozenset[NodeId]
     removing: frozenset[NodeId]
     is_stalled: bool
-    """Whether two looks found no new byte in any of its copies. False too for one that was looked at once."""
+    """Whether two looks found no new byte in any of its copies. False too for one that was looked at once, or is held."""
+    held_to: int | None = None
+    """Bytes per second that a throttle allows its copies, if that is so little that they need not grow between two looks; else None."""
 
 
 class FailedDirectory(NamedTuple):

@@ -20,6 +20,8 @@ def choose_target(draft: Draft, shares: Shares, position: int, leaving: NodeId |
     Returns:
         the broker, or which constraint forbids every one that is left.
     """
+    if draft.partitions[position].is_reassigning:
+        return _violation(draft, position, Constraint.NOT_MOVING, "it is being reassigned already")
     replicas = draft.replicas[position]
     others = [node for node in replicas if node != leaving]
     used_racks = {draft.rack[node] for node in others}

@@ -3,10 +3,13 @@
 Whatever it does is in the journal before it is done, if only the journal can tell later that it was done. It may be killed at any moment.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 from esp.model.errors import OperatorError
+from esp.model.ids import TopicPartition
+from esp.placement.step import Move
 from esp.rebalance.cluster import ReassignmentAdmin
 from esp.rebalance.execution import (
     Cancel,
@@ -136,7 +139,7 @@ class Driver:
                 self._journal.add(Submitting(now_ms, [move.name for move in moves]))
                 execution.on_submitted(moves, self._admin.reassign({move.name: move.after for move in moves}), now_ms)
             case Cancel(moves):
-                execution.on_cancelled(order, self._admin.reassign(dict.fromkeys(move.name for move in moves)))
+                execution.on_cancelled(order, self._cancel(moves))
             case Elect(partitions):
                 self._admin.elect_preferred(partitions)
                 execution.on_elected()
@@ -146,6 +149,15 @@ class Driver:
                     self._journal.add(Unthrottled(now_ms))
                 self._limit = None
                 execution.on_unthrottled()
+
+    def _cancel(self, moves: Sequence[Move]) -> dict[TopicPartition, str]:
+        """Cancel, and put the replicas in order again, which a cancel loses, so that who was preferred still is. Returns the refusals."""
+        refused = self._admin.reassign(dict.fromkeys(move.name for move in moves))
+        in_order = {move.name: move.before for move in moves if move.name not in refused and len(move.before) > 1}
+        if in_order:
+            with suppress(OperatorError):  # it is cancelled, whatever becomes of the order
+                self._admin.reassign(in_order)
+        return refused
 
     def _throttle(self, bytes_per_second: int, now_ms: int) -> None:
         if not self._are_replicas_named:

@@ -21,7 +21,7 @@ class Served(Protocol):
 KEYS = 12
 MAX_UNACKED = 2000
 PAUSE_S = 0.001
-"""After every ten records: the load is there to be interrupted, not to fill the disk."""
+"""The load is there to be interrupted, not to fill the disk."""
 
 
 class Load:
@@ -31,12 +31,16 @@ class Load:
         node: may be killed and started again while the load runs, or be a cluster of which some nodes are.
         topic: where the records go; its partitions are chosen by the key.
         padding: bytes that each value is made longer by.
+        pause_s: after every ten records.
         settings: librdkafka's, over the defaults below.
     """
 
-    def __init__(self, node: Served, topic: str, *, padding: int = 0, **settings: object) -> None:
+    def __init__(
+        self, node: Served, topic: str, *, padding: int = 0, pause_s: float = PAUSE_S, **settings: object
+    ) -> None:
         self._topic = topic
         self._padding = b" " * padding
+        self._pause_s = pause_s
         self._producer = Producer(
             {
                 "bootstrap.servers": node.bootstrap,
@@ -92,7 +96,7 @@ class Load:
                 if key is not None:
                     self._send(key)
             self._producer.poll(0)
-            time.sleep(PAUSE_S)
+            time.sleep(self._pause_s)
 
     def _send(self, key: str) -> None:
         number = self._numbers[key]

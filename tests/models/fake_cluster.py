@@ -143,8 +143,13 @@ class FakeCluster:
             if partition in self.refuses:
                 refused[partition] = self.refuses[partition]
             elif target is None:
-                if self.targets.pop(partition, None) is None:
+                cancelled = self.targets.pop(partition, None)
+                if cancelled is None:
                     refused[partition] = "NO_REASSIGNMENT_IN_PROGRESS"
+                else:  # Kafka keeps the order of all replicas, the target's first
+                    self.replicas[partition] = tuple(
+                        sorted(self.replicas[partition], key=(*cancelled, *self.replicas[partition]).index)
+                    )
             elif any(broker not in self.registered for broker in target):
                 refused[partition] = "no such broker is registered"
             elif set(target) == set(self.replicas[partition]):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
@@ -27,6 +28,23 @@ MIB = 1024 * 1024
 RECORD = os.urandom(64 * 1024)
 
 
+class Said(NamedTuple):
+    """What a command printed, what it said on stderr, and its exit status."""
+
+    out: str
+    err: str
+    status: int
+
+
+def run_here(*command: str) -> Said:
+    """Run a command in this process, which takes a tenth of the time that a new one needs."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = run_tools(list(command))
+    out.seek(0)
+    return Said(out.read(), err.getvalue(), status)
+
+
 class Rebalancer:
     """Runs commands against a cluster of three, and looks at what became of them."""
 
@@ -41,13 +59,9 @@ class Rebalancer:
 
     def __call__(self, *command: str, status: int = 0) -> str:
         """Run a command in this process; return what it printed, or what it said on stderr if it had to fail."""
-        out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            done = run_tools([*command, "--bootstrap-server", self.bootstrap])
-        out.seek(0)
-        printed = out.read()
-        assert done == status, (command, printed, err.getvalue())
-        return err.getvalue() if status else printed
+        said = run_here(*command, "--bootstrap-server", self.bootstrap)
+        assert said.status == status, (command, said)
+        return said.err if status else said.out
 
     def begin(self, *command: str) -> "subprocess.Popen[str]":
         """Run a command in a process of its own, which is there to be killed."""

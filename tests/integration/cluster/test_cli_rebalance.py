@@ -231,3 +231,33 @@ def test_dead_broker_stops_its_moves_and_leaves_no_throttle(run: Rebalancer, tmp
     finally:
         gc.collect()
         run.cluster.nodes[3].start()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # those sockets
+def test_new_plan_goes_around_a_broker_that_dies_in_the_middle(run: Rebalancer, tmp_path: Path) -> None:
+    topic = "replanned"
+    run.make_topic(topic, [(1,)], mib=1)
+    path = str(tmp_path / "plan.json")
+    [link] = json.loads(run("rebalance", "plan", "rf", f"{topic}=2", "--out", path, "--json"))["links"]
+    target = link["target"]
+    other = ({2, 3} - {target}).pop()
+    own_rate = ConfigTarget(broker=str(target))
+    with ReassignmentsAdmin(run.bootstrap) as admin:  # so that it dies in the middle for certain
+        admin.change_settings({own_rate: {FOLLOWER_THROTTLED_RATE: "1"}})
+    process = run.begin("rebalance", "apply", path, "--replan", "--broker-dead-after", "2")
+    eventually(lambda: run.is_moving(topic), timeout_s=60)
+    run.cluster.nodes[target].kill()
+    try:
+        said, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        assert f"blocked by broker {target}" in said
+        assert f"Written to {path}.replan-1." in said
+        assert [set(replicas) for replicas in run.replicas(topic)] == [{1, other}]
+        assert run.throttles(topic) == {}
+        assert f"esp rebalance resume {path}.replan-1" in run("rebalance", "resume", path, status=1)
+        assert json.loads(run("rebalance", "status", f"{path}.replan-1", "--json"))["moves"] == {"done": 1}
+    finally:
+        gc.collect()
+        run.cluster.nodes[target].start()
+        with ReassignmentsAdmin(run.bootstrap) as admin:
+            admin.change_settings({own_rate: {FOLLOWER_THROTTLED_RATE: None}})

@@ -116,19 +116,77 @@ def test_eligible_replicas_are_asked_for_where_in_sync_ones_are_missing(examined
     assert found.offline == {T0: {2, 3}, T1: {2, 3}}
 
 
-def test_partition_that_does_not_get_on_between_two_looks_is_stalled(examined):
-    examined.configs[ALL_BROKERS] = {FOLLOWER_THROTTLED_RATE: "100"}
+@pytest.fixture
+def moving(examined):
+    """One whose partition 0 gets a copy on broker 3, in place of that on 2."""
     examined.replicas[T0] = (1, 2)
     examined.reassign({T0: (1, 3)})
-    assert not look_for_doctor(examined).moving[T0].is_stalled, "one look tells nothing"
-    assert not look_for_doctor(examined, lambda: examined.sleep(1)).moving[T0].is_stalled
-    examined.configs[ALL_BROKERS] = {FOLLOWER_THROTTLED_RATE: "0"}
-    found = look_for_doctor(examined, lambda: examined.sleep(1)).moving[T0]
-    assert found == ({3}, {2}, True)
+    return examined
+
+
+def set_rate(examined, rate, **lists):
+    """Let all copies be made at a rate; ``lists`` are those of replicas that are named as throttled."""
+    rates = dict.fromkeys((LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE), str(rate))
+    named = {f"{end}.replication.throttled.replicas": text for end, text in lists.items()}
+    examined.configs = {ALL_BROKERS: rates, ConfigTarget(topic="t"): named}
+
+
+def test_partition_that_does_not_get_on_between_two_looks_is_stalled(moving):
+    set_rate(moving, 100)
+    assert not look_for_doctor(moving).moving[T0].is_stalled, "one look tells nothing"
+    assert not look_for_doctor(moving, 1, moving.sleep).moving[T0].is_stalled
+    set_rate(moving, 0)
+    assert look_for_doctor(moving, 1, moving.sleep).moving[T0] == ({3}, {2}, True, None), "it is not throttled"
+
+
+@pytest.mark.parametrize("lists", [{"leader": "0:1"}, {"follower": "0:3"}, {"follower": "*"}, {"leader": "1:9, 0:1"}])
+@pytest.mark.parametrize("rate", [0, 1024, (1 << 20) // 5])
+def test_partition_whose_throttle_explains_that_it_does_not_get_on_is_held(moving, lists, rate):
+    set_rate(moving, rate, **lists)
+    assert look_for_doctor(moving).moving[T0] == ({3}, {2}, False, rate)
+    moving.sleep = lambda seconds: None
+    assert look_for_doctor(moving, 5, moving.sleep).moving[T0] == ({3}, {2}, False, rate)
+
+
+@pytest.mark.parametrize("lists", [{"leader": "0:1"}, {"follower": "0:3"}])
+def test_throttle_that_lets_a_batch_through_between_two_looks_explains_nothing(moving, lists):
+    set_rate(moving, 1 << 19, **lists)
+    assert look_for_doctor(moving, 2, lambda seconds: None).moving[T0] == ({3}, {2}, True, None)
+    assert look_for_doctor(moving, 1, lambda seconds: None).moving[T0].held_to == 1 << 19
+
+
+@pytest.mark.parametrize("lists", [{"leader": "0:2,0:3,1:1"}, {"follower": "0:1,0:2,1:3"}])
+def test_throttle_of_other_replicas_holds_nobody(moving, lists):
+    set_rate(moving, 0, **lists)
+    assert look_for_doctor(moving, 1, moving.sleep).moving[T0].is_stalled
+
+
+def test_what_gets_on_is_not_held_unless_its_plan_is_paused(moving):
+    set_rate(moving, 1025, follower="*")
+    moving.size[T0] = 1 << 20
+    assert look_for_doctor(moving).moving[T0].held_to == 1025
+    assert look_for_doctor(moving, 5, moving.sleep).moving[T0] == ({3}, {2}, False, None)
+    set_rate(moving, 1024, follower="*")
+    assert look_for_doctor(moving, 5, moving.sleep).moving[T0].held_to == 1024
+
+
+def test_rate_of_a_broker_s_own_counts_before_that_of_all(moving):
+    set_rate(moving, 1 << 30, follower="0:3")
+    moving.configs[ConfigTarget(broker="3")] = {FOLLOWER_THROTTLED_RATE: "7"}
+    assert look_for_doctor(moving).moving[T0].held_to == 7
+
+
+def test_throttled_moves_wait_for_one_another(moving):
+    set_rate(moving, 1 << 20, follower="*")
+    assert look_for_doctor(moving, 1, lambda seconds: None).moving[T0].is_stalled
+    moving.replicas[T1] = (1, 2)
+    moving.reassign({T1: (1, 3)})
+    found = look_for_doctor(moving, 1, lambda seconds: None).moving
+    assert [found[name].held_to for name in (T0, T1)] == [1 << 20] * 2
 
 
 def test_nobody_waits_while_nothing_moves(examined):
-    look_for_doctor(examined, lambda: pytest.fail("it waits"))
+    look_for_doctor(examined, 5, lambda seconds: pytest.fail("it waits"))
 
 
 def test_throttles_are_those_of_topics_of_brokers_and_of_all(examined):

@@ -116,3 +116,9 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert "esp rebalance plan spread" in capsys.readouterr().out
     assert run_tools(["rebalance", "explain", str(tmp_path / "none")]) == 1
     assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--throttle", "--replica-alter-log-dirs-throttle"])
+def test_throttle_that_is_none_is_refused_before_anything_moves(option, capsys):
+    assert run_tools(["reassign-partitions", "--execute", "--reassignment-json-file", "moves.json", option, "-5"]) == 2
+    assert "greater than or equal to -1" in " ".join(capsys.readouterr().err.split())

@@ -105,6 +105,31 @@ def test_programs_are_told_of_the_new_plan(cluster: FakeBrokers, capsys: pytest.
     assert [each["outcome"] for each in events if each["event"] == "finished"] == ["stopped", "done"]
 
 
+def test_what_others_did_after_a_plan_was_cancelled_is_not_taken_back(
+    cluster: FakeBrokers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_tools(["rebalance", "cancel", "p"]) == 0
+    assert run_tools(["rebalance", "plan", "drain", "1", "--budget", "1G", "--out", "q"]) == 0
+    assert run_tools(["rebalance", "apply", "q"]) == 0
+    there = dict(cluster.replicas)
+    capsys.readouterr()
+    assert run_tools(["rebalance", "status", "p"]) == 0
+    assert capsys.readouterr().out.startswith("0/4 moves done")
+    assert run_tools(["rebalance", "rollback", "p"]) == 0
+    assert capsys.readouterr().out == "Nothing was done that could be taken back.\n"
+    assert cluster.replicas == there
+
+
+def test_rollback_without_a_journal_says_what_it_goes_by(
+    cluster: FakeBrokers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_tools(["rebalance", "apply", "p", "--budget", "1G"]) == 0
+    Path("p.journal").unlink()  # as on another machine
+    assert run_tools(["rebalance", "rollback", "p"]) == 0
+    assert "p has no journal here: whatever is where the plan wants it counts as done by it" in capsys.readouterr().err
+    assert set(cluster.replicas.values()) == {(1, 2)}
+
+
 def test_rollback_that_stops_is_not_planned_anew(cluster: FakeBrokers, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_tools(["rebalance", "apply", "p", "--budget", "1G"]) == 0
     kill_one_by_one(cluster, [1])

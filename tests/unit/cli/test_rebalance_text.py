@@ -20,7 +20,7 @@ def test_plan_tells_bytes_links_time_and_every_move() -> None:
     assert "link 1 -> 4: 1.0 MiB" in text
     assert "t-0: [1, 2] -> [1, 3]: copy 1.0 MiB from 1 to 3" in text
     assert "t-1: [1, 2] -> [2, 1]: no copy" in text
-    assert "step 1: 1 moves, 2.0 MiB" in text
+    assert "step 1: 1 move, 2.0 MiB" in text
     assert "after steps 0" in text
     assert "rests on: sizes" in text
 

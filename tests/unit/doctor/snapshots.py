@@ -30,8 +30,8 @@ def name_of(text):
     return TopicPartition(topic, int(number))
 
 
-def moving(adding=(), removing=(), *, is_stalled=False):
-    return MovingPartition(frozenset(adding), frozenset(removing), is_stalled)
+def moving(adding=(), removing=(), *, is_stalled=False, held_to=None):
+    return MovingPartition(frozenset(adding), frozenset(removing), is_stalled, held_to)
 
 
 def quorum(*behind_ms, leader=1):

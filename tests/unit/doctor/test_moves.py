@@ -2,6 +2,8 @@
 
 import pytest
 
+from esp.doctor.rule import Severity
+from esp.doctor.rules import RULES
 from esp.doctor.snapshot import BrokerCondition, ThrottleSetting
 from esp.model.ids import NodeId
 from tests.unit.doctor.snapshots import hits, moving, name_of, places, snapshot
@@ -32,6 +34,15 @@ def test_reassignment_that_does_not_grow_is_found():
     stalled = {name_of("t-0"): moving(adding=(3,), is_stalled=True)}
     assert places("reassignment-stalled", snapshot(3, [MOVING], moving=stalled)) == ["t-0"]
     assert not places("reassignment-stalled", snapshot(3, [MOVING], moving=TO_3))
+
+
+def test_reassignment_that_a_throttle_holds_is_no_more_than_a_note():
+    held = snapshot(3, [MOVING], moving={name_of("t-0"): moving(adding=(3,), held_to=1024)})
+    [hit] = hits("reassignment-held", held)
+    assert (str(hit.place), hit.detail) == ("t-0", "its throttle allows 1024 bytes/s to broker 3")
+    assert not places("reassignment-stalled", held)
+    assert not places("reassignment-held", snapshot(3, [MOVING], moving=TO_3))
+    assert RULES["reassignment-held"].severity is Severity.NOTE
 
 
 def test_what_moves_is_told():

@@ -42,6 +42,12 @@ def test_copies_of_a_dead_broker_are_made_from_the_leader_that_is_alive():
     assert (move.source, move.adding, move.removing) == (2, (3,), (1,))
 
 
+def test_partition_that_moves_is_named_as_what_it_is():
+    view = cluster(3, [partition("t-0", [3, 1, 2], leader=1, isr=[1, 2], is_reassigning=True)])
+    (reason,) = _drain(view, 1).reasons
+    assert str(reason) == "not-moving: t-0: it is being reassigned already"
+
+
 def test_two_brokers_can_be_drained_at_once():
     view = cluster(4, [partition("t-0", [1, 2])])
     (move,) = _drain(view, 1, 2).moves

@@ -175,6 +175,16 @@ def test_cancel_leaves_what_is_done_and_takes_the_throttles_away(cluster: FakeCl
     assert [moving.stage for moving in execution.moves].count(Stage.DONE) >= 2
 
 
+def test_cancel_leaves_the_preferred_leader_first(cluster: FakeCluster, tmp_path: Path) -> None:
+    path = tmp_path / "plan"
+    plan = plan_of(cluster, [{P[0]: (3, 2), P[1]: (2, 3)}], limits=Limits(broker_bytes_per_second=1000))
+    cluster.on_sleep = lambda: wish(path, Wish.CANCEL) if cluster.targets else None
+    outcome, _, _ = run(cluster, plan, path, pace=Pace(10))
+    assert outcome is Outcome.CANCELLED
+    assert [cluster.replicas[name] for name in P[:2]] == [(1, 2), (1, 2)]
+    assert not cluster.targets
+
+
 def test_broker_that_dies_stops_its_moves_and_no_others(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.size = dict.fromkeys(P, 5000)
     plan = plan_of(cluster, [{P[0]: (1, 3), P[1]: (1, 4)}, {P[2]: (2, 3)}], waits_for={1: (0,)})
