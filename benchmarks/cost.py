@@ -2,8 +2,9 @@
 
 import time
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
+from esp.broker.warm_up import BEGIN_AFTER_US
 from esp.testing.node_process import CpuSeconds
 
 
@@ -12,6 +13,28 @@ class Metered(Protocol):
 
     def cpu_seconds(self) -> CpuSeconds:
         """CPU time so far."""
+
+
+_IDLE_SHARE: Final = 0.05
+"""Of one processor: timers and background work of a node that nobody asks for anything."""
+
+_LOOK_INTERVAL_S: Final = 1.0
+_LONGEST_WARM_UP_S: Final = 60.0
+
+
+def wait_until_warm(node: Metered) -> None:
+    """Return when a node of ours that was started just now has prepared itself for requests of every kind.
+
+    It does so in the background, for seconds, which would count as the cost of whatever it is asked meanwhile.
+    """
+    time.sleep(BEGIN_AFTER_US / 1e6)
+    deadline = time.monotonic() + _LONGEST_WARM_UP_S
+    while time.monotonic() < deadline:
+        before = node.cpu_seconds()
+        time.sleep(_LOOK_INTERVAL_S)
+        after = node.cpu_seconds()
+        if after.user + after.system - before.user - before.system < _IDLE_SHARE * _LOOK_INTERVAL_S:
+            break
 
 
 class CostMeter:

@@ -16,7 +16,7 @@ from benchmarks.batches import PARTITIONS, large_batch, small_batch
 from benchmarks.call_table import print_calls
 from benchmarks.client import create_topic
 from benchmarks.consume_load import consume
-from benchmarks.cost import CostMeter
+from benchmarks.cost import CostMeter, wait_until_warm
 from benchmarks.page_cache import touch_pages
 from benchmarks.produce_load import produce
 from benchmarks.request_load import send_small_requests
@@ -98,6 +98,7 @@ def main(
             create_topic(node.port, _TOPIC, PARTITIONS)
             run, count = _prepare_load(work, node.port, Path(directory), megabytes * 1_000_000, requests)
             run()
+            wait_until_warm(node)
             node.begin()
             with CostMeter(node) as cost:
                 run()

@@ -194,7 +194,7 @@ def main(
         tempfile.TemporaryDirectory(prefix="esp-soak-", dir=data_dir) as directory,
         Node(Path(directory), SETTINGS) as node,
     ):
-        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)])[TOPIC].result(60)
         load = Load(node.bootstrap, samples)
         began = time.monotonic()

@@ -14,6 +14,7 @@ from esp.broker.hosted_partition import HostedPartition
 from esp.broker.request import Request
 from esp.model.errors import ApiError
 from esp.ports.clock import Clock
+from esp.protocol.errors import DecodeError
 from esp.protocol.primitives import TopicRef
 from esp.protocol.produce_codec import FLEXIBLE_FROM, ProduceResult, encode_produce_response
 from esp.protocol.produce_repetition import COMMON_OFFSET, NO_TAGS, RepeatedAnswer, pack_client, pack_partition
@@ -23,11 +24,14 @@ from esp.records.batch_header import HEADER_SIZE
 from esp.replication.partition_leader import ALL_REPLICAS
 from esp.replication.topic_codec import RecompressionNeededError
 
+LENGTH_SIZE: Final = 4
+"""Bytes of a frame's length, which it does not count."""
+
 PARTITIONS_MAX: Final = 64
 """Remembered for each connection, in about half a KiB each. Who produces to more sends several in a request, which is no repetition."""
 
-_ReadStart = Callable[[memoryview], tuple[int, int, bytes]]
-"""Returns API key and version in one number, correlation id, and common bytes."""
+_ReadStart = Callable[[memoryview], tuple[int, int, int, bytes]]
+"""Returns the frame's length, API key and version in one number, correlation id, and common bytes."""
 
 Refuse = Callable[[HostedPartition, TopicRef, int, ApiError], ProduceResult]
 """Makes the result of a batch that its leader refused."""
@@ -68,16 +72,12 @@ class ProduceRepetitions:
             return
         named = pack_partition(topic, partition)
         common = pack_client(self._client_id, acks, timeout_ms) + named
-        read_start = struct.Struct(f">4xii{len(common)}s").unpack_from
+        read_start = struct.Struct(f">iii{len(common)}s").unpack_from
         self._starts[named[0]] = read_start, COMMON_OFFSET + len(common)
         self._by_common[common] = hosted, topic, partition, acks, RepeatedAnswer(self._version, topic, partition)
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """See :class:`esp.broker.request.Shortcut`.
-
-        Raises:
-            DecodeError: the size of the records is no varint.
-        """
+        """See :class:`esp.broker.request.Shortcut`."""
         size = len(frame)
         if size <= self._topic_offset:
             return None
@@ -87,16 +87,19 @@ class ProduceRepetitions:
         read_start, records_offset = start
         if size < records_offset + HEADER_SIZE:
             return None
-        kind, correlation_id, common = read_start(frame)
+        length, kind, correlation_id, common = read_start(frame)
         repeated = self._by_common.get(common)
-        if repeated is None or kind != self._kind:
+        if repeated is None or kind != self._kind or length != size - LENGTH_SIZE:
             return None
         hosted, topic, partition, acks, answer = repeated
         leader = hosted.leader
         if leader is None:  # the replica may be gone for good
             del self._by_common[common]
             return None
-        length, position = read_uvarint(frame, records_offset)
+        try:
+            length, position = read_uvarint(frame, records_offset)
+        except DecodeError:
+            return None
         end = position + length - 1
         if frame[end:] != NO_TAGS or (acks == ALL_REPLICAS and not leader.commits_what_it_appends()):
             return None

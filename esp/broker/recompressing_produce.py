@@ -96,20 +96,20 @@ class RecompressingProduce:
             if records is None:
                 raise ApiError(ErrorCode.invalid_record, "A partition without records")
             try:
-                appended = self._append_to(leader, unfinished, records)
+                base_offset, next_offset, append_time_ms = self._append_to(leader, unfinished, records)
             except RecompressionNeededError:
                 records = await self._cpu.run(recompress_for_topic, records, hosted.log.settings, self._clock.wall_ms())
                 hosted = self._find(topic, partition, unfinished.request.client_id)
                 leader = hosted.leading()
-                appended = leader.append(memoryview(records), unfinished.acks, self._clock.wall_ms(), any_codec=True)
+                base_offset, next_offset, append_time_ms = leader.append(
+                    memoryview(records), unfinished.acks, self._clock.wall_ms(), any_codec=True
+                )
         except ApiError as error:
             return self._refuse(hosted, topic, partition, error)
         hosted.appended()
         if unfinished.acks == ALL_REPLICAS:
-            unfinished.delayed.add(len(unfinished.results), hosted, appended.next_offset, leader.leader_epoch)
-        return ProduceResult(
-            topic, partition, 0, appended.base_offset, appended.log_append_time_ms, hosted.log.log_start_offset
-        )
+            unfinished.delayed.add(len(unfinished.results), hosted, next_offset, leader.leader_epoch)
+        return ProduceResult(topic, partition, 0, base_offset, append_time_ms, hosted.log.log_start_offset)
 
     def _append_to(self, leader: PartitionLeader, unfinished: Unfinished, records: bytearray) -> Appended:
         return leader.append(

@@ -15,10 +15,7 @@ class Shortcut(Protocol):
         """Return the whole answer, byte for byte that of the ordinary way, or None, with nothing done, if the request must go that way.
 
         Args:
-            frame: one whole frame, its length included.
-
-        Raises:
-            DecodeError: the bytes are no request; the connection ends.
+            frame: what may be one whole frame, its length included.
         """
 
 

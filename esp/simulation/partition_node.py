@@ -321,12 +321,12 @@ class PartitionNode:
             self._cluster.answer_client(self, request_id, ErrorCode.not_leader_or_follower, -1)
             return
         try:
-            appended = role.append(memoryview(bytearray(batch)), acks, 0)
+            base_offset, next_offset, _ = role.append(memoryview(bytearray(batch)), acks, 0)
         except ApiError as error:
             self._cluster.answer_client(self, request_id, error.code, -1)
             return
         if acks == ALL_REPLICAS:
-            self._producing.append((appended.next_offset, role.leader_epoch, request_id, appended.base_offset))
+            self._producing.append((next_offset, role.leader_epoch, request_id, base_offset))
         if self.log.settings.flush_messages == 1:
             self._cluster.after(self, FLUSH_US, self._flush)
         self._progress()

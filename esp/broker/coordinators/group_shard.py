@@ -247,7 +247,7 @@ class GroupShard:
         hosted = self._hosted
         batch = build_batch(effect.records, timestamp_ms=effect.timestamp_ms, codec=self._config.codec)
         try:
-            appended = self._leader.append(
+            _, next_offset, _ = self._leader.append(
                 memoryview(bytearray(batch)), ALL_REPLICAS, self._clock.wall_ms(), any_codec=True
             )
         except ApiError as error:
@@ -256,7 +256,7 @@ class GroupShard:
             if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
                 self._config.on_disk_error(hosted, error)
             return
-        self._appended.append(_Appended(appended.next_offset, effect.token))
+        self._appended.append(_Appended(next_offset, effect.token))
         hosted.appended()
 
     def _take_committed(self) -> bool:

@@ -77,7 +77,9 @@ class ProduceHandler:
                 leader = hosted.leading()
                 if records is None:
                     raise ApiError(ErrorCode.invalid_record, "A partition without records")
-                appended = leader.append(records, acks, now_ms, zstd_allowed=zstd_allowed)
+                base_offset, next_offset, append_time_ms = leader.append(
+                    records, acks, now_ms, zstd_allowed=zstd_allowed
+                )
             except ApiError as error:
                 results.append(self._refuse(hosted, topic, partition, error))
                 continue
@@ -88,15 +90,11 @@ class ProduceHandler:
                 return NO_REPLY if acks == 0 else None
             hosted.appended()
             log = hosted.log
-            if acks == ALL_REPLICAS and log.high_watermark < appended.next_offset:
+            if acks == ALL_REPLICAS and log.high_watermark < next_offset:
                 if delayed is None:
                     delayed = self._delay(request, results)
-                delayed.add(len(results), hosted, appended.next_offset, leader.leader_epoch)
-            results.append(
-                ProduceResult(
-                    topic, partition, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
-                )
-            )
+                delayed.add(len(results), hosted, next_offset, leader.leader_epoch)
+            results.append(ProduceResult(topic, partition, 0, base_offset, append_time_ms, log.log_start_offset))
         if acks == 0:
             _require_success(results)
             return NO_REPLY

@@ -18,8 +18,8 @@ PRODUCE_MUTANTS: Final = (
         "PRODUCE-7 broken",
         "PRODUCE-7",
         "esp.replication.partition_leader",
-        "                return Appended(duplicate_of, duplicate_of + count, -1)\n",
-        "                return Appended(duplicate_of, min(log.high_watermark, duplicate_of + count), -1)\n",
+        "                return duplicate_of, duplicate_of + count, -1\n",
+        "                return duplicate_of, min(log.high_watermark, duplicate_of + count), -1\n",
         tiers=(PARTITION,),
     ),
 )

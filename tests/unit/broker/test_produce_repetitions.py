@@ -103,7 +103,12 @@ async def test_what_is_no_plain_repetition_goes_the_ordinary_way_untouched(node)
         "tags of the partition": framed(body[:-3] + b"\1\0\0\0\0"),
         "tags of the topic": framed(body[:-2] + b"\1\0\0\0"),
         "tags of the request": framed(body[:-1] + b"\1\0\0"),
+        "size that is no varint": framed(body[:size] + b"\xff" * 6 + body[size + 6 :]),
         "another API": framed(b"\0\1" + body[2:]),
+        "two requests": plain + plain,
+        "not all of it": plain[:-1],
+        "length of more": struct.pack(">i", len(body) + 1) + body,
+        "length of less": struct.pack(">i", len(body) - 1) + body,
         **{f"cut to {end}": framed(body[:end]) for end in range(8, len(body))},
     }
     for name, frame in others.items():
