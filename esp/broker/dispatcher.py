@@ -3,18 +3,21 @@
 Broker listeners have the handlers of :mod:`esp.broker.handlers`, controller listeners those of :mod:`esp.broker.controller_handlers`, one
 module per API. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
 modules are imported on first use, so that a node starts without them (:mod:`esp.broker.warm_up` comes later). A handler that has to wait
-is a coroutine function; one that refuses the whole request may raise ApiError.
+is a coroutine function; one whose work cannot be divided by dividing the request (:mod:`esp.broker.request_parts`) may be a generator
+function, which yields after each slice; one that refuses the whole request may raise ApiError.
 """
 
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
+from esp.broker.long_requests import SHORT_BYTES, LongRequests, done
 from esp.broker.request import ClientContext, Request
 from esp.broker.tasks import Tasks
+from esp.broker.turns import Turns
 from esp.model.errors import ApiError
 from esp.ports.network import Address, Buffer
 from esp.protocol import messages
@@ -55,6 +58,9 @@ class Dispatcher:
         self._tasks = tasks
         self._hot: dict[int, HotHandler] = {**(hot or {})}
         self._cold: dict[int, ColdHandler] = {}
+        self.turns = Turns()
+        """Who goes on of those that have much to do for the clients of these listeners."""
+        self._long = LongRequests(tasks, self.turns, self._handle)
         self._this_node = ClientContext("", Address("", 0))
 
     def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None) -> None:
@@ -83,7 +89,10 @@ class Dispatcher:
         api_key, version = request.api_key, request.api_version
         if not self.served[api_key].serves(version):  # only ApiVersions comes this far
             return (messages.encode_unsupported_api_versions(request.correlation_id),)
-        answer = self._handle(request, messages.decode_request(api_key, version, body))
+        if len(body) > SHORT_BYTES:
+            self._long.begin(request, body)
+            return None
+        answer = done(self._handle(request, messages.decode_request(api_key, version, body)))
         if isinstance(answer, Coroutine):
             self._tasks.start(self._finish(request, answer), name=self.served[api_key].name)
             return None
@@ -96,7 +105,7 @@ class Dispatcher:
         """
         api = self.served[api_key]
         request = Request(api_key, api.max_version, 0, client_id, self._this_node, _nobody_waits)
-        answer = self._handle(request, message)
+        answer = done(self._handle(request, message))
         if not isinstance(answer, Coroutine):
             return answer
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -104,13 +113,15 @@ class Dispatcher:
         return await future
 
     def _handle(self, request: Request, message: Any) -> Any:
-        """The handler's answer, or the coroutine that makes it."""
+        """The handler's answer, or the coroutine that makes it, or the generator that does so in slices."""
         handler = self._cold.get(request.api_key) or self._load(request.api_key)
         try:
             answer = handler(self._services, request, message)
         except ApiError as error:
             return error_response(request.api_key, request.api_version, message, error)
-        return _awaited(request, message, answer) if isinstance(answer, Coroutine) else answer
+        if isinstance(answer, Coroutine):
+            return _awaited(request, message, answer)
+        return _in_slices(request, message, answer) if isinstance(answer, Generator) else answer
 
     async def _finish(self, request: Request, answer: Coroutine[Any, Any, Any]) -> None:
         message = await answer
@@ -132,6 +143,13 @@ MakeDispatcher = Callable[[ListenerKind, Any, Tasks], Dispatcher]
 async def _awaited(request: Request, message: Any, answer: Coroutine[Any, Any, Any]) -> Any:
     try:
         return await answer
+    except ApiError as error:
+        return error_response(request.api_key, request.api_version, message, error)
+
+
+def _in_slices(request: Request, message: Any, answer: Generator[None, None, Any]) -> Generator[None, None, Any]:
+    try:
+        return (yield from answer)
     except ApiError as error:
         return error_response(request.api_key, request.api_version, message, error)
 

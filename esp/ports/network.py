@@ -28,8 +28,8 @@ class ConnectionOwner(Protocol):
     def on_bytes(self, received: memoryview) -> int:
         """Take bytes from the front of all that was received and not yet taken; return how many were taken.
 
-        ``received`` is valid during the call only: what must outlive it is copied. The rest is offered again, with what follows,
-        at the next read.
+        ``received`` is valid during the call only, or, if the owner pauses reading in it, until it resumes: what must outlive that is
+        copied. The rest is offered again, with what follows, at the next read.
 
         Raises:
             ConnectionAbortedError: the peer's bytes make no sense; the connection is aborted. Any other error stops the node. The function

@@ -8,6 +8,7 @@ Messages are typed ``Any`` here: which class comes back depends on numbers. Hand
 
 import datetime as dt
 import struct
+from collections.abc import Generator
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -22,9 +23,13 @@ from esp.protocol.entity_fields import Entity
 from esp.protocol.headers import pack_request_header, pack_response_header
 from esp.protocol.reader import compile_reader
 from esp.protocol.registry import SERVED, ApiKey, ServedApi
+from esp.protocol.slices import compile_sliced_reader, compile_sliced_writer
 from esp.protocol.writer import compile_writer
 
 _LENGTH: Final = struct.Struct(">i")
+
+_PIECE_PARTS: Final = 10_000
+"""Values in a piece of a frame that is written in slices: some tens of kilobytes, of which a connection sends many at once."""
 
 
 def decode_request(api_key: int, version: int, body: Buffer) -> Any:
@@ -41,6 +46,32 @@ def encode_response(api_key: int, version: int, correlation_id: int, message: An
     parts: list[bytes] = [b"", pack_response_header(api_key, version, correlation_id)]
     _response_writer(api_key, version)(parts.append, message)
     return _framed(parts)
+
+
+def decode_request_in_slices(api_key: int, version: int, body: Buffer) -> Generator[None, None, Any]:
+    """As :func:`decode_request`, yielding after each slice; returns the message.
+
+    Raises:
+        DecodeError: the bytes are no such request, or one of more than :data:`esp.protocol.slices.ELEMENTS_MAX` elements.
+    """
+    return compile_sliced_reader(*_wire_and_model(api_key, version, "request"))(body)
+
+
+def encode_response_in_slices(
+    api_key: int, version: int, correlation_id: int, message: Any
+) -> Generator[None, None, list[bytes]]:
+    """As :func:`encode_response`, yielding after each slice; returns the frame in pieces."""
+    write = compile_sliced_writer(*_wire_and_model(api_key, version, "response"))
+    pieces: list[bytes] = [b""]
+    parts: list[bytes] = [pack_response_header(api_key, version, correlation_id)]
+    for _ in write(parts.append, message):
+        if len(parts) >= _PIECE_PARTS:
+            pieces.append(b"".join(parts))
+            parts.clear()
+        yield
+    pieces.append(b"".join(parts))
+    pieces[0] = _LENGTH.pack(sum(map(len, pieces)))
+    return pieces
 
 
 def encode_request(api_key: int, version: int, correlation_id: int, client_id: str | None, message: Any) -> bytes:
@@ -85,6 +116,8 @@ def prepare_to_serve(api_key: int, version: int) -> None:
     """Make what reads requests of this version and writes the answers, which their first use would make otherwise: some milliseconds."""
     _request_reader(api_key, version)
     _response_writer(api_key, version)
+    compile_sliced_reader(*_wire_and_model(api_key, version, "request"))
+    compile_sliced_writer(*_wire_and_model(api_key, version, "response"))
 
 
 @cache

@@ -19,6 +19,9 @@ TopicRef = str | bytes
 TOPIC_IDS_FROM: Final = 13
 """The version of both Produce and Fetch that names topics by id."""
 
+TAGGED_FIELDS_MAX: Final = 100
+"""Of one struct or header: ten times what Kafka's messages have. Each costs time, and anybody could send millions that nobody knows."""
+
 I16: Final = struct.Struct(">h")
 I32: Final = struct.Struct(">i")
 
@@ -115,6 +118,8 @@ def read_tagged_field_count(buffer: Buffer, position: int) -> tuple[int, int]:
     count, position = read_uvarint(buffer, position)
     if count * 2 > len(buffer) - position:
         raise DecodeError(f"a count of {count} tagged fields with {len(buffer) - position} bytes left")
+    if count > TAGGED_FIELDS_MAX:
+        raise DecodeError(f"{count} tagged fields, of {TAGGED_FIELDS_MAX} at most")
     return count, position
 
 

@@ -24,20 +24,30 @@ from esp.model.ids import ZERO_UUID
 from esp.ports.network import Buffer
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
 from esp.protocol.errors import DecodeError
+from esp.protocol.primitives import read_tagged_field_count
 from esp.protocol.varint import read_uvarint
 
-__all__ = ["DecodeError", "compile_reader", "least_size"]
+__all__ = [
+    "DecodeError",
+    "ReadStep",
+    "array_count_reader",
+    "compile_reader",
+    "entity_reader",
+    "field_reader",
+    "least_size",
+    "read_steps",
+    "read_tagged_fields",
+    "truncated",
+]
 
 _Read = Callable[[Buffer, int], tuple[Any, int]]
 """Reads one value at a position; returns it and the position after it. IndexError or struct.error: the bytes end too early."""
 
-_Step = Callable[[Buffer, int, dict[str, Any]], int]
+ReadStep = Callable[[Buffer, int, dict[str, Any]], int]
 """Reads one or several fields into the dictionary; returns the position after them."""
 
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
-_LEAST_TAGGED_FIELD_SIZE: Final = 2
-"""A tag and a size."""
 
 
 @cache
@@ -46,15 +56,20 @@ def compile_reader(wire: type[Entity], model: type[Entity]) -> Callable[[Buffer]
 
     That function raises DecodeError, and nothing else, for bytes that are no such message.
     """
-    read_message = _entity_reader(wire, model)
+    read_message = entity_reader(wire, model)
 
     def read(body: Buffer) -> Any:
         try:
             return read_message(body, 0)[0]
         except (IndexError, struct.error) as error:
-            raise DecodeError(f"{wire.__name__}: the message is truncated") from error
+            raise truncated(wire) from error
 
     return read
+
+
+def truncated(wire: type[Entity]) -> DecodeError:
+    """What is wrong where a reader within a message of class ``wire`` raises IndexError or struct.error."""
+    return DecodeError(f"{wire.__name__}: the message is truncated")
 
 
 def least_size(wire: type[Entity]) -> int:
@@ -77,7 +92,7 @@ def _least_field_size(field: EntityField, flexible: bool) -> int:
 
 
 @cache
-def _entity_reader(wire: type[Entity], model: type[Entity]) -> _Read:
+def entity_reader(wire: type[Entity], model: type[Entity]) -> _Read:
     """The reader of one struct; the whole message is one as well."""
     wire_fields = entity_fields(wire)
     model_fields = {field.name: field for field in entity_fields(model)}
@@ -85,9 +100,9 @@ def _entity_reader(wire: type[Entity], model: type[Entity]) -> _Read:
     untagged = {field.name for field in wire_fields if field.tag is None}
     defaults = {name: field.implied_default() for name, field in model_fields.items() if name not in untagged}
     dropped = tuple(field.name for field in wire_fields if field.name not in model_fields)
-    steps = _steps([field for field in wire_fields if field.tag is None], model_fields, flexible)
+    steps = read_steps([field for field in wire_fields if field.tag is None], model_fields, flexible)
     tagged = {
-        field.tag: (field.name, _field_reader(field, model_fields.get(field.name), flexible))
+        field.tag: (field.name, field_reader(field, model_fields.get(field.name), flexible))
         for field in wire_fields
         if field.tag is not None
     }
@@ -98,7 +113,7 @@ def _entity_reader(wire: type[Entity], model: type[Entity]) -> _Read:
             position = step(buffer, position, values)
         if flexible:
             if buffer[position]:
-                position = _read_tagged_fields(buffer, position, values, tagged)
+                position = read_tagged_fields(buffer, position, values, tagged)
             else:
                 position += 1
         for name in dropped:
@@ -108,13 +123,11 @@ def _entity_reader(wire: type[Entity], model: type[Entity]) -> _Read:
     return read_entity
 
 
-def _read_tagged_fields(
+def read_tagged_fields(
     buffer: Buffer, position: int, values: dict[str, Any], tagged: Mapping[int, tuple[str, _Read]]
 ) -> int:
     """Read the known ones of a struct's tagged fields and skip the others; return the position after all."""
-    count, position = read_uvarint(buffer, position)
-    if count * _LEAST_TAGGED_FIELD_SIZE > len(buffer) - position:
-        raise DecodeError(f"a count of {count} tagged fields with {len(buffer) - position} bytes left")
+    count, position = read_tagged_field_count(buffer, position)
     for _ in range(count):
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -131,9 +144,11 @@ def _read_tagged_fields(
     return position
 
 
-def _steps(fields: Sequence[EntityField], model_fields: dict[str, EntityField], flexible: bool) -> tuple[_Step, ...]:
+def read_steps(
+    fields: Sequence[EntityField], model_fields: dict[str, EntityField], flexible: bool
+) -> tuple[ReadStep, ...]:
     """One step for each run of fields of fixed size, and one for each other field."""
-    steps: list[_Step] = []
+    steps: list[ReadStep] = []
     run: list[EntityField] = []
     for field in fields:
         if field.kafka_type in FIXED_FORMATS and not field.is_array:
@@ -142,13 +157,13 @@ def _steps(fields: Sequence[EntityField], model_fields: dict[str, EntityField], 
         if run:
             steps.append(_fixed_step(run))
             run = []
-        steps.append(_single_step(field.name, _field_reader(field, model_fields.get(field.name), flexible)))
+        steps.append(_single_step(field.name, field_reader(field, model_fields.get(field.name), flexible)))
     if run:
         steps.append(_fixed_step(run))
     return tuple(steps)
 
 
-def _single_step(name: str, read: _Read) -> _Step:
+def _single_step(name: str, read: _Read) -> ReadStep:
     def step(buffer: Buffer, position: int, values: dict[str, Any]) -> int:
         values[name], position = read(buffer, position)
         return position
@@ -156,7 +171,7 @@ def _single_step(name: str, read: _Read) -> _Step:
     return step
 
 
-def _fixed_step(fields: Sequence[EntityField]) -> _Step:
+def _fixed_step(fields: Sequence[EntityField]) -> ReadStep:
     """Read a run of fields of fixed size at once."""
     layout = struct.Struct(">" + "".join(FIXED_FORMATS[field.kafka_type or ""] for field in fields))
     unpack = layout.unpack_from
@@ -174,20 +189,18 @@ def _fixed_step(fields: Sequence[EntityField]) -> _Step:
     return step
 
 
-def _field_reader(field: EntityField, model: EntityField | None, flexible: bool) -> _Read:
+def field_reader(field: EntityField, model: EntityField | None, flexible: bool) -> _Read:
     """The reader of one field's value; ``model`` is the model's field of that name, if it has one."""
     if field.entity is not None:
         model_entity = model.entity if model is not None and model.entity is not None else field.entity
-        read = _entity_reader(field.entity, model_entity)
+        read = entity_reader(field.entity, model_entity)
         if field.is_array:
-            return _array_reader(field, read, least_size(field.entity), flexible)
+            return _array_reader(field, read, flexible)
         return _nullable_struct_reader(read) if field.is_nullable else read
     assert field.kafka_type is not None
     if field.is_array:
         element = field._replace(is_array=False, is_nullable=False)
-        return _array_reader(
-            field, _field_reader(element, None, flexible), _least_field_size(element, flexible), flexible
-        )
+        return _array_reader(field, field_reader(element, None, flexible), flexible)
     if field.kafka_type in FIXED_FORMATS:
         return _fixed_reader(field)
     return _text_reader(field, flexible) if field.kafka_type == "string" else _bytes_reader(field, flexible)
@@ -228,16 +241,34 @@ def _length_reader(
     return read_compact if flexible else read_legacy
 
 
-def _array_reader(field: EntityField, read_element: _Read, least_element_size: int, flexible: bool) -> _Read:
-    assert least_element_size > 0
+def array_count_reader(field: EntityField, flexible: bool) -> Callable[[Buffer, int], tuple[int, int]]:
+    """The reader of an array's count, -1 for null; there are bytes for as many elements."""
     read_count = _length_reader(field, flexible, _I32)
+    least_element_size = _least_element_size(field, flexible)
+    assert least_element_size > 0
+
+    def read(buffer: Buffer, position: int) -> tuple[int, int]:
+        count, position = read_count(buffer, position)
+        if count * least_element_size > len(buffer) - position:
+            raise DecodeError(f"{field.name}: a count of {count} with {len(buffer) - position} bytes left")
+        return count, position
+
+    return read
+
+
+def _least_element_size(field: EntityField, flexible: bool) -> int:
+    if field.entity is not None:
+        return least_size(field.entity)
+    return _least_field_size(field._replace(is_array=False, is_nullable=False), flexible)
+
+
+def _array_reader(field: EntityField, read_element: _Read, flexible: bool) -> _Read:
+    read_count = array_count_reader(field, flexible)
 
     def read(buffer: Buffer, position: int) -> tuple[Any, int]:
         count, position = read_count(buffer, position)
         if count <= 0:
             return (None if count else ()), position
-        if count * least_element_size > len(buffer) - position:
-            raise DecodeError(f"{field.name}: a count of {count} with {len(buffer) - position} bytes left")
         elements = []
         for _ in range(count):
             element, position = read_element(buffer, position)

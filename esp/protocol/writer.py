@@ -17,8 +17,8 @@ from esp.model.ids import ZERO_UUID
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
 from esp.protocol.varint import pack_uvarint
 
-_Append = Callable[[bytes], None]
-_Write = Callable[[_Append, Any], None]
+Append = Callable[[bytes], None]
+WriteStep = Callable[[Append, Any], None]
 """Appends the encoding of one value: of a field, or of a struct."""
 
 _I16: Final = struct.Struct(">h")
@@ -27,41 +27,55 @@ _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 
 
 @cache
-def compile_writer(wire: type[Entity], model: type[Entity]) -> Callable[[_Append, Any], None]:
+def compile_writer(wire: type[Entity], model: type[Entity]) -> Callable[[Append, Any], None]:
     """Return the function that appends the bytes of a message of class ``wire``, given an object with the fields of ``model``."""
-    return _entity_writer(wire, model)
+    return entity_writer(wire, model)
 
 
 @cache
-def _entity_writer(wire: type[Entity], model: type[Entity]) -> _Write:
+def entity_writer(wire: type[Entity], model: type[Entity]) -> WriteStep:
+    """The writer of one struct; the whole message is one as well."""
     model_fields = {field.name: field for field in entity_fields(model)}
     flexible = wire.__flexible__
-    fields = entity_fields(wire)
-    steps = _steps([field for field in fields if field.tag is None], model_fields, flexible)
+    steps = write_steps([field for field in entity_fields(wire) if field.tag is None], model_fields, flexible)
+    write_tags = tagged_fields_writer(wire, model)
+
+    def write_entity(append: Append, entity: Any) -> None:
+        for step in steps:
+            step(append, entity)
+        if write_tags is not None:
+            write_tags(append, entity)
+
+    return write_entity
+
+
+def tagged_fields_writer(wire: type[Entity], model: type[Entity]) -> WriteStep | None:
+    """What writes the end of a struct; None if nothing stands there."""
+    model_fields = {field.name: field for field in entity_fields(model)}
+    flexible = wire.__flexible__
     tagged = tuple(
         (
             pack_uvarint(field.tag or 0),
             attrgetter(field.name),
             model_fields[field.name].implied_default(),
-            _field_writer(field, model_fields[field.name], flexible),
+            field_writer(field, model_fields[field.name], flexible),
         )
-        for field in sorted((field for field in fields if field.tag is not None), key=lambda field: field.tag or 0)
+        for field in sorted(
+            (field for field in entity_fields(wire) if field.tag is not None), key=lambda field: field.tag or 0
+        )
         if field.name in model_fields
     )
+    if tagged:
+        return lambda append, entity: _write_tagged_fields(append, entity, tagged)
+    return _write_no_tagged_fields if flexible else None
 
-    def write_entity(append: _Append, entity: Any) -> None:
-        for step in steps:
-            step(append, entity)
-        if tagged:
-            _write_tagged_fields(append, entity, tagged)
-        elif flexible:
-            append(b"\0")
 
-    return write_entity
+def _write_no_tagged_fields(append: Append, _entity: Any) -> None:
+    append(b"\0")
 
 
 def _write_tagged_fields(
-    append: _Append, entity: Any, tagged: Sequence[tuple[bytes, Callable[[Any], Any], object, _Write]]
+    append: Append, entity: Any, tagged: Sequence[tuple[bytes, Callable[[Any], Any], object, WriteStep]]
 ) -> None:
     """Append the tagged fields whose value is not the default, behind their count."""
     count = 0
@@ -79,9 +93,11 @@ def _write_tagged_fields(
         append(part)
 
 
-def _steps(fields: Sequence[EntityField], model_fields: dict[str, EntityField], flexible: bool) -> tuple[_Write, ...]:
+def write_steps(
+    fields: Sequence[EntityField], model_fields: dict[str, EntityField], flexible: bool
+) -> tuple[WriteStep, ...]:
     """One step for each run of fields of fixed size that the model has, and one for each other field."""
-    steps: list[_Write] = []
+    steps: list[WriteStep] = []
     run: list[EntityField] = []
     for field in fields:
         is_known = field.name in model_fields
@@ -92,7 +108,7 @@ def _steps(fields: Sequence[EntityField], model_fields: dict[str, EntityField], 
             steps.append(_fixed_step(run))
             run = []
         steps.append(
-            _single_step(field.name, _field_writer(field, model_fields[field.name], flexible))
+            _single_step(field.name, field_writer(field, model_fields[field.name], flexible))
             if is_known
             else _constant_step(field, flexible)
         )
@@ -101,28 +117,28 @@ def _steps(fields: Sequence[EntityField], model_fields: dict[str, EntityField], 
     return tuple(steps)
 
 
-def _single_step(name: str, write: _Write) -> _Write:
+def _single_step(name: str, write: WriteStep) -> WriteStep:
     get = attrgetter(name)
 
-    def step(append: _Append, entity: Any) -> None:
+    def step(append: Append, entity: Any) -> None:
         write(append, get(entity))
 
     return step
 
 
-def _constant_step(field: EntityField, flexible: bool) -> _Write:
+def _constant_step(field: EntityField, flexible: bool) -> WriteStep:
     """Write the default of a field that the model lacks."""
     parts: list[bytes] = []
-    _field_writer(field, field, flexible)(parts.append, field.implied_default())
+    field_writer(field, field, flexible)(parts.append, field.implied_default())
     constant = b"".join(parts)
 
-    def step(append: _Append, _entity: Any) -> None:
+    def step(append: Append, _entity: Any) -> None:
         append(constant)
 
     return step
 
 
-def _fixed_step(fields: Sequence[EntityField]) -> _Write:
+def _fixed_step(fields: Sequence[EntityField]) -> WriteStep:
     """Write a run of fields of fixed size at once."""
     pack = struct.Struct(">" + "".join(FIXED_FORMATS[field.kafka_type or ""] for field in fields)).pack
     converters = tuple(_converter(field) for field in fields)
@@ -130,10 +146,10 @@ def _fixed_step(fields: Sequence[EntityField]) -> _Write:
         return _single_step(fields[0].name, _fixed_writer(fields[0]))
     get = attrgetter(*(field.name for field in fields))
 
-    def step(append: _Append, entity: Any) -> None:
+    def step(append: Append, entity: Any) -> None:
         append(pack(*get(entity)))
 
-    def step_with_conversion(append: _Append, entity: Any) -> None:
+    def step_with_conversion(append: Append, entity: Any) -> None:
         append(
             pack(
                 *(
@@ -146,26 +162,26 @@ def _fixed_step(fields: Sequence[EntityField]) -> _Write:
     return step if all(convert is None for convert in converters) else step_with_conversion
 
 
-def _field_writer(field: EntityField, model: EntityField, flexible: bool) -> _Write:
+def field_writer(field: EntityField, model: EntityField, flexible: bool) -> WriteStep:
     """The writer of one field's value."""
     if field.entity is not None:
-        write = _entity_writer(field.entity, model.entity or field.entity)
+        write = entity_writer(field.entity, model.entity or field.entity)
         if field.is_array:
             return _array_writer(field, write, flexible)
         return _nullable_struct_writer(write) if field.is_nullable else write
     if field.is_array:
         element = field._replace(is_array=False, is_nullable=False)
-        return _array_writer(field, _field_writer(element, element, flexible), flexible)
+        return _array_writer(field, field_writer(element, element, flexible), flexible)
     if field.kafka_type in FIXED_FORMATS:
         return _fixed_writer(field)
     return _text_writer(field, flexible) if field.kafka_type == "string" else _bytes_writer(field, flexible)
 
 
-def _fixed_writer(field: EntityField) -> _Write:
+def _fixed_writer(field: EntityField) -> WriteStep:
     pack = struct.Struct(">" + FIXED_FORMATS[field.kafka_type or ""]).pack
     convert = _converter(field)
 
-    def write(append: _Append, value: Any) -> None:
+    def write(append: Append, value: Any) -> None:
         append(pack(value if convert is None else convert(value)))
 
     return write
@@ -177,27 +193,34 @@ def _length_writer(flexible: bool, legacy: struct.Struct) -> Callable[[int], byt
     return (lambda length: pack_uvarint(length + 1)) if flexible else pack
 
 
-def _array_writer(field: EntityField, write_element: _Write, flexible: bool) -> _Write:
+def array_count_writer(field: EntityField, flexible: bool) -> Callable[[Append, Sequence[Any] | None], None]:
+    """What writes the count in front of an array's elements."""
     pack_count = _length_writer(flexible, _I32)
     nullable = field.is_nullable
 
-    def write(append: _Append, values: Sequence[Any] | None) -> None:
-        if values is None:
-            assert nullable, f"{field.name} cannot be null"
-            append(pack_count(-1))
-            return
-        append(pack_count(len(values)))
-        for value in values:
+    def write(append: Append, values: Sequence[Any] | None) -> None:
+        assert nullable or values is not None, f"{field.name} cannot be null"
+        append(pack_count(-1 if values is None else len(values)))
+
+    return write
+
+
+def _array_writer(field: EntityField, write_element: WriteStep, flexible: bool) -> WriteStep:
+    write_count = array_count_writer(field, flexible)
+
+    def write(append: Append, values: Sequence[Any] | None) -> None:
+        write_count(append, values)
+        for value in values or ():
             write_element(append, value)
 
     return write
 
 
-def _text_writer(field: EntityField, flexible: bool) -> _Write:
+def _text_writer(field: EntityField, flexible: bool) -> WriteStep:
     pack_length = _length_writer(flexible, _I16)
     nullable = field.is_nullable
 
-    def write(append: _Append, value: str | None) -> None:
+    def write(append: Append, value: str | None) -> None:
         if value is None:
             assert nullable, f"{field.name} cannot be null"
             append(pack_length(-1))
@@ -209,11 +232,11 @@ def _text_writer(field: EntityField, flexible: bool) -> _Write:
     return write
 
 
-def _bytes_writer(field: EntityField, flexible: bool) -> _Write:
+def _bytes_writer(field: EntityField, flexible: bool) -> WriteStep:
     pack_length = _length_writer(flexible, _I32)
     nullable = field.is_nullable
 
-    def write(append: _Append, value: bytes | None) -> None:
+    def write(append: Append, value: bytes | None) -> None:
         if value is None:
             assert nullable, f"{field.name} cannot be null"
             append(pack_length(-1))
@@ -224,10 +247,10 @@ def _bytes_writer(field: EntityField, flexible: bool) -> _Write:
     return write
 
 
-def _nullable_struct_writer(write_struct: _Write) -> _Write:
+def _nullable_struct_writer(write_struct: WriteStep) -> WriteStep:
     """A struct behind a marker byte, -1 for null and else 1 (KIP-893)."""
 
-    def write(append: _Append, value: Any) -> None:
+    def write(append: Append, value: Any) -> None:
         if value is None:
             append(b"\xff")
             return

@@ -49,7 +49,7 @@ _XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _FIRST_OUTPUT_SIZE: Final = 64 * 1024
-_ZEROS: Final = bytes(1024 * 1024)
+_ZEROED_MAX: Final = 256 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 """How cramjam says that the output buffer is too small; its other errors are about the input."""
 
@@ -94,7 +94,7 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
     return bytes(decompress_uncopied(codec, data, limit))
 
 
-def decompress_uncopied(codec: int, data: Buffer, limit: int) -> bytes | bytearray:
+def decompress_uncopied(codec: int, data: Buffer, limit: int) -> Buffer:
     """As :func:`decompress`, for whoever may hold a large result only once."""
     if codec == Codec.NONE:
         if len(data) > limit:
@@ -114,7 +114,7 @@ def decompress_uncopied(codec: int, data: Buffer, limit: int) -> bytes | bytearr
     raise CorruptionError(f"no codec has the number {codec}")
 
 
-def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytearray:
+def _decompress_stream(decompress_into: Callable[[Buffer, Buffer], int], data: Buffer, limit: int) -> memoryview:
     """Decompress into buffers of growing size: the real size stands nowhere that could be trusted."""
     size = min(limit, max(_FIRST_OUTPUT_SIZE, 4 * len(data)))
     while True:
@@ -125,22 +125,31 @@ def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data
             if _OUTPUT_FULL not in str(error):
                 raise
         else:
-            del output[length:]
-            return output
+            return output[:length]
         if size >= limit:
             raise TooLargeError(f"records decompress to more than the limit of {limit} bytes")
         size = min(limit, 4 * size)
 
 
-def _room(size: int) -> bytearray:
-    """That many bytes to write to. Tens of mebibytes zeroed at once would keep the interpreter from other threads for milliseconds."""
-    if size <= len(_ZEROS):
-        return bytearray(size)
-    room = bytearray()
-    while len(room) < size:
-        room += _ZEROS
-    del room[size:]
-    return room
+def _zeroed(size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
+_make_large_room: Callable[[int], memoryview] = _zeroed
+
+
+def make_large_rooms_by(make: Callable[[int], memoryview]) -> None:
+    """Say how this process gets memory for large outputs, of a size in bytes.
+
+    To zero tens of mebibytes here would keep the interpreter from all other threads for milliseconds.
+    """
+    global _make_large_room  # noqa: PLW0603 - one for the process, as its memory is
+    _make_large_room = make
+
+
+def _room(size: int) -> memoryview:
+    """That many bytes to write to."""
+    return _zeroed(size) if size <= _ZEROED_MAX else _make_large_room(size)
 
 
 def _compress_xerial(data: Buffer) -> bytes:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from esp.model.errors import CorruptionError
+from esp.ports.network import Buffer
 from esp.records.batch_header import (
     ATTRIBUTES_OFFSET,
     CODEC_MASK,
@@ -64,7 +65,7 @@ def recompress(batch: bytes | bytearray, codec: int, level: int | None, limit: i
     return Recompressed(output, earliest)
 
 
-def _check_records(data: bytes | bytearray, header: BatchHeader) -> tuple[int, int]:
+def _check_records(data: Buffer, header: BatchHeader) -> tuple[int, int]:
     """Hold records against their batch's header; return their earliest and their latest timestamp.
 
     A batch may hold a million records, and no other code of the process gets far while this runs: integers of one byte or two, which nearly
@@ -113,7 +114,7 @@ def _check_records(data: bytes | bytearray, header: BatchHeader) -> tuple[int, i
     return NO_TIMESTAMP if earliest == _NEVER else earliest, latest
 
 
-def _skip_key_and_value(data: bytes | bytearray, position: int) -> int:
+def _skip_key_and_value(data: Buffer, position: int) -> int:
     for _key_and_value in (0, 1):
         raw, position = data[position], position + 1
         if raw >= GOES_ON:
@@ -125,7 +126,7 @@ def _skip_key_and_value(data: bytes | bytearray, position: int) -> int:
     return position
 
 
-def _skip_headers(data: bytes | bytearray, position: int, end: int) -> int:
+def _skip_headers(data: Buffer, position: int, end: int) -> int:
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise CorruptionError(f"{count} headers where {end - position} bytes are left in the record")

@@ -7,6 +7,7 @@ read bytes of unknown origin turn the former into the latter.
 from typing import Final
 
 from esp.model.errors import CorruptionError
+from esp.ports.network import Buffer
 
 GOES_ON: Final = 0x80
 """From this value on a byte is not the last one of its integer."""
@@ -15,7 +16,7 @@ _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10
 
 
-def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """Read a signed 32-bit integer; return it and the position behind it."""
     raw, end = _read_raw(data, position, _VARINT_BYTES)
     if raw > 0xFFFF_FFFF:
@@ -23,7 +24,7 @@ def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), end
 
 
-def read_varlong(data: bytes | bytearray, position: int) -> tuple[int, int]:
+def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
     """Read a signed 64-bit integer; return it and the position behind it."""
     raw, end = _read_raw(data, position, _VARLONG_BYTES)
     if raw > 0xFFFF_FFFF_FFFF_FFFF:
@@ -31,7 +32,7 @@ def read_varlong(data: bytes | bytearray, position: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), end
 
 
-def read_on(data: bytes | bytearray, position: int, first: int) -> tuple[int, int]:
+def read_on(data: Buffer, position: int, first: int) -> tuple[int, int]:
     """Read the rest of a 32-bit integer whose ``first`` byte, before ``position``, does not end it.
 
     Returns its bits as they stand there, with the sign as the lowest one, and the position behind it. For loops over many records, which
@@ -53,7 +54,7 @@ def append_varint(output: bytearray, value: int) -> None:
     output.append(raw)
 
 
-def _read_raw(data: bytes | bytearray, position: int, most_bytes: int) -> tuple[int, int]:
+def _read_raw(data: Buffer, position: int, most_bytes: int) -> tuple[int, int]:
     """Read an unsigned integer of at most ``most_bytes`` bytes."""
     raw = 0
     for index in range(most_bytes):

@@ -8,7 +8,7 @@ from typing import NoReturn, cast
 from esp.ports.host import Host
 from esp.ports.network import Address, Buffer, Connection, ConnectionOwner
 from esp.runtime.buffer_sweeper import BufferSweeper
-from esp.runtime.receive_buffer import RECEIVED_AT_ONCE_MAX, ReceiveBuffer
+from esp.runtime.receive_buffer import RECEIVED_UNNOTICED_MAX, ReceiveBuffer
 from esp.runtime.receive_turns import ReceiveTurns
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             or self._paused
             or self._transport.is_closing()
         ):
-            if nbytes >= RECEIVED_AT_ONCE_MAX:
+            if nbytes >= RECEIVED_UNNOTICED_MAX and buffer.is_large:
                 self._let_others_receive()
         else:
             try:

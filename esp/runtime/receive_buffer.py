@@ -19,6 +19,12 @@ RECEIVED_AT_ONCE_MAX = 1024 * 1024
 """The most that is received in one go: a socket may hold tens of megabytes, whose copying holds up the loop. Requests of producers have at
 most this size unless they are told otherwise, and are not to be interrupted."""
 
+RECEIVED_PER_TURN_MAX = 256 * 1024
+"""As much of a larger frame, which others have their turns between."""
+
+RECEIVED_UNNOTICED_MAX = 32 * 1024
+"""Up to this much of such a frame arrives without a turn having been taken for it: nobody sends much who sends that little at a time."""
+
 _GROWTH = 4  # a frame of 256 KiB is then copied for one third while the buffer grows, the first time
 
 
@@ -60,7 +66,12 @@ class ReceiveBuffer:
         if end == self.capacity or self.start + self.wanted > self.capacity:
             self._make_room()
             end = self.end
-        return self.view[end : end + RECEIVED_AT_ONCE_MAX]
+        return self.view[end : end + (RECEIVED_PER_TURN_MAX if self.is_large else RECEIVED_AT_ONCE_MAX)]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether what is wanted is received in turns."""
+        return self.wanted > RECEIVED_AT_ONCE_MAX
 
     def offer(self) -> memoryview:
         """All that was not taken yet; the owner wants nothing in particular until it says so again."""

@@ -1,8 +1,8 @@
 """Who receives next of the connections that have large frames under way.
 
 Receiving into fresh memory costs about half a millisecond a mebibyte, mostly the kernel's zeroing of pages. A connection with an unfinished
-large frame stops after each :data:`~esp.runtime.receive_buffer.RECEIVED_AT_ONCE_MAX` and queues up here; in each turn of the loop the next
-one goes on. However many of them there are, a turn is so kept short for everybody else.
+large frame stops after each read, of :data:`~esp.runtime.receive_buffer.RECEIVED_PER_TURN_MAX` at most, and queues up here; in each turn of
+the loop the next one goes on. However many of them there are, a turn is so kept short for everybody else.
 """
 
 import asyncio

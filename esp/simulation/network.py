@@ -27,8 +27,7 @@ from esp.simulation.streams import between
 from esp.simulation.trace import Trace
 
 _WRITE_HIGH_BYTES: Final = 256 * 1024
-_WRITE_LOW_BYTES: Final = 64 * 1024
-# the marks of the real connection
+_WRITE_LOW_BYTES: Final = 64 * 1024  # the marks of the real connection
 
 _FIRST_FREE_PORT: Final = 20_000
 _DEFAULT_HOST: Final = "127.0.0.1"
@@ -219,7 +218,8 @@ class SimulatedConnection:
             assert 0 <= taken <= len(lent)
             del self._received[:taken]
             assert not 0 < self._expected <= len(self._received), "who expects what is there already would never go on"
-        lent[:] = bytes(len(lent))
+        if not self._paused:  # else the owner may look at it until it goes on
+            lent[:] = bytes(len(lent))
 
     def _set_writable(self, writable: bool) -> None:
         if self._owner is not None and writable is not self._writable:

@@ -22,7 +22,7 @@ EXCEPTIONS: Final = {
     ("esp/simulation/mutants/wall.py", "concurrent.futures.as_completed"): "as above",
     ("esp/simulation/mutants/wall.py", "subprocess.run"): "as above",
     ("esp/simulation/seeds.py", "time.process_time"): "tells how long a simulation took",
-    ("esp/storage/log_directory.py", "epochs"): "the one element of a set of one",
+    ("esp/storage/last_stop.py", "epochs"): "the one element of a set of one",
 }
 """What may stand where, and why."""
 

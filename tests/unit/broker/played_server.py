@@ -6,6 +6,7 @@ from random import Random
 from esp.broker.request import ClientContext
 from esp.broker.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.session import Session
+from esp.broker.turns import Turns
 from esp.model.errors import ApiError
 from esp.ports.network import Address
 from esp.protocol import messages
@@ -43,6 +44,7 @@ class PlayedServer:
     def __init__(self, world, address, handlers):
         self.address = address
         self.served = SERVED
+        self.turns = Turns()
         self.handlers = handlers
         self.seen = []
         """Name of the API, message."""

@@ -82,6 +82,7 @@ class Played:
         self.ended: list[Session] = []
         client = ClientContext("PLAINTEXT", self.connection.peer)
         self.turns: list[Callable[[], None]] = []
+        self.dispatcher.turns = self
         memory = memory or RequestMemory(NO_LIMIT)
         self.session = Session(
             self.connection, client, self.dispatcher, self, max_frame_bytes, memory, self.ended.append
@@ -91,6 +92,10 @@ class Played:
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> None:
         """The clock, of which only the next turn is asked."""
         assert delay_us == 0
+        self.call(callback)
+
+    def call(self, callback: Callable[[], None]) -> None:
+        """The turns of connections that rest."""
         self.turns.append(callback)
 
     def turn(self) -> None:
@@ -136,17 +141,16 @@ def test_answers_of_one_read_leave_in_one_write():
 
 
 class PlayedShortcut:
-    """Answers requests of even numbers; those of 100 and above are no requests."""
+    """Answers requests of even numbers, of which it is shown one at a time."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
 
     def answer(self, frame):
-        assert struct.unpack_from(">i", frame)[0] == len(frame) - 4
+        if struct.unpack_from(">i", frame)[0] != len(frame) - 4:
+            return None
         (number,) = struct.unpack_from(">i", frame, 8)
         self.asked.append(number)
-        if number >= 100:
-            raise DecodeError("bad")
         return None if number % 2 else b"%d!" % number
 
 
@@ -165,11 +169,30 @@ def test_a_shortcut_is_asked_first_and_only_while_nothing_waits():
     assert shortcut.asked == [1, 2, 4, 6, 7, 10]
 
 
-def test_what_a_shortcut_cannot_decode_ends_the_connection():
+def test_a_shortcut_is_asked_once_for_a_frame_that_comes_alone():
+    played = Played()
+    played.session.client.shortcut = shortcut = PlayedShortcut()
+    played.receive(frame(1))
+    played.receive(frame(2)[:9])
+    played.receive(frame(2)[9:])
+    assert (played.answers, shortcut.asked) == (b"1;2!", [1, 2])
+
+
+def test_a_shortcut_is_not_asked_for_a_frame_that_is_too_large():
+    played = Played()
+    played.session.client.shortcut = shortcut = PlayedShortcut()
+    played.receive(frame(2, body=bytes(1000)))
+    assert (shortcut.asked, played.connection.ended) == ([], True)
+
+
+def test_what_a_shortcut_answers_does_not_overtake_an_answer_that_leaves_in_the_next_turn():
     played = Played()
     played.session.client.shortcut = PlayedShortcut()
-    played.receive(frame(2) + frame(100) + frame(4))
-    assert (played.answers, played.connection.ended) == (b"2!", True)
+    played.dispatcher.to_park = {1}
+    played.receive(frame(1))
+    played.dispatcher.parked[1].reply((b"1;",), at_once=False)
+    played.receive(frame(2))
+    assert played.answers.startswith(b"1;2")
 
 
 @given(st.permutations(range(6)))

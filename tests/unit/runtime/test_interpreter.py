@@ -3,7 +3,8 @@
 import gc
 import sys
 
-from esp.runtime.interpreter import SWITCH_INTERVAL_S, shorten_pauses, spare_what_exists
+from esp.records.compression import compress, decompress, make_large_rooms_by
+from esp.runtime.interpreter import SWITCH_INTERVAL_S, shorten_pauses, spare_what_exists, zeroed_when_written
 
 
 def test_other_threads_give_the_interpreter_back_soon() -> None:
@@ -22,3 +23,29 @@ def test_what_exists_is_looked_through_no_more() -> None:
         assert len(gc.get_objects()) < 1000
     finally:
         gc.unfreeze()
+
+
+def test_memory_for_large_outputs_is_writable_and_zero() -> None:
+    room = zeroed_when_written(3_000_001)
+    assert len(room) == 3_000_001
+    assert bytes(room) == bytes(3_000_001)
+    room[-1] = 7
+    assert room[-1] == 7
+
+
+def test_large_batches_are_opened_in_it() -> None:
+    asked: list[int] = []
+
+    def make(size: int) -> memoryview:
+        asked.append(size)
+        return zeroed_when_written(size)
+
+    data = bytes(1_000_000)
+    make_large_rooms_by(make)
+    try:
+        for codec in (1, 3, 4):
+            assert decompress(codec, compress(codec, data), 2_000_000) == data
+    finally:
+        make_large_rooms_by(lambda size: memoryview(bytearray(size)))
+    assert asked
+    assert max(asked) <= 2_000_000

@@ -1,0 +1,234 @@
+"""Reading and writing of messages a slice at a time, for those with very many elements.
+
+The readers and writers here are generators. They do what those of :mod:`esp.protocol.reader` and :mod:`esp.protocol.writer` do, with the
+same result, and yield after each slice, so that whoever drives them can let others have their turn. A message that nobody could want is
+refused while its first elements are read: what is built of bytes takes up to a hundred times the memory of the bytes.
+"""
+
+import struct
+from collections.abc import Callable, Generator, Sequence
+from functools import cache
+from itertools import groupby
+from typing import Any, Final
+
+from esp.ports.network import Buffer
+from esp.protocol.entity_fields import Entity, EntityField, entity_fields
+from esp.protocol.errors import DecodeError
+from esp.protocol.reader import (
+    ReadStep,
+    array_count_reader,
+    entity_reader,
+    field_reader,
+    read_steps,
+    read_tagged_fields,
+    truncated,
+)
+from esp.protocol.writer import (
+    Append,
+    WriteStep,
+    array_count_writer,
+    entity_writer,
+    field_writer,
+    tagged_fields_writer,
+    write_steps,
+)
+
+SLICE_ELEMENTS: Final = 32
+"""Elements of arrays between two yields: a fraction of a millisecond."""
+
+ELEMENTS_MAX: Final = 500_000
+"""Of one message, all arrays together: more than a cluster has partitions. Kafka tries to answer more, and needs gigabytes for it."""
+
+_SlicedRead = Callable[[Buffer, int, "Progress"], Generator[None, None, tuple[Any, int]]]
+_SlicedWrite = Callable[[Append, Any, "Progress"], Generator[None]]
+
+
+class Progress:
+    """How far one message is."""
+
+    __slots__ = ("elements_left", "left")
+
+    def __init__(self) -> None:
+        self.left = SLICE_ELEMENTS
+        """Elements before the next yield."""
+        self.elements_left = ELEMENTS_MAX
+        """Elements that the message may still have."""
+
+    def take(self, count: int) -> None:
+        """Account for an array of that many elements.
+
+        Raises:
+            DecodeError: the message has too many.
+        """
+        self.elements_left -= count
+        if self.elements_left < 0:
+            raise DecodeError(f"the message has more than {ELEMENTS_MAX} elements")
+
+
+@cache
+def compile_sliced_reader(wire: type[Entity], model: type[Entity]) -> Callable[[Buffer], Generator[None, None, Any]]:
+    """Return the generator function that reads what :func:`esp.protocol.reader.compile_reader`'s function reads.
+
+    It raises DecodeError where that does, and for a message of more than :data:`ELEMENTS_MAX` elements.
+    """
+    read_message = _sliced_entity_reader(wire, model)
+
+    def read(body: Buffer) -> Generator[None, None, Any]:
+        try:
+            message, _ = yield from read_message(body, 0, Progress())
+        except (IndexError, struct.error) as error:
+            raise truncated(wire) from error
+        return message
+
+    return read
+
+
+@cache
+def compile_sliced_writer(wire: type[Entity], model: type[Entity]) -> Callable[[Append, Any], Generator[None]]:
+    """Return the generator function that writes what :func:`esp.protocol.writer.compile_writer`'s function writes."""
+    write_message = _sliced_entity_writer(wire, model)
+    return lambda append, entity: write_message(append, entity, Progress())
+
+
+@cache
+def has_arrays(entity: type[Entity]) -> bool:
+    """Whether a message or struct has an array in it, at whatever depth."""
+    return any(_is_deep(field) for field in entity_fields(entity))
+
+
+def _is_deep(field: EntityField) -> bool:
+    return field.is_array or (field.entity is not None and has_arrays(field.entity))
+
+
+def _is_sliced(field: EntityField) -> bool:
+    """Arrays are; a struct that has some, and may be null, is read at once: no message has large ones there."""
+    return field.is_array or (_is_deep(field) and not field.is_nullable)
+
+
+@cache
+def _sliced_entity_reader(wire: type[Entity], model: type[Entity]) -> _SlicedRead:
+    wire_fields = entity_fields(wire)
+    model_fields = {field.name: field for field in entity_fields(model)}
+    flexible = wire.__flexible__
+    untagged = [field for field in wire_fields if field.tag is None]
+    names = {field.name for field in untagged}
+    defaults = {name: field.implied_default() for name, field in model_fields.items() if name not in names}
+    dropped = tuple(field.name for field in wire_fields if field.name not in model_fields)
+    plans: list[tuple[str, _SlicedRead | None, Sequence[ReadStep]]] = []
+    for sliced, fields in groupby(untagged, _is_sliced):
+        if sliced:
+            plans += [
+                (field.name, _sliced_field_reader(field, model_fields.get(field.name), flexible), ())
+                for field in fields
+            ]
+        else:
+            plans.append(("", None, read_steps(list(fields), model_fields, flexible)))
+    tagged = {
+        field.tag: (field.name, field_reader(field, model_fields.get(field.name), flexible))
+        for field in wire_fields
+        if field.tag is not None
+    }
+
+    def read_entity(buffer: Buffer, position: int, progress: Progress) -> Generator[None, None, tuple[Any, int]]:
+        values: dict[str, Any] = defaults.copy()
+        for name, read, steps in plans:
+            if read is not None:
+                values[name], position = yield from read(buffer, position, progress)
+            for step in steps:
+                position = step(buffer, position, values)
+        if flexible:
+            position = read_tagged_fields(buffer, position, values, tagged)
+        for name in dropped:
+            values.pop(name, None)
+        return model(**values), position
+
+    return read_entity
+
+
+def _sliced_field_reader(field: EntityField, model: EntityField | None, flexible: bool) -> _SlicedRead:
+    read_deep: _SlicedRead | None = None
+    if field.entity is not None:
+        model_entity = model.entity if model is not None and model.entity is not None else field.entity
+        if has_arrays(field.entity):
+            read_deep = _sliced_entity_reader(field.entity, model_entity)
+            if not field.is_array:
+                return read_deep
+        read_flat = entity_reader(field.entity, model_entity)
+    else:
+        read_flat = field_reader(field._replace(is_array=False, is_nullable=False), None, flexible)
+    read_count = array_count_reader(field, flexible)
+
+    def read(buffer: Buffer, position: int, progress: Progress) -> Generator[None, None, tuple[Any, int]]:
+        count, position = read_count(buffer, position)
+        if count <= 0:
+            return (None if count else ()), position
+        progress.take(count)
+        elements = []
+        for _ in range(count):
+            if read_deep is not None:
+                element, position = yield from read_deep(buffer, position, progress)
+            else:
+                element, position = read_flat(buffer, position)
+            elements.append(element)
+            progress.left -= 1
+            if progress.left <= 0:
+                progress.left = SLICE_ELEMENTS
+                yield
+        return tuple(elements), position
+
+    return read
+
+
+@cache
+def _sliced_entity_writer(wire: type[Entity], model: type[Entity]) -> _SlicedWrite:
+    fields = [field for field in entity_fields(wire) if field.tag is None]
+    model_fields = {field.name: field for field in entity_fields(model)}
+    flexible = wire.__flexible__
+    plans: list[tuple[str, _SlicedWrite | None, Sequence[WriteStep]]] = []
+    for sliced, group in groupby(fields, lambda field: field.name in model_fields and _is_sliced(field)):
+        if sliced:
+            plans += [
+                (field.name, _sliced_field_writer(field, model_fields[field.name], flexible), ()) for field in group
+            ]
+        else:
+            plans.append(("", None, write_steps(list(group), model_fields, flexible)))
+    write_tags = tagged_fields_writer(wire, model)
+
+    def write_entity(append: Append, entity: Any, progress: Progress) -> Generator[None]:
+        for name, write, steps in plans:
+            if write is not None:
+                yield from write(append, getattr(entity, name), progress)
+            for step in steps:
+                step(append, entity)
+        if write_tags is not None:
+            write_tags(append, entity)
+
+    return write_entity
+
+
+def _sliced_field_writer(field: EntityField, model: EntityField, flexible: bool) -> _SlicedWrite:
+    write_deep: _SlicedWrite | None = None
+    if field.entity is not None and has_arrays(field.entity):
+        write_deep = _sliced_entity_writer(field.entity, model.entity or field.entity)
+        if not field.is_array:
+            return write_deep
+    if field.entity is not None:
+        write_flat = entity_writer(field.entity, model.entity or field.entity)
+    else:
+        element = field._replace(is_array=False, is_nullable=False)
+        write_flat = field_writer(element, element, flexible)
+    write_count = array_count_writer(field, flexible)
+
+    def write(append: Append, values: Sequence[Any] | None, progress: Progress) -> Generator[None]:
+        write_count(append, values)
+        for value in values or ():
+            if write_deep is not None:
+                yield from write_deep(append, value, progress)
+            else:
+                write_flat(append, value)
+            progress.left -= 1
+            if progress.left <= 0:
+                progress.left = SLICE_ELEMENTS
+                yield
+
+    return write

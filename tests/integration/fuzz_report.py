@@ -1,0 +1,112 @@
+"""What a run of hostile clients came to: what was sent, what the node took, what its honest client noticed."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from tests.integration.honest_client import Latency, percentile
+
+MIB: Final = 1024 * 1024
+
+MEMORY_MAX_BYTES: Final = 600 * MIB
+"""A bound for the node's own memory under the settings of a run."""
+
+
+class Descriptors(NamedTuple):
+    """What a process has open. Files become more with the topics that the attackers create."""
+
+    files: int
+    sockets: int
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """Count those of a process (Linux)."""
+        sockets = files = 0
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # it has just been closed
+                is_socket = str(path.readlink()).startswith("socket:")
+                sockets += is_socket
+                files += not is_socket
+        return cls(files, sockets)
+
+
+@dataclass
+class Tally:
+    """What one kind of attack came to."""
+
+    attacks: int = 0
+    connections: int = 0
+    requests: int = 0
+
+
+@dataclass
+class Phase:
+    """A time of a run: in which nobody attacks, or in one way only, or in all ways."""
+
+    name: str
+    begun_s: float
+    latencies: list[Latency] = field(default_factory=list)
+    """Of the honest requests that began in it."""
+
+    @property
+    def of_node_p99_ms(self) -> float:
+        """What honest requests took of the node."""
+        return percentile([latency.of_node_ms for latency in self.latencies], 99)
+
+
+@dataclass
+class Report:
+    """What a run came to."""
+
+    seed: int
+    seconds: float = 0.0
+    tallies: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    phases: list[Phase] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+    """The node's own memory in bytes, now and then: without pages of mapped files, which the kernel takes back as it likes."""
+    descriptors: list["Descriptors"] = field(default_factory=list)
+    """The node's, now and then; the first before, the last after the attacks."""
+    crashes: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        answered = sum(len(phase.latencies) for phase in self.phases)
+        connections = sum(tally.connections for tally in self.tallies.values())
+        calm_ms = self.phases[0].of_node_p99_ms if self.phases else float("nan")
+        return "\n".join(
+            (
+                f"seed {self.seed}, {self.seconds:.0f} s, {connections} hostile connections",
+                *(
+                    f"  {tally.attacks} x {name}: {tally.connections} connections, {tally.requests} requests"
+                    for name, tally in sorted(self.tallies.items())
+                ),
+                f"  memory: {self.memory[0] // MIB} MiB before, {max(self.memory) // MIB} MiB at most (bound {MEMORY_MAX_BYTES // MIB})",
+                *(
+                    f"  open {kind}: {counts[0]} before, {max(counts)} at most, {counts[-1]} after"
+                    for kind, counts in zip(Descriptors._fields, zip(*self.descriptors, strict=True), strict=True)
+                ),
+                f"  an honest client: {answered} requests answered",
+                *(
+                    f"    {phase.name}: {described(phase.latencies)}; p99 x {phase.of_node_p99_ms / calm_ms:.1f}"
+                    for phase in self.phases
+                ),
+                f"  crashes: {self.crashes}",
+                f"  failures: {len(self.failures)}",
+                *(f"    {failure}" for failure in self.failures[:20]),
+            )
+        )
+
+
+def described(latencies: Sequence[Latency]) -> str:
+    """Their distribution in one line."""
+    texts = [f"{len(latencies)} requests"]
+    for name, values in (
+        ("in all", [latency.ms for latency in latencies]),
+        ("of the node", [latency.of_node_ms for latency in latencies]),
+    ):
+        p50, p99, p999 = (percentile(values, percent) for percent in (50, 99, 99.9))
+        texts.append(f"{name} p50 {p50:.2f} p99 {p99:.2f} p99.9 {p999:.1f} ms")
+    return "; ".join(texts)
