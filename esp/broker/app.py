@@ -16,14 +16,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from esp.broker.broker_role import BrokerRole
+from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
 from esp.broker.coordinators.group_coordinators import load_shard_class
-from esp.broker.dispatcher import Dispatcher
-from esp.broker.metadata_loader import MetadataLoader
-from esp.broker.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
+from esp.broker.metadata.loader import MetadataLoader
+from esp.broker.metadata.log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
 from esp.broker.node_directories import NodeDirectories, open_directories_blocking
-from esp.broker.raft_config import RaftConfig
-from esp.broker.raft_driver import RaftDriver
+from esp.broker.quorum.config import RaftConfig
+from esp.broker.quorum.driver import RaftDriver
 from esp.broker.waiting import time_limit
 from esp.broker.warm_up import WarmUp
 from esp.model.broker_settings import BrokerSettings, MetricsListener

@@ -9,23 +9,23 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from esp.broker.broker_liveness import BrokerLiveness
+from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
+from esp.broker.connections.server import Server, connection_limits
 from esp.broker.controller_channel import ControllerChannel
 from esp.broker.coordinators.group_coordinators import GroupCoordinators
 from esp.broker.coordinators.shard_config import shard_config
 from esp.broker.cpu_share import CpuShare
-from esp.broker.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.handlers.fetch import FetchHandler
 from esp.broker.handlers.produce import ProduceHandler
 from esp.broker.lifecycle import BrokerLifecycle
 from esp.broker.maintenance import Maintenance
-from esp.broker.metadata_cache import MetadataCache
-from esp.broker.metadata_loader import MetadataLoader
+from esp.broker.metadata.broker_liveness import BrokerLiveness
+from esp.broker.metadata.cache import MetadataCache
+from esp.broker.metadata.loader import MetadataLoader
 from esp.broker.node_directories import NodeDirectories
 from esp.broker.producer_ids import ProducerIdBlocks, ProducerIds
-from esp.broker.raft_driver import RaftDriver
-from esp.broker.replica_host import ReplicaHost
-from esp.broker.server import Server, connection_limits
+from esp.broker.quorum.driver import RaftDriver
+from esp.broker.replicas.host import ReplicaHost
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import Waiters

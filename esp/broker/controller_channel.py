@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
-from esp.broker.peer import Peer, PeerUnavailableError
+from esp.broker.connections.peer import Peer, PeerUnavailableError
 from esp.broker.waiting import Waiters, time_limit
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
@@ -34,7 +34,7 @@ _ASK_ANOTHER: Final = frozenset((ErrorCode.not_controller, ErrorCode.not_leader_
 
 
 class QuorumView(Protocol):
-    """Who leads the metadata quorum, as far as this node knows; :class:`~esp.broker.raft_driver.RaftDriver` is one."""
+    """Who leads the metadata quorum, as far as this node knows; :class:`~esp.broker.quorum.driver.RaftDriver` is one."""
 
     @property
     def leader(self) -> NodeId | None:

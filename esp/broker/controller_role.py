@@ -4,15 +4,15 @@ Its listeners serve as soon as the quorum is joined; requests that need the acti
 controller registers itself with the active one, itself or another, so that the metadata names all of them.
 """
 
+from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
+from esp.broker.connections.server import Server, connection_limits
+from esp.broker.controller.config import ControllerConfig
+from esp.broker.controller.driver import ControllerDriver
+from esp.broker.controller.registrar import ControllerRegistrar
+from esp.broker.controller.services import ControllerServices
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.controller_config import ControllerConfig
-from esp.broker.controller_driver import ControllerDriver
-from esp.broker.controller_registrar import ControllerRegistrar
-from esp.broker.controller_services import ControllerServices
-from esp.broker.dispatcher import Dispatcher, MakeDispatcher
-from esp.broker.metadata_loader import MetadataLoader
-from esp.broker.raft_driver import RaftDriver
-from esp.broker.server import Server, connection_limits
+from esp.broker.metadata.loader import MetadataLoader
+from esp.broker.quorum.driver import RaftDriver
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration
 from esp.controller.config_rules import ConfigRules

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from esp.broker.read_errors import READ_ERRORS
-from esp.broker.replica_host import ReplicaHost
+from esp.broker.replicas.host import ReplicaHost
+from esp.broker.replicas.read_errors import READ_ERRORS
 from esp.broker.tasks import Tasks
 from esp.model.broker_settings import BrokerSettings
 from esp.ports.env import Env

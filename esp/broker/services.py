@@ -1,15 +1,15 @@
-"""What the request handlers of broker listeners work with. Those of controller listeners: :mod:`esp.broker.controller_services`."""
+"""What the request handlers of broker listeners work with. Those of controller listeners: :mod:`esp.broker.controller.services`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from esp.broker.broker_liveness import BrokerLiveness
 from esp.broker.controller_channel import ControllerChannel
 from esp.broker.coordinators.group_coordinators import GroupCoordinators
-from esp.broker.metadata_cache import MetadataCache
+from esp.broker.metadata.broker_liveness import BrokerLiveness
+from esp.broker.metadata.cache import MetadataCache
 from esp.broker.producer_ids import ProducerIds
-from esp.broker.raft_driver import RaftDriver
-from esp.broker.replica_host import ReplicaHost
+from esp.broker.quorum.driver import RaftDriver
+from esp.broker.replicas.host import ReplicaHost
 from esp.model.ids import NodeId
 from esp.model.settings import BrokerSettings
 from esp.ports.cpu import Cpu

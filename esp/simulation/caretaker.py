@@ -6,9 +6,9 @@ from typing import Final
 
 from esp.model.ids import METADATA_TOPIC
 from esp.simulation import cluster
-from esp.simulation.directory_tree import DirectoryTree
-from esp.simulation.disk_image import DiskImage, make_tree, take_image
 from esp.simulation.ledger import Ledger
+from esp.simulation.machine.directory_tree import DirectoryTree
+from esp.simulation.machine.disk_image import DiskImage, make_tree, take_image
 from esp.simulation.node import SimulatedNode
 from esp.simulation.rot import RotKind, Target, find_rotten
 from esp.simulation.world import World

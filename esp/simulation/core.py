@@ -14,7 +14,7 @@ from esp.model.ids import NodeId
 from esp.raft.quorum import is_majority
 from esp.simulation.checkers import probe
 from esp.simulation.cluster import CLIENT_HOST
-from esp.simulation.links import LinkCondition, LinkRule
+from esp.simulation.machine.links import LinkCondition, LinkRule
 from esp.simulation.node import SimulatedNode
 from esp.simulation.workload.mover import Move
 from esp.simulation.world import World

@@ -15,7 +15,7 @@ from esp.simulation.cluster import CLIENT_HOST, node_host
 from esp.simulation.disk_nemesis import DiskNemesis
 from esp.simulation.faults import Fault, FaultKind
 from esp.simulation.ledger import RECKLESS, Ledger
-from esp.simulation.links import LinkCondition, LinkRule
+from esp.simulation.machine.links import LinkCondition, LinkRule
 from esp.simulation.node import SimulatedNode
 from esp.simulation.profile import Profile
 from esp.simulation.repair_profile import ABSENCE_S

@@ -9,11 +9,11 @@ from esp.broker.app import BrokerNode
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import OperatorError
 from esp.ports.env import Env
-from esp.simulation.clock import SimulatedClock
-from esp.simulation.directory_tree import DirectoryTree
-from esp.simulation.env import Device, simulated_disk, simulated_env
-from esp.simulation.loop import Process, ProcessEndedError, SimulatedLoop
-from esp.simulation.network import SimulatedNetwork
+from esp.simulation.machine.clock import SimulatedClock
+from esp.simulation.machine.directory_tree import DirectoryTree
+from esp.simulation.machine.env import Device, simulated_disk, simulated_env
+from esp.simulation.machine.loop import Process, ProcessEndedError, SimulatedLoop
+from esp.simulation.machine.network import SimulatedNetwork
 from esp.simulation.rot import Target, find_rotten
 from esp.simulation.streams import fork
 from esp.simulation.trace import Trace

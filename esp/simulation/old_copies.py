@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from esp.controller.image import ClusterImage
 from esp.simulation.caretaker import Caretaker
-from esp.simulation.disk_image import DiskImage
 from esp.simulation.faults import Fault
 from esp.simulation.ledger import RECKLESS, Ledger
+from esp.simulation.machine.disk_image import DiskImage
 from esp.simulation.node import SimulatedNode
 from esp.simulation.rot import RotKind, find_rotten
 from esp.simulation.world import World

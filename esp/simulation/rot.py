@@ -9,9 +9,9 @@ from esp.model.ids import METADATA_TOPIC, TopicPartition
 from esp.raft.quorum_state import FILE_NAME as QUORUM_STATE_FILE
 from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, LENGTH_OFFSET, MAGIC_OFFSET, read_header
 from esp.simulation.cluster import DATA
-from esp.simulation.disk import SimulatedDisk
-from esp.simulation.disk_image import walk
-from esp.simulation.file_content import SECTOR_BYTES, FileContent
+from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_image import walk
+from esp.simulation.machine.file_content import SECTOR_BYTES, FileContent
 from esp.storage.layout import (
     HIGH_WATERMARK_FILE,
     INDEX_SUFFIX,

@@ -27,7 +27,7 @@ from esp.simulation.core import abandon_rest, choose_core
 from esp.simulation.faults import Fault
 from esp.simulation.groups import Groups
 from esp.simulation.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
-from esp.simulation.loop import Process, StuckError, current_process
+from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nemesis import Nemesis, draw_plan
 from esp.simulation.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
 from esp.simulation.outcome import Outcome

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, Final
 
 from esp.simulation import cluster
-from esp.simulation.env import HostNetwork
-from esp.simulation.loop import SimulatedLoop
-from esp.simulation.network import NetworkProfile, SimulatedNetwork
+from esp.simulation.machine.env import HostNetwork
+from esp.simulation.machine.loop import SimulatedLoop
+from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
 from esp.simulation.node import SimulatedNode
 from esp.simulation.profile import Profile
 from esp.simulation.streams import stream

@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.quorum_answers import add_voter_answer, read_add_voter
-from esp.broker.request import Request
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.quorum.answers import add_voter_answer, read_add_voter
 from esp.raft import messages
 
 

@@ -5,9 +5,9 @@ from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResp
 from kio.schema.types import ProducerId
 from kio.static.primitive import i32
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.model.errors import ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
 

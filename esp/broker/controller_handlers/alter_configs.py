@@ -2,10 +2,10 @@
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 
-from esp.broker.config_changes import alter_at_controller
-from esp.broker.config_messages import AlterResponse
-from esp.broker.controller_services import ControllerServices
-from esp.broker.request import Request
+from esp.broker.configs.changes import alter_at_controller
+from esp.broker.configs.messages import AlterResponse
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 
 
 async def handle(services: ControllerServices, _request: Request, message: AlterConfigsRequest) -> AlterResponse:

@@ -6,9 +6,9 @@ from kio.schema.alter_partition.v3.response import AlterPartitionResponse, Parti
 from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE, broker_ids
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE, broker_ids
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrChange
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, TopicId

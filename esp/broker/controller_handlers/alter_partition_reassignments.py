@@ -10,9 +10,9 @@ from kio.schema.alter_partition_reassignments.v1.response import (
 )
 from kio.static.primitive import i32
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE, require_time
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.reassignment import Reassignment
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId

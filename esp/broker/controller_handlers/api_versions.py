@@ -6,9 +6,9 @@ Versions above ours are answered as on broker listeners.
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
 
-from esp.broker.api_versions import api_versions_response, require_software_name
-from esp.broker.controller_services import ControllerServices
-from esp.broker.request import Request
+from esp.broker.any_listener.api_versions import api_versions_response, require_software_name
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.protocol.registry import ListenerKind
 
 

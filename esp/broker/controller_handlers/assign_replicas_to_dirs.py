@@ -8,9 +8,9 @@ from kio.schema.assign_replicas_to_dirs.v0.response import (
     TopicData,
 )
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.model.errors import ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId, TopicId
 

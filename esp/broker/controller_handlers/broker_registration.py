@@ -4,9 +4,9 @@ from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 from kio.static.primitive import i64
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.image import FeatureRange
 from esp.model.errors import ApiError, ErrorCode
@@ -21,7 +21,7 @@ async def handle(
 
     Raises:
         ApiError: BROKER_ID_NOT_REGISTERED for a broker of a cluster with ZooKeeper; and see
-            :meth:`esp.broker.controller_driver.ControllerDriver.register_broker`.
+            :meth:`esp.broker.controller.driver.ControllerDriver.register_broker`.
     """
     if message.is_migrating_zk_broker:
         raise ApiError(ErrorCode.broker_id_not_registered, "Brokers of clusters with ZooKeeper cannot be registered")

@@ -3,9 +3,9 @@
 from kio.schema.create_acls.v3.request import CreateAclsRequest
 from kio.schema.create_acls.v3.response import CreateAclsResponse
 
-from esp.broker.acl_refusals import refuse_create_acls
-from esp.broker.controller_services import ControllerServices
-from esp.broker.request import Request
+from esp.broker.any_listener.acl_refusals import refuse_create_acls
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 
 
 def handle(_services: ControllerServices, _request: Request, message: CreateAclsRequest) -> CreateAclsResponse:

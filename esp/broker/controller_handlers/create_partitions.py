@@ -5,9 +5,9 @@ from collections import Counter
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE, require_time
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.partitions import NewPartitions
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId

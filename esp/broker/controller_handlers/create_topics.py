@@ -10,9 +10,9 @@ from kio.schema.create_topics.v7.response import (
 )
 from kio.static.primitive import i8, i16, i32
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE, require_time
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.image import CLUSTER_DEFAULT
 from esp.controller.topics import NewTopic
 from esp.model.described_settings import NodeLayers, describe_topic

@@ -7,9 +7,9 @@ from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopic
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 from kio.schema.types import TopicName
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE, require_time
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.topics import DeletedTopic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId

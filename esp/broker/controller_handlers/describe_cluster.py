@@ -8,9 +8,9 @@ from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, Descr
 from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
-from esp.broker.request import Request
+from esp.broker.any_listener.common import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE
 

@@ -3,9 +3,9 @@
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.described_resources import DescribedResources, describe_configs
-from esp.broker.request import Request
+from esp.broker.configs.described_resources import DescribedResources, describe_configs
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 
 
 def handle(services: ControllerServices, _request: Request, message: DescribeConfigsRequest) -> DescribeConfigsResponse:

@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.quorum_description import describe_answer, describe_refusal, only_metadata
-from esp.broker.request import Request
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.quorum.description import describe_answer, describe_refusal, only_metadata
 from esp.model.errors import ErrorCode
 
 

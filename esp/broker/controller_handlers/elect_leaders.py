@@ -8,9 +8,9 @@ from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, Partition
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE, require_time
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.partition_change import Election
 from esp.model.errors import ApiError, ErrorCode
 

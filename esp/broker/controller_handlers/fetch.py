@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.fetch.v18.response import FetchResponse
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.quorum_answers import fetch_answer, read_fetch
-from esp.broker.request import Request
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.quorum.answers import fetch_answer, read_fetch
 from esp.raft import messages
 
 

@@ -11,9 +11,9 @@ from kio.schema.list_partition_reassignments.v0.response import (
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.handlers.common import NO_THROTTLE, broker_ids
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE, broker_ids
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.partition import PartitionState
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.quorum_answers import read_remove_voter, remove_voter_answer
-from esp.broker.request import Request
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.quorum.answers import read_remove_voter, remove_voter_answer
 from esp.raft import messages
 
 

@@ -3,10 +3,10 @@
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseUpTo1
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
-from esp.broker.controller_services import ControllerServices
-from esp.broker.feature_messages import AnyUpdateFeaturesRequest, answer_in_version, wanted_updates
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.any_listener.feature_messages import AnyUpdateFeaturesRequest, answer_in_version, wanted_updates
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
 from esp.controller.feature_updates import FeatureUpdate
 from esp.model.errors import ErrorCode
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from esp.broker.coordinators.shard_config import ShardConfig
-from esp.broker.hosted_partition import HostedPartition
-from esp.broker.metadata_cache import MetadataCache
+from esp.broker.metadata.cache import MetadataCache
+from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.controller.image import TopicImage
 from esp.groups.partitioning import partition_for

@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
+from esp.broker.connections.request import ClientContext
 from esp.broker.coordinators.latest_records import LatestRecords
 from esp.broker.coordinators.shard_config import ShardConfig
 from esp.broker.deadline_timer import DeadlineTimer
-from esp.broker.hosted_partition import HostedPartition
-from esp.broker.read_errors import READ_ERRORS
-from esp.broker.request import ClientContext
+from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replicas.read_errors import READ_ERRORS
 from esp.broker.waiting import Waiters
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from esp.broker.hosted_partition import HostedPartition
+from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.groups.settings import GroupSettings
 from esp.model.broker_settings import BrokerSettings
 

@@ -3,8 +3,8 @@
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest
 from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
 from kio.schema.alter_partition_reassignments.v1.response import AlterPartitionReassignmentsResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward, until_applied
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode

@@ -9,8 +9,8 @@ from kio.schema.alter_replica_log_dirs.v2.response import (
 from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition

@@ -7,8 +7,8 @@ A version above ours is answered in the form of version 0 with error 35 and the 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
 
-from esp.broker.api_versions import api_versions_response, require_software_name
-from esp.broker.request import Request
+from esp.broker.any_listener.api_versions import api_versions_response, require_software_name
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ListenerKind
 

@@ -3,8 +3,8 @@
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward, until_applied
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode

@@ -7,8 +7,8 @@ replicas of this node are open by then, and led if it leads them.
 from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreateTopicsResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward, until_applied
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId

@@ -3,8 +3,8 @@
 from kio.schema.delete_acls.v3.request import DeleteAclsRequest
 from kio.schema.delete_acls.v3.response import DeleteAclsResponse
 
-from esp.broker.acl_refusals import refuse_delete_acls
-from esp.broker.request import Request
+from esp.broker.any_listener.acl_refusals import refuse_delete_acls
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 
 

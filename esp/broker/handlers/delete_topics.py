@@ -4,8 +4,8 @@ from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUp
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.delete_topics.v6.response import DeleteTopicsResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward, until_applied
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId

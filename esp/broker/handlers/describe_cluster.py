@@ -9,8 +9,8 @@ from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, Descr
 from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32
 
-from esp.broker.handlers.common import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
-from esp.broker.request import Request
+from esp.broker.any_listener.common import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 

@@ -16,8 +16,8 @@ from kio.schema.describe_groups.v6.response import (
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from esp.broker.handlers.common import ALL_GROUP_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
-from esp.broker.request import Request
+from esp.broker.any_listener.common import ALL_GROUP_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.groups.responses import DescribedGroup
 from esp.model.errors import ApiError, ErrorCode

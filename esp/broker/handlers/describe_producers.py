@@ -10,8 +10,8 @@ from kio.schema.describe_producers.v0.response import (
 from kio.schema.types import ProducerId
 from kio.static.primitive import i32, i64
 
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.controller.topic_names import find_name_problem
 from esp.model.errors import ApiError, ErrorCode

@@ -3,8 +3,8 @@
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 

@@ -17,9 +17,9 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
-from esp.broker.handlers.common import ALL_TOPIC_OPERATIONS, NO_THROTTLE, broker_ids
-from esp.broker.request import Request
-from esp.broker.request_parts import LOOKUPS
+from esp.broker.any_listener.common import ALL_TOPIC_OPERATIONS, NO_THROTTLE, broker_ids
+from esp.broker.connections.request import Request
+from esp.broker.connections.request_parts import LOOKUPS
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.model.errors import ApiError, ErrorCode

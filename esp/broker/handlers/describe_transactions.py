@@ -5,8 +5,8 @@ from kio.schema.describe_transactions.v0.response import DescribeTransactionsRes
 from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import TZAware, i16
 
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ErrorCode
 from esp.protocol.entity_fields import EPOCH

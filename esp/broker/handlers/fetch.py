@@ -1,27 +1,28 @@
 """Fetch (1), versions 4-18: the hot path out.
 
-Records leave as they stand in the segment, as views of the mapped file. A request that finds fewer than ``min_bytes``
-waits on its partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the
-loop for them, so that it holds up nobody else. ``read_committed`` ends at the last stable offset, which is the high
-watermark while there are no transactions. Version 13 names topics by id; sessions are KIP-227's. Requests of other brokers are another
-matter (:mod:`esp.broker.replica_session`). Consumers that say where they are (``client.rack``, version 11) may be sent to a nearer replica,
-and are served by followers that are in sync (KIP-392).
+Records leave as they stand in the segment, as views of the mapped file. A request that finds fewer than ``min_bytes`` waits on its
+partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the loop for
+them, so that it holds up nobody else. ``read_committed`` ends at the last stable offset, which is the high watermark while there are no
+transactions. Version 13 names topics by id; sessions are KIP-227's. Requests of other brokers are another matter
+(:mod:`esp.broker.replicas.session`). Consumers that say where they are (``client.rack``, version 11) may be sent to a nearer replica, and
+are served by followers that are in sync (KIP-392).
 """
 
 from collections.abc import Sequence
 
-from esp.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, FetchSessions
-from esp.broker.hosted_partition import HostedPartition
-from esp.broker.pending_fetch import ConsumerReads, PendingFetch
-from esp.broker.replica_session import Surroundings
-from esp.broker.replica_sessions import ReplicaSessions
-from esp.broker.request import Request
+from esp.broker.connections.request import Request
+from esp.broker.data_path.fetch_sessions import FetchSession, FetchSessions
+from esp.broker.data_path.pending_fetch import ConsumerReads, PendingFetch
+from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replicas.session import Surroundings
+from esp.broker.replicas.sessions import ReplicaSessions
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
 from esp.ports.network import Buffer
 from esp.protocol.fetch_codec import RACK_FROM, TOPIC_IDS_FROM, FetchPartition, decode_fetch, encode_fetch_response
+from esp.protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from esp.protocol.produce_codec import TopicRef
 
 
@@ -60,7 +61,7 @@ class FetchHandler:
         )
 
     def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
-        """Answer now or later; see :meth:`esp.broker.dispatcher.Dispatcher.dispatch`.
+        """Answer now or later; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch`.
 
         Raises:
             DecodeError: the body is no Fetch request.

@@ -15,9 +15,9 @@ from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinator
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
+from esp.broker.any_listener.common import NO_THROTTLE
 from esp.broker.auto_create import create_missing_topics
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.groups.partitioning import partition_for
 from esp.model.errors import ErrorCode

@@ -2,9 +2,9 @@
 
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
-from esp.broker.config_changes import alter_at_broker
-from esp.broker.config_messages import AlterResponse
-from esp.broker.request import Request
+from esp.broker.configs.changes import alter_at_broker
+from esp.broker.configs.messages import AlterResponse
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 

@@ -7,9 +7,9 @@ from kio.schema.join_group.v9.request import JoinGroupRequest
 from kio.schema.join_group.v9.response import JoinGroupResponse, JoinGroupResponseMember
 from kio.static.primitive import i32
 
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
 from esp.broker.coordinators.answers import answered, milliseconds
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import JoinGroup, Protocol
 from esp.groups.responses import JoinResult

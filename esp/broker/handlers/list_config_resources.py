@@ -7,9 +7,9 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from kio.schema.list_config_resources.v1.response import ConfigResource, ListConfigResourcesResponse
 from kio.static.primitive import i8
 
-from esp.broker.config_checks import BROKER_LOGGER
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.configs.checks import BROKER_LOGGER
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.schemas.metadata_records import (

@@ -3,8 +3,8 @@
 from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
 from kio.schema.list_partition_reassignments.v0.response import ListPartitionReassignmentsResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 

@@ -20,15 +20,15 @@ from kio.schema.metadata.v13.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
-from esp.broker.auto_create import create_missing_topics
-from esp.broker.handlers.common import (
+from esp.broker.any_listener.common import (
     ALL_CLUSTER_OPERATIONS,
     ALL_TOPIC_OPERATIONS,
     NO_THROTTLE,
     OPERATIONS_NOT_ASKED,
     broker_ids,
 )
-from esp.broker.request import Request
+from esp.broker.auto_create import create_missing_topics
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.controller.topic_names import find_name_problem

@@ -10,9 +10,9 @@ from kio.schema.offset_commit.v9.request import OffsetCommitRequest as RequestUp
 from kio.schema.offset_commit.v10.request import OffsetCommitRequest
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
 from esp.broker.coordinators.answers import answered, milliseconds
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import NO_LEADER_EPOCH, NO_RETENTION, CommittedOffset, OffsetCommit
 from esp.groups.responses import OffsetCommitResult, PartitionError

@@ -16,8 +16,8 @@ from kio.schema.offset_fetch.v10.request import OffsetFetchRequest
 from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 from kio.static.primitive import i32, i64
 
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.groups.requests import OffsetFetch

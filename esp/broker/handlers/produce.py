@@ -11,11 +11,11 @@ another.
 from collections.abc import Sequence
 from typing import Final
 
-from esp.broker.delayed_produce import DelayedProduce
-from esp.broker.hosted_partition import HostedPartition
-from esp.broker.produce_repetitions import ProduceRepetitions, can_be_repeated
-from esp.broker.recompressing_produce import RecompressingProduce, Unfinished, refusal_of
-from esp.broker.request import NO_REPLY, Request
+from esp.broker.connections.request import NO_REPLY, Request
+from esp.broker.data_path.delayed_produce import DelayedProduce
+from esp.broker.data_path.produce_repetitions import ProduceRepetitions, can_be_repeated
+from esp.broker.data_path.recompressing_produce import RecompressingProduce, Unfinished, refusal_of
+from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
@@ -52,7 +52,7 @@ class ProduceHandler:
         self._recompressing = RecompressingProduce(services.env, tasks, self._find, self._refuse)
 
     def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
-        """Append every partition's batch; see :meth:`esp.broker.dispatcher.Dispatcher.dispatch` for the answer.
+        """Append every partition's batch; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch` for the answer.
 
         Raises:
             DecodeError: the body is no Produce request, or one with acks=0 was refused.

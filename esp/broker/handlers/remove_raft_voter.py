@@ -3,8 +3,8 @@
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 

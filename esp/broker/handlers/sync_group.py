@@ -6,9 +6,9 @@ from typing import Any, Final
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 from kio.schema.sync_group.v5.response import SyncGroupResponse
 
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.request import Request
 from esp.broker.coordinators.answers import answered
-from esp.broker.handlers.common import NO_THROTTLE
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import SyncGroup
 from esp.groups.responses import SyncResult

@@ -3,8 +3,8 @@
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 

@@ -3,9 +3,9 @@
 from kio.schema.update_features.v1.response import UpdateFeaturesResponse as ResponseUpTo1
 from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
-from esp.broker.feature_messages import AnyUpdateFeaturesRequest, answer_in_version, wanted_updates
+from esp.broker.any_listener.feature_messages import AnyUpdateFeaturesRequest, answer_in_version, wanted_updates
+from esp.broker.connections.request import Request
 from esp.broker.forwarding import forward, until_applied
-from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.features import KRAFT_VERSION
 from esp.model.errors import ErrorCode

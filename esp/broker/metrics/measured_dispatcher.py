@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from esp.broker.dispatcher import Dispatcher
+from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.connections.request import Request
 from esp.broker.metrics.request_metrics import RequestCounts, RequestMetrics
-from esp.broker.request import Request
 from esp.broker.tasks import Tasks
 from esp.ports.clock import Clock
 from esp.ports.network import Buffer
@@ -13,7 +13,7 @@ from esp.protocol.registry import ListenerKind
 
 
 class MeasuredDispatcher(Dispatcher):
-    """See :class:`~esp.broker.dispatcher.Dispatcher`.
+    """See :class:`~esp.broker.connections.dispatcher.Dispatcher`.
 
     Args:
         kind: of the listeners.

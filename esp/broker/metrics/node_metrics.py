@@ -11,7 +11,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
-from esp.broker.dispatcher import Dispatcher
+from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.metrics.families import MeasuredNode, collect_loop, collect_node, collect_requests
 from esp.broker.metrics.http_server import HttpServer, Page
 from esp.broker.metrics.loop_delay import LoopDelay

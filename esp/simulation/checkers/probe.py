@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from esp.broker.controller_driver import ControllerDriver
-from esp.broker.hosted_partition import HostedPartition
-from esp.broker.metadata_loader import MetadataLoader
-from esp.broker.raft_driver import RaftDriver
-from esp.broker.replica_host import ReplicaHost
+from esp.broker.controller.driver import ControllerDriver
+from esp.broker.metadata.loader import MetadataLoader
+from esp.broker.quorum.driver import RaftDriver
+from esp.broker.replicas.host import ReplicaHost
+from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair_proposal import Proposal
 from esp.model.ids import NO_BROKER_EPOCH, TopicId

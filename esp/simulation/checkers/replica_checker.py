@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 
-from esp.broker.hosted_partition import HostedPartition
+from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.model.ids import TopicId, TopicPartition
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers import probe

@@ -11,8 +11,8 @@ from crc32c import crc32c
 from esp.model.ids import TopicId
 from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, BatchHeader, read_header
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.disk import SimulatedDisk
-from esp.simulation.file_content import FileContent
+from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.file_content import FileContent
 
 
 class BatchView(NamedTuple):

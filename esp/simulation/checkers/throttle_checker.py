@@ -9,13 +9,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from esp.broker.followed_partition import FollowedPartition
-from esp.broker.hosted_partition import HostedPartition
-from esp.broker.replica_fetcher import PartitionKey, ReplicaFetcher
-from esp.broker.replica_session import ReplicaSession
-from esp.broker.replica_throttles import DirectionThrottles
-from esp.broker.replication_throttle import BURST_US, FETCH_US, ReplicationThrottle
-from esp.broker.session_partition import SessionPartition
+from esp.broker.replicas.fetcher import PartitionKey, ReplicaFetcher
+from esp.broker.replicas.followed_partition import FollowedPartition
+from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replicas.replication_throttle import BURST_US, FETCH_US, ReplicationThrottle
+from esp.broker.replicas.session import ReplicaSession
+from esp.broker.replicas.session_partition import SessionPartition
+from esp.broker.replicas.throttles import DirectionThrottles
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
 from esp.model.topic_settings import LONG_MAX

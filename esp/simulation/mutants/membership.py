@@ -58,7 +58,7 @@ MEMBERSHIP_MUTANTS: Final = (
         "allowed-election-waits",
         "ELECT-1.5 broken",
         "ELECT-1",
-        "esp.broker.controller_driver",
+        "esp.broker.controller.driver",
         "            self._term.elect_unclean_soon()\n",
         "            pass\n",
     ),

@@ -9,7 +9,7 @@ PRODUCE_MUTANTS: Final = (
         "success-before-commit",
         "PRODUCE-2 broken",
         "PRODUCE-2",
-        "esp.broker.delayed_produce",
+        "esp.broker.data_path.delayed_produce",
         "            elif hosted.log.high_watermark < next_offset:\n",
         "            elif hosted.log.log_end_offset < next_offset:\n",
     ),

@@ -75,7 +75,7 @@ REASSIGNMENT_MUTANTS: Final = (
         "data-goes-before-the-end",
         "KAFKA-14616 class",
         "REASSIGN-4",
-        "esp.broker.replica_host",
+        "esp.broker.replicas.host",
         "                if self._node_id in state.replicas:\n",
         "                if self._node_id in state.target_replicas:\n",
     ),

@@ -102,7 +102,7 @@ REPAIR_MUTANTS: Final = (
         "repair-has-no-budget",
         "REPAIR-4 broken",
         "REPAIR-4",
-        "esp.broker.replica_throttles",
+        "esp.broker.replicas.throttles",
         "            return self.repair\n",
         "            return None\n",
         node_count=_NODES,

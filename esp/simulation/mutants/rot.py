@@ -26,7 +26,7 @@ ROT_MUTANTS: Final = (
         "rotten-replica-stays",
         "REC-4 broken",
         "REC-4",
-        "esp.broker.rotten_replicas",
+        "esp.broker.replicas.rotten_replicas",
         "        return hosted in self._replicas and state is not None and any(node != self._node_id for node in state.isr)\n",
         "        return hosted in self._replicas and state is None\n",
         node_count=3,

@@ -29,19 +29,19 @@ def _run_nodes(seed: int, node_count: int | None) -> Found:
 
 
 def _run_partition(seed: int, _node_count: int | None) -> Found:
-    from esp.simulation.partition_cluster import PartitionCluster  # noqa: PLC0415 - see above
+    from esp.simulation.partition_tier.cluster import PartitionCluster  # noqa: PLC0415 - see above
 
     return _run_cores(lambda: PartitionCluster(seed).run())
 
 
 def _run_quorum(seed: int, _node_count: int | None) -> Found:
-    from esp.simulation.quorum_cluster import QuorumCluster  # noqa: PLC0415 - see above
+    from esp.simulation.quorum_tier.cluster import QuorumCluster  # noqa: PLC0415 - see above
 
     return _run_cores(lambda: QuorumCluster(seed).run())
 
 
 def _run_log(seed: int, _node_count: int | None) -> Found:
-    from esp.simulation.log_run import LogRun  # noqa: PLC0415 - see above
+    from esp.simulation.log_tier.run import LogRun  # noqa: PLC0415 - see above
 
     return _run_cores(lambda: LogRun(seed).run())
 

@@ -13,7 +13,7 @@ from esp.records.batch_header import read_header
 from esp.records.builder import build_batch
 from esp.records.record import NewRecord
 from esp.simulation.checkers.client_history import Outcome
-from esp.simulation.clock import WALL_START_MS
+from esp.simulation.machine.clock import WALL_START_MS
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError

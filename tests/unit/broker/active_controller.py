@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
-from esp.broker.controller_config import ControllerConfig
-from esp.broker.controller_driver import ControllerDriver
-from esp.broker.metadata_loader import MetadataLoader
+from esp.broker.controller.config import ControllerConfig
+from esp.broker.controller.driver import ControllerDriver
+from esp.broker.metadata.loader import MetadataLoader
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.features import SUPPORTED_FEATURES
@@ -17,8 +17,8 @@ from esp.model.ids import NO_BROKER_EPOCH, NodeId
 from esp.ports.network import Address
 from esp.raft.member import LeaderContact
 from esp.schemas.metadata_frames import decode_record
-from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.network import SimulatedNetwork
+from esp.simulation.machine.env import simulated_disk, simulated_env
+from esp.simulation.machine.network import SimulatedNetwork
 from tests.unit.broker.scenarios import played
 from tests.unit.controller.samples import accept_configs, directory
 

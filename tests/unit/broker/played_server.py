@@ -3,17 +3,17 @@
 import asyncio
 from random import Random
 
-from esp.broker.request import ClientContext
-from esp.broker.request_memory import NO_LIMIT, RequestMemory
-from esp.broker.session import Session
-from esp.broker.turns import Turns
+from esp.broker.connections.request import ClientContext
+from esp.broker.connections.request_memory import NO_LIMIT, RequestMemory
+from esp.broker.connections.session import Session
+from esp.broker.connections.turns import Turns
 from esp.model.errors import ApiError
 from esp.ports.network import Address
 from esp.protocol import messages
 from esp.protocol.error_responses import error_response
 from esp.protocol.registry import SERVED
-from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.network import SimulatedNetwork
+from esp.simulation.machine.env import simulated_disk, simulated_env
+from esp.simulation.machine.network import SimulatedNetwork
 from tests.unit.broker.scenarios import played
 
 ADDRESS = Address("127.0.0.1", 9093)

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse, PartitionData, TopicData
 from kio.schema.assign_replicas_to_dirs.v0 import response as types
 
-from esp.broker.dispatcher import Dispatcher
+from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.connections.server import ConnectionLimits, Server
 from esp.broker.handlers.fetch import FetchHandler
 from esp.broker.handlers.produce import ProduceHandler
-from esp.broker.metadata_cache import MetadataCache
-from esp.broker.replica_host import ReplicaHost
-from esp.broker.server import ConnectionLimits, Server
+from esp.broker.metadata.cache import MetadataCache
+from esp.broker.replicas.host import ReplicaHost
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import Waiters
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, TopicImage
@@ -28,8 +28,8 @@ from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
-from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.network import SimulatedNetwork
+from esp.simulation.machine.env import simulated_disk, simulated_env
+from esp.simulation.machine.network import SimulatedNetwork
 from esp.storage.layout import LOG_SUFFIX
 from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties

@@ -3,7 +3,7 @@
 import functools
 import inspect
 
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 
 
 def played(play, *, limit_s=3600):

@@ -17,8 +17,8 @@ from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
 from esp.records.builder import build_batch
 from esp.records.record import NewRecord
-from esp.simulation.env import simulated_disk, simulated_env
-from esp.simulation.network import SimulatedNetwork
+from esp.simulation.machine.env import simulated_disk, simulated_env
+from esp.simulation.machine.network import SimulatedNetwork
 from tests.unit.broker.scenarios import played
 
 ADDRESS = Address("127.0.0.1", 9092)

@@ -8,7 +8,7 @@ import pytest
 from esp.broker.app import BrokerNode
 from esp.model.broker_settings import Listener
 from esp.model.errors import ErrorCode, OperatorError
-from esp.simulation.loop import ProcessEndedError, SimulatedLoop
+from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.conversation import (
     create_topic,
     create_topics,

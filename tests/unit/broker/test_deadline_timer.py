@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.broker.deadline_timer import DeadlineTimer
-from esp.simulation.clock import SimulatedClock
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.clock import SimulatedClock
+from esp.simulation.machine.loop import SimulatedLoop
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.none() | st.integers(0, 200)), max_size=12))

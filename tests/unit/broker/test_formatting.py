@@ -11,8 +11,8 @@ from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId
 from esp.raft.snapshot import read_voters
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
-from esp.simulation.disk import SimulatedDisk
-from esp.simulation.disk_faults import ProcessKilledError
+from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.storage.log_directory import LogDirectory
 from tests.unit.controller.samples import SeededRandom
 

@@ -14,7 +14,7 @@ from kio.schema.delete_topics.v6 import request as delete_request
 from kio.schema.delete_topics.v6 import response as delete_response
 
 from esp.broker.auto_create import create_missing_topics
-from esp.broker.dispatcher import Dispatcher
+from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.handlers import create_topics, delete_topics
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode

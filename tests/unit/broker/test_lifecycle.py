@@ -16,7 +16,7 @@ from esp.model.errors import ApiError, ErrorCode, OperatorError
 from esp.model.ids import BrokerEpoch, DirectoryId, NodeId
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
-from esp.simulation.loop import ProcessEndedError
+from esp.simulation.machine.loop import ProcessEndedError
 from tests.unit.broker.config_requests import BROKER, SET, alter
 from tests.unit.broker.conversation import create_topic, fetch, produce
 from tests.unit.broker.played_server import in_world

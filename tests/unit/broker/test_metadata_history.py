@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esp.broker.controller_config import ControllerConfig
-from esp.broker.controller_driver import ControllerDriver
+from esp.broker.controller.config import ControllerConfig
+from esp.broker.controller.driver import ControllerDriver
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.heartbeats import Heartbeat
@@ -27,9 +27,9 @@ from esp.ports.network import Address
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
 from esp.schemas.metadata_frames import decode_record
-from esp.simulation.loop import ProcessEndedError, SimulatedLoop
+from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.active_controller import Listening
-from tests.unit.broker.quorum import CLUSTER_ID, LOG_PATH, Quorum, with_quorum
+from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, Quorum, with_quorum
 from tests.unit.controller.samples import accept_configs, directory
 
 BROKER = NodeId(7)

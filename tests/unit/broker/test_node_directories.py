@@ -8,7 +8,7 @@ from esp.broker.node_directories import controller_endpoints, open_directories_b
 from esp.model.broker_settings import Listener, QuorumServer, QuorumVoter
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.last_stop import previous_broker_epoch
 from tests.unit.broker.simulated_node import SETTINGS
 from tests.unit.controller.samples import SeededRandom

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from esp.model.errors import ErrorCode
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.storage.producer_state import BATCHES_KEPT
 from tests.unit.broker.conversation import (
     create_topics,

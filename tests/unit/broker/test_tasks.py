@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from esp.broker.tasks import Tasks
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 
 
 class Host:

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterator
 from types import SimpleNamespace
 
-from esp.broker.dispatcher import Dispatcher
+from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.tasks import Tasks
 from esp.broker.warm_up import BEGIN_AFTER_US, PAUSE_US, WarmUp
 from esp.protocol import messages
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
-from esp.simulation.clock import SimulatedClock
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.clock import SimulatedClock
+from esp.simulation.machine.loop import SimulatedLoop
 
 
 def run(coroutine):

@@ -6,7 +6,7 @@ from esp.groups.coordinator import GroupCoordinator
 from esp.groups.now import Now
 from esp.groups.settings import GroupSettings
 from esp.model.errors import CorruptionError, ErrorCode
-from esp.simulation.env import SeededRandom
+from esp.simulation.machine.env import SeededRandom
 from tests.unit.groups.world import DELAY_MS, GROUP, SESSION_MS, World
 
 

@@ -22,7 +22,7 @@ from esp.groups.requests import (
 from esp.groups.settings import GroupSettings
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
-from esp.simulation.env import SeededRandom
+from esp.simulation.machine.env import SeededRandom
 
 START_MS = 1_700_000_000_000
 GROUP = "group"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from esp.ports.disk import Disk
 from esp.runtime.os_disk import OsDisk
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 
 LARGE = 300_001  # more than a mapped read's minimum, and no multiple of a page
 

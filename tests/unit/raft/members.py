@@ -14,7 +14,7 @@ from esp.raft.now import Now
 from esp.raft.settings import QuorumSettings
 from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
-from esp.simulation.env import SeededRandom
+from esp.simulation.machine.env import SeededRandom
 
 CLUSTER = "sKc3HhTGTQ2kA0ZGqSBXvA"
 LISTENER = "CONTROLLER"

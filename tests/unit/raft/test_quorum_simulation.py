@@ -1,6 +1,6 @@
 """Quorums through faults: the state machine that hypothesis drives, seeds, and how fast a new leader is there.
 
-:mod:`esp.simulation.quorum_checks` says what must hold at every step.
+:mod:`esp.simulation.quorum_tier.checks` says what must hold at every step.
 """
 
 import pytest
@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from esp.simulation.quorum_cluster import QuorumCluster
-from esp.simulation.quorum_profile import KINDS, SECOND_US, QuorumProfile
+from esp.simulation.quorum_tier.cluster import QuorumCluster
+from esp.simulation.quorum_tier.profile import KINDS, SECOND_US, QuorumProfile
 
 _CALM = QuorumProfile(spares=0, faults_per_s=0.0001, loss=0, doubled=0, spike_probability=0)
 

@@ -8,7 +8,7 @@ from esp.records.builder import build_batch
 from esp.records.record import NewRecord
 from esp.replication.partition_follower import PartitionFollower
 from esp.replication.partition_leader import PartitionLeader
-from esp.simulation.memory_log import MemoryLog
+from esp.simulation.partition_tier.memory_log import MemoryLog
 
 ME, B, C = NodeId(1), NodeId(2), NodeId(3)
 LAG_US = 30_000_000

@@ -8,7 +8,7 @@ from esp.model.errors import CorruptionError
 from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import read_header
 from esp.replication.future_replica import Cut, FutureReplica
-from esp.simulation.memory_log import MemoryLog
+from esp.simulation.partition_tier.memory_log import MemoryLog
 from tests.unit.replication.logs import filled, stamped
 
 NUMBERS = st.integers(0, 30)

@@ -1,14 +1,15 @@
 """Three replicas and a controller, with Hypothesis in charge of what arrives when and who crashes.
 
-The invariants are those of :mod:`esp.simulation.partition_checks`, looked at with every step; the cluster must be whole again in the end.
+The invariants are those of :mod:`esp.simulation.partition_tier.checks`, looked at with every step; the cluster must be whole again in the
+end.
 """
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from esp.simulation.partition_cluster import PartitionCluster
-from esp.simulation.partition_profile import KINDS, PartitionProfile
+from esp.simulation.partition_tier.cluster import PartitionCluster
+from esp.simulation.partition_tier.profile import KINDS, PartitionProfile
 
 nodes = st.integers(0, 2)
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from esp.simulation.caretaker import ASIDE, Caretaker, find_named
-from esp.simulation.disk_image import walk
 from esp.simulation.disk_nemesis import DiskNemesis
 from esp.simulation.faults import Fault, FaultKind
 from esp.simulation.ledger import Ledger
+from esp.simulation.machine.disk_image import walk
 from esp.simulation.profile import Profile
 from esp.simulation.rot import RotKind, find_targets
 from esp.simulation.world import World

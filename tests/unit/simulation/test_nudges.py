@@ -10,7 +10,7 @@ from esp.controller.image import EMPTY_IMAGE, TopicImage
 from esp.model.ids import NO_NODE, NodeId
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.ledger import RECKLESS
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.nudges import Nudges
 from tests.unit.controller.samples import Cluster
 from tests.unit.replication.logs import state

@@ -10,7 +10,7 @@ from esp.controller.image import EMPTY_IMAGE, TopicImage
 from esp.model.ids import NO_NODE, NodeId
 from esp.simulation.faults import Fault, FaultKind
 from esp.simulation.ledger import RECKLESS
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.old_copies import OldCopies
 from tests.unit.replication.logs import state
 from tests.unit.storage.helpers import TOPIC_ID, new_disk

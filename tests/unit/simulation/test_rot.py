@@ -5,7 +5,7 @@ import pytest
 from esp.model.errors import CorruptionError
 from esp.records.batch_header import read_header
 from esp.records.checks import check_batch
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.rot import RotKind, find_rotten, find_rotten_copies, find_targets, rot_somewhere
 from esp.storage.checkpoints import decode_checkpoint, encode_checkpoint
 from tests.unit.storage.helpers import PARTITION, make_batch

@@ -11,7 +11,7 @@ from esp.ports.network import Buffer
 from esp.records.batch_header import BatchHeader, read_header
 from esp.records.builder import build_batch
 from esp.records.record import NewRecord
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from esp.model.ids import BrokerEpoch
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.clean_marker import CleanMarker
 from esp.storage.disk_reserve import RESERVE_BYTES, DiskReserve
 from tests.unit.storage.helpers import DATA, new_disk

@@ -7,7 +7,7 @@ import pytest
 
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.disk_reserve import RESERVE_BYTES, RESERVE_FILE, ROOM_TO_RESERVE_BYTES, DiskReserve
 from esp.storage.log_directory import LogDirectory
 from tests.unit.storage.helpers import TOPIC_ID

@@ -7,7 +7,7 @@ import pytest
 
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicId
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.found_replica import FoundReplica, find_replica
 from esp.storage.partition_metadata import write_topic_id
 

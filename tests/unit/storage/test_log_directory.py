@@ -8,9 +8,9 @@ import pytest
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
-from esp.simulation.disk import SimulatedDisk
-from esp.simulation.disk_faults import ProcessKilledError
-from esp.simulation.disk_image import make_tree, take_image
+from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.simulation.machine.disk_image import make_tree, take_image
 from esp.storage.last_stop import previous_broker_epoch
 from esp.storage.layout import RUNNING_FILE
 from esp.storage.log_directory import LogDirectory

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from esp.model.topic_settings import TopicSettings
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
-from esp.simulation.disk import SimulatedDisk
-from esp.simulation.disk_faults import ProcessKilledError
+from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.steps import read_blocking

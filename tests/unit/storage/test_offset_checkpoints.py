@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from esp.model.ids import METADATA_PARTITION, TopicPartition
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.checkpoints import read_checkpoint
 from esp.storage.disk_reserve import DiskReserve
 from esp.storage.log import Log

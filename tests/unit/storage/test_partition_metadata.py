@@ -7,7 +7,7 @@ import pytest
 
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicId
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.partition_metadata import read_topic_id, write_topic_id, write_topic_id_blocking
 
 TOPIC_ID = TopicId(uuid.UUID("3b1f02f0-5ea5-4fb3-8e93-2b1f3d9a3a01"))

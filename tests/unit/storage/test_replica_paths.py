@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from esp.model.ids import TopicId
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.layout import DirectoryKind, parse_directory_name
 from esp.storage.replica_paths import ReplicaPaths
 from tests.unit.storage.helpers import DATA, PARTITION, REPLICA, TOPIC_ID, new_disk

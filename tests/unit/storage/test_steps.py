@@ -3,7 +3,7 @@
 import pytest
 
 from esp.ports.disk import File
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage import steps
 from esp.storage.steps import Reading, Syncing
 from tests.unit.storage.helpers import new_disk, run

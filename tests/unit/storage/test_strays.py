@@ -6,7 +6,7 @@ import pytest
 
 from esp.model.ids import TopicId
 from esp.model.topic_settings import TopicSettings
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log_directory import LogDirectory
 from tests.unit.storage.helpers import DATA, PARTITION, TOPIC_ID, append, new_disk, new_log
 

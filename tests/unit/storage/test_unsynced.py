@@ -7,7 +7,7 @@ import pytest
 
 from esp.model.errors import ApiError
 from esp.model.topic_settings import TopicSettings
-from esp.simulation.disk import SimulatedDisk
+from esp.simulation.machine.disk import SimulatedDisk
 from tests.unit.storage.helpers import append, new_disk, new_log, reopen, run
 
 

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from esp.broker.connections.request import ClientContext
 from esp.broker.coordinators.group_coordinators import GroupCoordinators
 from esp.broker.coordinators.shard_config import shard_config
-from esp.broker.request import ClientContext
 from esp.groups.requests import CommittedOffset, JoinGroup, OffsetCommit, OffsetFetch, Protocol
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicPartition

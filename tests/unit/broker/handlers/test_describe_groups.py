@@ -1,6 +1,6 @@
 import pytest
 
-from esp.broker.handlers.common import OPERATIONS_NOT_ASKED
+from esp.broker.any_listener.common import OPERATIONS_NOT_ASKED
 from esp.model.errors import ErrorCode
 from tests.unit.broker.group_conversation import describe_group, member, until_coordinated
 from tests.unit.broker.simulated_node import simulated

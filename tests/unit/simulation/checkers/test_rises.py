@@ -1,7 +1,7 @@
 from esp.model.topic_settings import TopicSettings
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers.rises import Rises
-from esp.simulation.memory_log import MemoryLog
+from esp.simulation.partition_tier.memory_log import MemoryLog
 from tests.unit.replication.logs import ME, B, fetch, leading, state
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.broker.replica_fetcher import ReplicaFetcher
-from esp.broker.replica_session import ReplicaSession
-from esp.broker.replication_throttle import BURST_US, FETCH_US
+from esp.broker.replicas.fetcher import ReplicaFetcher
+from esp.broker.replicas.replication_throttle import BURST_US, FETCH_US
+from esp.broker.replicas.session import ReplicaSession
 from esp.model.ids import TopicPartition
 from esp.model.throttled_replicas import NO_REPLICAS, ThrottledReplicas
 from esp.model.topic_settings import LONG_MAX, TopicSettings

@@ -14,7 +14,7 @@ from esp.schemas.control_records import encode_control_record
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import VoterChecker, find_quorum_problems, read_voters
-from esp.simulation.file_content import FileContent
+from esp.simulation.machine.file_content import FileContent
 
 
 def voters(*numbers):

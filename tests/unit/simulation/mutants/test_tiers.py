@@ -2,7 +2,7 @@ import pytest
 
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.mutants.tiers import NO_CRASH, _run_cores
-from esp.simulation.partition_checks import InvariantError
+from esp.simulation.partition_tier.checks import InvariantError
 
 
 def raising(error):

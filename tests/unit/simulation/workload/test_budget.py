@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from esp.model.errors import ErrorCode
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.budget import BUDGET, STILL_S, RepairBudget
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History

@@ -9,7 +9,7 @@ import pytest
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.ports.network import Address
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.cluster_client import ClusterClient, Leadership
 from esp.simulation.workload.connection import NoAnswerError
 from tests.unit.simulation.workload.scripted import TOPIC, ScriptedConnection

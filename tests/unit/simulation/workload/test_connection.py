@@ -12,8 +12,8 @@ from esp.ports.network import Address
 from esp.protocol.headers import read_request_header
 from esp.protocol.messages import encode_response
 from esp.protocol.registry import ApiKey
-from esp.simulation.loop import SimulatedLoop
-from esp.simulation.network import NetworkProfile, SimulatedNetwork
+from esp.simulation.machine.loop import SimulatedLoop
+from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
 from esp.simulation.workload import requests
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 

@@ -7,7 +7,7 @@ import pytest
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.consumer import Consumer
 from tests.unit.simulation.workload.scripted import TOPIC, ScriptedCluster, ScriptedConnection, new_history

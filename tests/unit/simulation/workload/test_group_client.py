@@ -8,7 +8,7 @@ import pytest
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import TIMEOUT_S, GroupClient
 from tests.unit.simulation.workload.scripted import ScriptedConnection

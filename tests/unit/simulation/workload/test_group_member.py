@@ -13,7 +13,7 @@ from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.group_checker import GroupChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.group_profile import GroupProfile
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import Reply
 from esp.simulation.workload.group_member import GroupMember

@@ -10,7 +10,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_history import Outcome
-from esp.simulation.loop import SimulatedLoop
+from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.producer import IN_FLIGHT_MAX, Lane, Producer
 from tests.unit.simulation.workload.scripted import TOPIC, ScriptedCluster, ScriptedConnection, new_history

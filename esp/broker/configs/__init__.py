@@ -1,0 +1,1 @@
+"""Settings, as requests describe and change them."""

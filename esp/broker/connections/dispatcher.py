@@ -1,0 +1,168 @@
+"""From a request's API key and version to its handler: what one kind of listener does with requests.
+
+Broker listeners have the handlers of :mod:`esp.broker.handlers`, controller listeners those of :mod:`esp.broker.controller_handlers`, one
+module per API. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
+modules are imported on first use, so that a node starts without them (:mod:`esp.broker.warm_up` comes later). A handler that has to wait is
+a coroutine function; one whose work cannot be divided by dividing the request (:mod:`esp.broker.connections.request_parts`) may be a
+generator function, which yields after each slice; one that refuses the whole request may raise ApiError.
+"""
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from esp.broker.connections.long_requests import SHORT_BYTES, LongRequests, done
+from esp.broker.connections.request import ClientContext, Request
+from esp.broker.connections.turns import Turns
+from esp.broker.tasks import Tasks
+from esp.model.errors import ApiError
+from esp.ports.network import Address, Buffer
+from esp.protocol import messages
+from esp.protocol.error_responses import error_response
+from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
+
+log = logging.getLogger(__name__)
+
+HotHandler = Callable[[Request, memoryview], Sequence[Buffer] | None]
+ColdHandler = Callable[[Any, Request, Any], Any]
+"""Called with the services of its kind of listener, the request, and the decoded message."""
+
+_PACKAGES: Final = {
+    ListenerKind.BROKER: "esp.broker.handlers",
+    ListenerKind.CONTROLLER: "esp.broker.controller_handlers",
+}
+
+
+class Dispatcher:
+    """Knows the handlers of all APIs that one kind of listener serves.
+
+    Args:
+        kind: of the listeners.
+        services: what their cold handlers work with, if that is known already; see :meth:`provide`.
+        tasks: where handlers that wait live.
+        hot: the handlers that get bytes, by API.
+    """
+
+    allows_shortcuts: ClassVar = True
+    """Whether a connection's :class:`~esp.broker.connections.request.Shortcut` may answer in its place."""
+
+    def __init__(
+        self, kind: ListenerKind, services: Any, tasks: Tasks, hot: Mapping[int, HotHandler] | None = None
+    ) -> None:
+        self.served = SERVED_ON[kind]
+        self._package = _PACKAGES[kind]
+        self._services = services
+        self._tasks = tasks
+        self._hot: dict[int, HotHandler] = {**(hot or {})}
+        self._cold: dict[int, ColdHandler] = {}
+        self.turns = Turns()
+        """Who goes on of those that have much to do for the clients of these listeners."""
+        self._long = LongRequests(tasks, self.turns, self._handle)
+        self._this_node = ClientContext("", Address("", 0))
+
+    def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None) -> None:
+        """Say what the handlers work with, before the first request comes."""
+        self._services = services
+        self._hot = {**(hot or {})}
+
+    def preparations(self) -> Iterator[Callable[[], object]]:
+        """What first requests would do otherwise, as steps of some milliseconds: import handlers, make readers and writers."""
+        for api_key, api in self.served.items():
+            if api_key in self._hot:
+                continue
+            for version in range(api.min_version, api.max_version + 1):
+                yield partial(messages.prepare_to_serve, api_key, version)
+            yield partial(self._load, api_key)  # what it imports of messages is there by now
+
+    def dispatch(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
+        """Return the answer's buffers, NO_REPLY if there is none to send, or None if the request will be answered later.
+
+        Raises:
+            DecodeError: the body is none of that API and version; the connection ends, as Kafka ends it.
+        """
+        hot = self._hot.get(request.api_key)
+        if hot is not None:
+            return hot(request, body)
+        api_key, version = request.api_key, request.api_version
+        if not self.served[api_key].serves(version):  # only ApiVersions comes this far
+            return (messages.encode_unsupported_api_versions(request.correlation_id),)
+        if len(body) > SHORT_BYTES:
+            self._long.begin(request, body)
+            return None
+        answer = done(self._handle(request, messages.decode_request(api_key, version, body)))
+        if isinstance(answer, Coroutine):
+            self._tasks.start(self._finish(request, answer), name=self.served[api_key].name)
+            return None
+        return (messages.encode_response(api_key, version, request.correlation_id, answer),)
+
+    async def call(self, api_key: ApiKey, message: Any, *, client_id: str) -> Any:
+        """Answer a request of this node's own: instances of the newest version's classes, as they would come over the wire.
+
+        The handler runs to its end also when the caller gives up.
+        """
+        api = self.served[api_key]
+        request = Request(api_key, api.max_version, 0, client_id, self._this_node, _nobody_waits)
+        answer = done(self._handle(request, message))
+        if not isinstance(answer, Coroutine):
+            return answer
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._tasks.start(_settle(future, answer), name=api.name)
+        return await future
+
+    def _handle(self, request: Request, message: Any) -> Any:
+        """The handler's answer, or the coroutine that makes it, or the generator that does so in slices."""
+        handler = self._cold.get(request.api_key) or self._load(request.api_key)
+        try:
+            answer = handler(self._services, request, message)
+        except ApiError as error:
+            return error_response(request.api_key, request.api_version, message, error)
+        if isinstance(answer, Coroutine):
+            return _awaited(request, message, answer)
+        return _in_slices(request, message, answer) if isinstance(answer, Generator) else answer
+
+    async def _finish(self, request: Request, answer: Coroutine[Any, Any, Any]) -> None:
+        message = await answer
+        request.reply(
+            (messages.encode_response(request.api_key, request.api_version, request.correlation_id, message),)
+        )
+
+    def _load(self, api_key: int) -> ColdHandler:
+        module = importlib.import_module(f"{self._package}.{self.served[api_key].key.name.lower()}")
+        handler: ColdHandler = module.handle
+        self._cold[api_key] = handler
+        return handler
+
+
+MakeDispatcher = Callable[[ListenerKind, Any, Tasks], Dispatcher]
+"""Makes a dispatcher, whose arguments these are."""
+
+
+async def _awaited(request: Request, message: Any, answer: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        return await answer
+    except ApiError as error:
+        return error_response(request.api_key, request.api_version, message, error)
+
+
+def _in_slices(request: Request, message: Any, answer: Generator[None, None, Any]) -> Generator[None, None, Any]:
+    try:
+        return (yield from answer)
+    except ApiError as error:
+        return error_response(request.api_key, request.api_version, message, error)
+
+
+async def _settle(future: asyncio.Future[Any], answer: Coroutine[Any, Any, Any]) -> None:
+    try:
+        message = await answer
+    except asyncio.CancelledError:
+        future.cancel()
+        raise
+    if not future.done():
+        future.set_result(message)
+
+
+def _nobody_waits(_at_once: bool) -> None:
+    """A request of this node's own is answered by its handler's return."""

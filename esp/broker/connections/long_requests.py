@@ -1,0 +1,146 @@
+"""Answers requests that may take long on the loop: read, handled and answered in slices, in turns with others of their kind.
+
+Kafka has threads for that. Here a request of more than a few hundred bytes, of which some name a hundred thousand things, waits for its
+turn before each slice (:mod:`esp.broker.connections.turns`); its connection is held until all of it is handled, so that nothing overtakes
+it. What the bytes become takes far more memory than they, so only so many of them are worked at.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final
+
+from esp.broker.connections.request import Request
+from esp.broker.connections.request_memory import FREE_BYTES, RequestMemory
+from esp.broker.connections.request_parts import JoinedAnswer, Part, lists_of, split
+from esp.broker.connections.turns import Turns
+from esp.broker.tasks import Tasks
+from esp.protocol import messages
+from esp.protocol.errors import DecodeError
+
+SHORT_BYTES: Final = 256
+"""Bodies up to this size are handled at once: they name fewer than a hundred things, most of them a few."""
+
+WORKED_AT_BYTES: Final = 1024 * 1024
+"""Of the bodies that are worked at; a larger one is worked at alone."""
+
+Handle = Callable[[Request, Any], Any]
+"""Returns a decoded request's answer, or the coroutine that makes it, or the generator that does so in slices."""
+
+
+def done(answer: Any) -> Any:
+    """An answer, or what a generator makes of a short request without others having their turn."""
+    if isinstance(answer, Generator):
+        while True:
+            try:
+                next(answer)
+            except StopIteration as end:
+                return end.value
+    return answer
+
+
+class LongRequests:
+    """Works at all long requests of one kind of listener.
+
+    Args:
+        tasks: where its coroutines live.
+        turns: says who goes on.
+        handle: what is done with a message, or a part of one.
+    """
+
+    def __init__(self, tasks: Tasks, turns: Turns, handle: Handle) -> None:
+        self._tasks = tasks
+        self._turns = turns
+        self._handle = handle
+        self._memory = RequestMemory(WORKED_AT_BYTES)
+
+    @property
+    def worked_at_bytes(self) -> int:
+        """Of the bodies of requests that are worked at now."""
+        return self._memory.taken_bytes
+
+    def begin(self, request: Request, body: memoryview) -> None:
+        """Answer a request, later. Its body stays where it was received: a connection that is held receives nothing."""
+        request.client.hold.begin()
+        self._tasks.start(
+            _LongRequest(self._turns, self._handle, request).answer(body, self._memory), name="long request"
+        )
+
+
+class _LongRequest:
+    """One of them. If its client goes away it is finished all the same, as by Kafka, unless it is large or has not been begun."""
+
+    def __init__(self, turns: Turns, handle: Handle, request: Request) -> None:
+        self._turns = turns
+        self._handle = handle
+        self._request = request
+        self._is_abandoned = False
+        self._is_large = False
+        request.on_abandoned = self._abandon
+
+    def _abandon(self) -> None:
+        self._is_abandoned = True
+
+    async def answer(self, body: memoryview, memory: RequestMemory) -> None:
+        """Do all of it, within what memory there is."""
+        size = len(body)
+        self._is_large = size > FREE_BYTES
+        has_waited = await _take(memory, size)
+        try:
+            if not (has_waited and self._is_abandoned):
+                await self._answer(body)
+        finally:
+            memory.give_back(size)
+
+    async def _answer(self, body: memoryview) -> None:
+        request = self._request
+        try:
+            message = await self._turns.run(
+                messages.decode_request_in_slices(request.api_key, request.api_version, body)
+            )
+        except DecodeError as error:
+            request.client.hold.end(str(error))
+            return
+        answer = await self._answer_in_parts(message)
+        if self._is_abandoned:
+            return
+        frame = messages.encode_response_in_slices(request.api_key, request.api_version, request.correlation_id, answer)
+        request.reply(await self._turns.run(frame))
+
+    async def _answer_in_parts(self, message: Any) -> Any:
+        """The answer; the connection's next requests are handled as soon as all parts have been begun, as after any other request."""
+        request = self._request
+        lists = lists_of(request.api_key, message)
+        if lists is None:
+            await self._turns.wait()
+            answer = self._handle(request, message)
+            if isinstance(answer, Generator):
+                answer = await self._turns.run(answer)
+            request.client.hold.end()
+            return await answer if isinstance(answer, Coroutine) else answer
+        joined = JoinedAnswer(lists)
+        parts = split(message, lists)
+        part: Part | None = next(parts)
+        while part is not None:
+            await self._turns.wait()
+            if self._is_abandoned and self._is_large:
+                return None
+            answer = done(self._handle(request, part.message))
+            following = next(parts, None)
+            if following is None:
+                request.client.hold.end()
+            if isinstance(answer, Coroutine):
+                answer = await answer
+            if not joined.add(part, answer) and following is not None:
+                request.client.hold.end()
+                break
+            part = following
+        return joined.result()
+
+
+async def _take(memory: RequestMemory, size: int) -> bool:
+    """Take memory; whether there was a wait for it."""
+    room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    if memory.take(size, lambda: None if room.done() else room.set_result(None)):
+        return False
+    await room
+    return True

@@ -1,0 +1,101 @@
+"""One request on its way through the node, and what all its handlers may know of its sender."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from esp.broker.connections.hold import ConnectionHold
+from esp.ports.network import Address, Buffer
+
+
+class Shortcut(Protocol):
+    """Answers requests of one connection that are like earlier ones, without the header, the dispatcher and the handler's decoding."""
+
+    def answer(self, frame: memoryview) -> Buffer | None:
+        """Return the whole answer, byte for byte that of the ordinary way, or None, with nothing done, if the request must go that way.
+
+        Args:
+            frame: what may be one whole frame, its length included.
+        """
+
+
+@dataclass(slots=True, eq=False)
+class ClientContext:
+    """Who sends on a connection: the listener it came in by, its address, its principal.
+
+    Authorisation and quotas will look here, so that handlers need not change when they come.
+    """
+
+    listener: str
+    address: Address
+    principal: str = "User:ANONYMOUS"
+    at_end: list[Callable[[], None]] = field(default_factory=list, compare=False)
+    """Called in order when the connection has ended, whoever ended it; a handler that wants to know adds to it."""
+    hold: ConnectionHold = field(default_factory=ConnectionHold, compare=False)
+    """For a handler whose request must be done before the connection's next one is looked at."""
+    shortcut: Shortcut | None = None
+    """Asked first for each request of the connection, unless answers to earlier ones are outstanding; a handler that has one sets it."""
+
+
+class Request:
+    """A decoded request header, and the place where the answer goes.
+
+    A handler either returns the answer's buffers at once, or keeps the request and calls :meth:`reply` later, exactly once. Answers
+    leave in the order of the requests of a connection, whoever is ready first.
+    """
+
+    __slots__ = (
+        "_on_reply",
+        "answer",
+        "api_key",
+        "api_version",
+        "client",
+        "client_id",
+        "correlation_id",
+        "on_abandoned",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        client: ClientContext,
+        on_reply: Callable[[bool], None],
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.client = client
+        self.answer: Sequence[Buffer] | None = None
+        self.on_abandoned: Callable[[], None] | None = None
+        """Called if the connection ends while the request is kept: nobody waits for its answer any more."""
+        self._on_reply = on_reply
+
+    def on_answer(self, observe: Callable[[Sequence[Buffer]], None]) -> None:
+        """Call ``observe`` with the answer when it is there, before it leaves. For a request that is kept."""
+        on_reply = self._on_reply
+
+        def observed(at_once: bool) -> None:
+            assert self.answer is not None, "a reply has an answer"
+            observe(self.answer)
+            on_reply(at_once)
+
+        self._on_reply = observed
+
+    def reply(self, buffers: Sequence[Buffer], *, at_once: bool = True) -> None:
+        """Answer later than the handler returned.
+
+        Args:
+            buffers: the answer.
+            at_once: False lets it leave in the next turn of the loop, in one write with what else the connection has been answered by then.
+        """
+        assert self.answer is None, "a request is answered once"
+        self.answer = buffers
+        self._on_reply(at_once)
+
+
+NO_REPLY: Sequence[Buffer] = ()
+"""What the handler of a request without an answer (Produce with acks=0) returns."""

@@ -1,0 +1,146 @@
+"""A node's listeners of one kind: accepts connections within their limits and ends idle ones."""
+
+import logging
+from collections import Counter
+from typing import Final, NamedTuple
+
+from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.connections.request import ClientContext
+from esp.broker.connections.request_memory import NO_LIMIT, RequestMemory
+from esp.broker.connections.session import Session
+from esp.model.broker_settings import BrokerSettings
+from esp.model.errors import OperatorError
+from esp.ports.clock import Timer
+from esp.ports.env import Env
+from esp.ports.network import Address, Connection, ConnectionOwner, Listener
+
+log = logging.getLogger(__name__)
+
+IDLE_CHECKS_PER_LIMIT: Final = 2
+"""A connection is ended between one and one and a half times its idle limit."""
+
+
+class ConnectionLimits(NamedTuple):
+    """Of one kind of listener.
+
+    ``max.connections``, ``max.connections.per.ip``, ``connections.max.idle.ms`` (-1: never), ``socket.request.max.bytes``,
+    ``queued.max.request.bytes`` (-1: no limit).
+    """
+
+    total: int
+    per_ip: int
+    idle_max_ms: int
+    frame_max_bytes: int
+    queued_max_bytes: int = NO_LIMIT
+
+
+def connection_limits(settings: BrokerSettings) -> ConnectionLimits:
+    """The limits that a node's settings ask for."""
+    return ConnectionLimits(
+        total=settings.max_connections,
+        per_ip=settings.max_connections_per_ip,
+        idle_max_ms=settings.connections_max_idle_ms,
+        frame_max_bytes=settings.socket_request_max_bytes,
+        queued_max_bytes=settings.queued_max_request_bytes,
+    )
+
+
+class Server:
+    """Serves the dispatcher's APIs on any number of listeners.
+
+    Args:
+        env: the outside.
+        dispatcher: handles requests.
+        limits: of connections and frames.
+    """
+
+    def __init__(self, env: Env, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
+        self._env = env
+        self._dispatcher = dispatcher
+        self.limits = limits
+        """What new connections are held to."""
+        self._memory = RequestMemory(limits.queued_max_bytes)
+        self._listeners: list[Listener] = []
+        self._sessions: dict[Session, None] = {}
+        self._per_ip: Counter[str] = Counter()
+        self._waiting: list[Connection] | None = []
+        self._idle_timer: Timer | None = None
+        if limits.idle_max_ms > 0:
+            self._schedule_idle_check()
+
+    async def listen(self, name: str, address: Address) -> Address:
+        """Bind a listener and return the address with its real port; connections wait until :meth:`open`.
+
+        Raises:
+            OperatorError: the address cannot be bound.
+        """
+        try:
+            listener = await self._env.network.listen(address, lambda connection: self._accept(name, connection))
+        except OSError as error:
+            raise OperatorError(
+                f"Cannot listen on {name}://{address}: {error.strerror or error}",
+                "Stop what uses that port, or give another address in `listeners`.",
+            ) from error
+        self._listeners.append(listener)
+        return listener.address
+
+    def _accept(self, listener: str, connection: Connection) -> ConnectionOwner:
+        ip = connection.peer.host
+        if len(self._sessions) >= self.limits.total or self._per_ip[ip] >= self.limits.per_ip:
+            log.warning("refused a connection of %s: too many connections", connection.peer)
+            raise ConnectionAbortedError("too many connections")
+        client = ClientContext(listener, connection.peer)
+        session = Session(
+            connection,
+            client,
+            self._dispatcher,
+            self._env.clock,
+            self.limits.frame_max_bytes,
+            self._memory,
+            self._on_end,
+        )
+        self._sessions[session] = None
+        self._per_ip[ip] += 1
+        if self._waiting is not None:
+            connection.pause_reading()
+            self._waiting.append(connection)
+        return session
+
+    @property
+    def connection_count(self) -> int:
+        """How many clients are connected."""
+        return len(self._sessions)
+
+    def open(self) -> None:
+        """Serve requests from now on."""
+        waiting, self._waiting = self._waiting or (), None
+        for connection in waiting:
+            connection.resume_reading()
+
+    def _on_end(self, session: Session) -> None:
+        del self._sessions[session]
+        ip = session.client.address.host
+        self._per_ip[ip] -= 1
+        if not self._per_ip[ip]:
+            del self._per_ip[ip]
+
+    def _schedule_idle_check(self) -> None:
+        self._idle_timer = self._env.clock.call_later_us(
+            self.limits.idle_max_ms * 1000 // IDLE_CHECKS_PER_LIMIT, self._close_idle
+        )
+
+    def _close_idle(self) -> None:
+        for session in tuple(self._sessions):
+            session.idle_checks += 1
+            if session.idle_checks > IDLE_CHECKS_PER_LIMIT:
+                session.close("idle for too long")
+        self._schedule_idle_check()
+
+    async def close(self) -> None:
+        """Accept nothing more and end all connections."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for listener in self._listeners:
+            await listener.close()
+        for session in tuple(self._sessions):
+            session.close("the node is shutting down")

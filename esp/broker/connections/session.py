@@ -1,0 +1,302 @@
+"""One client connection: frames in, answers out in the order of their requests.
+
+All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write, or a few. Only who sends
+very many at once has to let others have their turn. A handler that cannot answer yet parks its request here; later answers of the
+connection wait behind it. Reading stops while too many requests are parked, while the client does not take what it asked for, or while
+there is no memory for its next request, so that none of that can fill the node's memory.
+"""
+
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.connections.request import NO_REPLY, ClientContext, Request
+from esp.broker.connections.request_memory import FREE_BYTES, RequestMemory
+from esp.ports.clock import Clock
+from esp.ports.network import Buffer, Connection
+from esp.protocol.errors import DecodeError
+from esp.protocol.headers import read_request_header
+
+log = logging.getLogger(__name__)
+
+MAX_PARKED_REQUESTS: Final = 128
+"""Unanswered requests of one connection before it is read no further; clients keep 5, or a few tens when told to."""
+
+MAX_REQUESTS_PER_TURN: Final = 8
+"""Requests of one connection that are handled before all others have had their turn; clients keep 5 under way unless told to keep more."""
+
+_SHORTCUTS_PER_TURN: Final = 2 * MAX_REQUESTS_PER_TURN
+"""As many if all of them are answered by a shortcut, at half the cost."""
+
+MAX_HELD_BUFFERS: Final = 64
+"""Buffers of answers that wait for the end of a read: a client that asks for much in one read, and takes nothing, is noticed after that."""
+
+_FRAME_LENGTH: Final = struct.Struct(">i")
+_SHORTEST_HEADER: Final = 8
+
+
+class Session:
+    """The owner of one connection (:class:`esp.ports.network.ConnectionOwner`).
+
+    Args:
+        connection: its other side is the client.
+        client: what is known of the client.
+        dispatcher: handles what arrives.
+        clock: the node's.
+        max_frame_bytes: ``socket.request.max.bytes``.
+        memory: that of all requests that arrive.
+        on_end: called once when the connection has ended.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_closed",
+        "_connection",
+        "_dispatch",
+        "_flush_is_due",
+        "_hold",
+        "_max_frame_bytes",
+        "_memory",
+        "_on_end",
+        "_out",
+        "_parked",
+        "_paused",
+        "_reading",
+        "_rests",
+        "_served",
+        "_taken_bytes",
+        "_turns",
+        "_waits_for_memory",
+        "_writable",
+        "client",
+        "idle_checks",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        client: ClientContext,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        max_frame_bytes: int,
+        memory: RequestMemory,
+        on_end: Callable[["Session"], None],
+    ) -> None:
+        self._connection = connection
+        self.client = client
+        self._dispatch = dispatcher.dispatch
+        self._served = dispatcher.served
+        self._turns = dispatcher.turns
+        self._clock = clock
+        self._max_frame_bytes = max_frame_bytes
+        self._memory = memory
+        self._taken_bytes = 0
+        self._waits_for_memory = False
+        self._on_end = on_end
+        self._hold = client.hold
+        self._hold.attach(self._on_hold, self._refuse)
+        self._parked: deque[Request] = deque()
+        self._out: list[Buffer] = []
+        self._reading = False
+        self._flush_is_due = False
+        self._writable = True
+        self._rests = False
+        self._paused = False
+        self._closed = False
+        self.idle_checks = 0
+        """How often somebody looked for idle connections since the last read."""
+
+    def on_bytes(self, received: memoryview) -> int:
+        """Handle every complete frame that has arrived; see :class:`esp.ports.network.ConnectionOwner`."""
+        self.idle_checks = 0
+        shortcut = self.client.shortcut
+        # Most reads from a producer are one request like those before it, with nothing outstanding: no need of the loop.
+        if (
+            shortcut is not None
+            and not (self._parked or self._out or self._taken_bytes or self._paused)
+            and len(received) - 4 <= self._max_frame_bytes
+        ):
+            answer = shortcut.answer(received)
+            if answer is not None:
+                self._connection.write((answer,))
+                return len(received)
+        return self._handle_frames(received)
+
+    def _handle_frames(self, received: memoryview) -> int:
+        self._reading = True
+        position = handled = 0
+        end = len(received)
+        while end - position >= 4 and not self._paused:
+            length = _FRAME_LENGTH.unpack_from(received, position)[0]
+            if not _SHORTEST_HEADER <= length <= self._max_frame_bytes:
+                self._refuse(f"a frame of {length} bytes is outside {_SHORTEST_HEADER}..{self._max_frame_bytes}")
+                return end
+            frame_end = position + 4 + length
+            if frame_end > end:
+                if length <= FREE_BYTES or self._taken_bytes or self._take(length):
+                    self._connection.expect(4 + length)
+                break
+            frame = received if not position and frame_end == end else received[position:frame_end]
+            # With a frame that came alone the shortcut was asked before, if it may be.
+            shortcut = self.client.shortcut if frame is not received and not self._parked else None
+            answer = None if shortcut is None else shortcut.answer(frame)
+            if answer is not None:
+                self._out.append(answer)
+            else:
+                handled += 1
+                try:
+                    self._handle(frame[4:])
+                except DecodeError as error:
+                    self._refuse(str(error))
+                    return end
+            if self._closed:
+                return end
+            if self._taken_bytes and not self._hold.is_held:
+                self._give_back()
+            position = frame_end
+            if len(self._out) >= MAX_HELD_BUFFERS:
+                self._flush()
+            handled += 1
+            if handled >= _SHORTCUTS_PER_TURN and position < end:
+                self._rest()
+        self._reading = False
+        if self._out:
+            self._flush()
+        return position
+
+    def _rest(self) -> None:
+        """Let other connections have their turn before what else has arrived here is looked at."""
+        self._rests = True
+        self._turns.call(self._end_rest)
+        self._update_reading()
+
+    def _end_rest(self) -> None:
+        self._rests = False
+        self._update_reading()
+
+    def _take(self, size: int) -> bool:
+        """Take memory for a large request; without room nothing is read until there is some."""
+        self._taken_bytes = size
+        self._waits_for_memory = not self._memory.take(size, self._on_room)
+        self._update_reading()
+        return not self._waits_for_memory
+
+    def _on_room(self) -> None:
+        self._waits_for_memory = False
+        self._update_reading()
+
+    def _give_back(self) -> None:
+        size, self._taken_bytes = self._taken_bytes, 0
+        if self._waits_for_memory:
+            self._waits_for_memory = False
+            self._memory.leave(self._on_room)
+        else:
+            self._memory.give_back(size)
+
+    def _handle(self, frame: memoryview) -> None:
+        api_key, api_version, correlation_id, client_id, body = read_request_header(frame, self._served)
+        request = Request(api_key, api_version, correlation_id, client_id, self.client, self._on_reply)
+        answer = self._dispatch(request, frame[body:])
+        if answer is NO_REPLY:
+            return
+        if answer is None:
+            if request.answer is None or self._parked:
+                self._park(request)
+            else:  # answered by reply() before the handler returned
+                self._out.extend(request.answer)
+        elif self._parked:
+            request.answer = answer
+            self._park(request)
+        else:
+            self._out.extend(answer)
+
+    def _park(self, request: Request) -> None:
+        self._parked.append(request)
+        if len(self._parked) >= MAX_PARKED_REQUESTS:
+            self._update_reading()
+
+    def _on_reply(self, at_once: bool) -> None:
+        parked = self._parked
+        while parked and parked[0].answer is not None:
+            answer: Sequence[Buffer] = parked.popleft().answer or NO_REPLY
+            self._out.extend(answer)
+        if not self._reading and self._out:
+            if at_once:
+                self._flush()
+            elif not self._flush_is_due:
+                self._flush_is_due = True
+                self._clock.call_later_us(0, self._flush_due)
+        if self._paused:
+            self._update_reading()
+
+    def _flush_due(self) -> None:
+        self._flush_is_due = False
+        if self._out:
+            self._flush()
+
+    def _flush(self) -> None:
+        out = self._out
+        self._out = []
+        if not self._closed:
+            self._connection.write(out)
+
+    def _update_reading(self) -> None:
+        wanted = (
+            not self._writable
+            or self._rests
+            or self._waits_for_memory
+            or self._hold.is_held
+            or len(self._parked) >= MAX_PARKED_REQUESTS
+        )
+        if wanted == self._paused or self._closed:
+            return
+        self._paused = wanted
+        if wanted:
+            self._connection.pause_reading()
+        else:
+            self._connection.resume_reading()
+
+    def _on_hold(self) -> None:
+        """A handler holds the connection, with the memory that its request took, or holds it no more."""
+        if self._taken_bytes and not self._hold.is_held:
+            self._give_back()
+        self._update_reading()
+
+    def _refuse(self, reason: str) -> None:
+        """End the connection because of what the client sent; other connections do not notice (errors by blame: the peer's)."""
+        log.info("closing the connection of %s: %s", self.client.address, reason)
+        if self._out:
+            self._flush()
+        self._closed = True
+        self._connection.close()
+
+    def close(self, reason: str) -> None:
+        """End the connection for a reason of the node's own."""
+        log.debug("closing the connection of %s: %s", self.client.address, reason)
+        self._closed = True
+        self._connection.abort()
+
+    def on_closed(self) -> None:
+        """Forget what is parked: answers to a dead connection go nowhere.
+
+        Nothing refers to the session in a circle after this: with it, its connection's buffer would stay until the next collection.
+        """
+        self._closed = True
+        self._hold.detach()
+        if self._taken_bytes:
+            self._give_back()
+        parked, self._parked = self._parked, deque()
+        for request in parked:
+            if request.on_abandoned is not None:
+                request.on_abandoned()
+        for callback in self.client.at_end:
+            callback()
+        self._on_end(self)
+
+    def on_writable(self, writable: bool) -> None:
+        """Read no further requests from a client that does not take its answers."""
+        self._writable = writable
+        self._update_reading()

@@ -1,0 +1,1 @@
+"""The active controller of a cluster: the driver of :mod:`esp.controller`."""

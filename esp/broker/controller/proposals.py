@@ -1,0 +1,152 @@
+"""How a decision of the active controller becomes part of the metadata log.
+
+Decide, then replay: a decision is made on the newest state, committed or not; its records are replayed and appended at once. Nobody is
+answered before they are committed (RAFT-21), not even with a refusal, since what it rests on may not be committed yet. Whoever no longer
+leads by then answers NOT_CONTROLLER, and what was decided may or may not hold (PROMISE-7).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from esp.controller.decision import Decision, divide_into_batches
+from esp.controller.image import ClusterImage
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import LeaderEpoch, NodeId
+from esp.raft.member import LeaderContact
+from esp.schemas.metadata_records import MetadataRecord
+
+Reply = TypeVar("Reply")
+
+
+class Quorum(Protocol):
+    """What the controller needs of the quorum: :class:`~esp.broker.quorum.driver.RaftDriver` is one."""
+
+    @property
+    def epoch(self) -> LeaderEpoch:
+        """The highest epoch seen."""
+
+    @property
+    def leader(self) -> NodeId | None:
+        """Who leads it."""
+
+    @property
+    def leader_contact(self) -> LeaderContact | None:
+        """Which other leader has answered this node last, and when."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this node leads and has applied everything that came before (RAFT-22)."""
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether this node leads, and anybody else has its log: another voter, or an observer."""
+
+    async def committed(self, offset: int) -> None:
+        """Return when everything below ``offset`` is committed and applied.
+
+        Raises:
+            ApiError: NOT_CONTROLLER, when leadership of the epoch is lost first.
+        """
+
+    def on_leadership(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` whenever epoch, leader or ``is_active`` has changed."""
+
+
+class NewestMetadata(Protocol):
+    """What the controller needs of the state machine: :class:`~esp.broker.metadata.loader.MetadataLoader` is one."""
+
+    @property
+    def newest(self) -> ClusterImage:
+        """The committed state with everything that this node has proposed."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it stands within a metadata transaction."""
+
+    def propose(self, records: Sequence[MetadataRecord]) -> None:
+        """Replay records onto the newest state, and append them as one batch."""
+
+
+class Proposals:
+    """Makes decisions on the newest state.
+
+    Args:
+        quorum: says whether this node may, and when what it proposed is committed.
+        metadata: the newest state.
+    """
+
+    def __init__(self, quorum: Quorum, metadata: NewestMetadata) -> None:
+        self._quorum = quorum
+        self._metadata = metadata
+
+    @property
+    def newest(self) -> ClusterImage:
+        """The state on which the next decision is made."""
+        return self._metadata.newest
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the first record of the next decision."""
+        return self._quorum.next_offset
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether anybody else sees what is decided."""
+        return self._quorum.has_followers
+
+    def require_active(self) -> None:
+        """Only the active controller decides.
+
+        Raises:
+            ApiError: NOT_CONTROLLER.
+        """
+        quorum = self._quorum
+        if not quorum.is_active:
+            known = quorum.leader is not None
+            raise ApiError(
+                ErrorCode.not_controller,
+                f"The active controller appears to be node {quorum.leader}."
+                if known
+                else "No controller appears to be active.",
+            )
+
+    def propose(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply:
+        """Decide and propose; the reply is not for others before :meth:`settled` has returned.
+
+        Args:
+            decide: makes the decision.
+            name: of the metadata transaction, if one is needed.
+
+        Raises:
+            ApiError: NOT_CONTROLLER, or the decision is a refusal.
+        """
+        self.require_active()
+        decision = decide(self._metadata.newest)
+        for batch in divide_into_batches(decision.records, name):
+            self._metadata.propose(batch)
+        return decision.reply
+
+    async def settled(self) -> None:
+        """Return when everything that was proposed so far is committed.
+
+        Raises:
+            ApiError: NOT_CONTROLLER: leadership was lost first.
+        """
+        await self._quorum.committed(self._quorum.next_offset)
+
+    async def commit(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply:
+        """Decide, propose, and return the reply, or raise the refusal, once everything decided so far is committed. See :meth:`propose`."""
+        self.require_active()
+        refusal: ApiError | None = None
+        try:
+            reply = self.propose(decide, name)
+        except ApiError as error:
+            refusal = error
+        await self.settled()
+        if refusal is not None:
+            raise refusal
+        return reply

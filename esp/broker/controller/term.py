@@ -1,0 +1,250 @@
+"""What an active controller does by itself, from the moment it is active until it loses the epoch.
+
+It ends what an earlier controller left half done and gives a new cluster its first records; it watches the brokers' sessions (BRK-6), and
+probes brokers that may be dead (FAST-1); now and then it gives leadership back to preferred replicas, elects where the settings
+have come to allow it, looks after brokers that are gone, draining or new (:mod:`esp.controller.self_repair`), and writes a record when
+nothing else is written, so that those who follow the log see it move.
+"""
+
+import importlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from esp.broker.connections.node_probe import is_gone
+from esp.broker.controller.config import ControllerConfig
+from esp.broker.controller.proposals import Proposals
+from esp.broker.tasks import Tasks
+from esp.controller.bootstrap import bootstrap_records
+from esp.controller.broker_sessions import BrokerSessions
+from esp.controller.decision import Decision
+from esp.controller.elections import decide_preferred_leaders, decide_unclean_leaders
+from esp.controller.features import METADATA_VERSION
+from esp.controller.heartbeats import decide_fence
+from esp.controller.image import BrokerImage, ClusterImage
+from esp.controller.internal_replication import decide_internal_replication
+from esp.controller.self_repair import SelfRepair
+from esp.controller.self_repair_marks import decide_mark_removal
+from esp.controller.self_repair_proposal import PlanRequest, Proposal
+from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
+from esp.ports.clock import Timer
+from esp.ports.env import Env
+from esp.raft.member import LeaderContact
+from esp.schemas.metadata_records import AbortTransactionRecord, NoOpRecord
+
+log = logging.getLogger(__name__)
+
+_LATE_US: Final = 1_000_000
+"""How late a timer may be before the controller must have been away itself: then it has heard nobody, and holds it against nobody."""
+
+_AT_ONCE_US: Final = 1_000
+
+_GROWTH_INTERVAL_US: Final = 3_000_000
+"""How often internal topics are held against the brokers that are there; nodes that start together mostly count as one step."""
+
+_REPAIR_INTERVAL_US: Final = 3_000_000
+"""How often the cluster is looked at for brokers that are gone, draining or new."""
+
+_PLANNER: Final = "esp.controller.self_repair_plan"
+
+Reply = TypeVar("Reply")
+
+
+@dataclass(slots=True)
+class _Job:
+    """Something that is done again and again."""
+
+    interval_us: int
+    run: Callable[[], int]
+    """Does it, and returns the microseconds until the next time."""
+    timer: Timer | None = None
+
+
+class ControllerTerm:
+    """One epoch as the active controller.
+
+    Args:
+        env: the outside.
+        config: of the controller.
+        proposals: how it decides.
+        tasks: where probes live.
+        epoch: which it leads.
+    """
+
+    def __init__(
+        self, env: Env, config: ControllerConfig, proposals: Proposals, tasks: Tasks, epoch: LeaderEpoch
+    ) -> None:
+        self.epoch = epoch
+        self.sessions = BrokerSessions(config.session_timeout_ms * 1000)
+        self._env = env
+        self._config = config
+        self._proposals = proposals
+        self._tasks = tasks
+        self._probed: set[tuple[NodeId, BrokerEpoch]] = set()
+        self._session_timer: Timer | None = None
+        self._session_due_us = 0
+        self._last_offset = 0
+        self._ended = False
+        jobs: list[_Job] = []
+        if config.max_idle_interval_ms > 0:
+            jobs.append(_Job(config.max_idle_interval_ms * 1000, self._write_if_idle))
+        if config.auto_leader_rebalance:
+            jobs.append(_Job(config.imbalance_check_interval_s * 1_000_000, self._balance))
+        if config.internal_replication:
+            jobs.append(_Job(_GROWTH_INTERVAL_US, self._grow_internal_topics))
+        self.self_repair = SelfRepair(config.cluster_id, config.self_repair)
+        jobs.append(_Job(_REPAIR_INTERVAL_US, self._repair))
+        self._unclean_job = _Job(config.unclean_election_interval_ms * 1000, self._elect_unclean)
+        jobs.append(self._unclean_job)
+        self._jobs = tuple(jobs)
+
+    def begin(self, predecessor: LeaderContact | None, *, in_transaction: bool) -> None:
+        """Take over, in one go: nothing is decided for others before the log is in order.
+
+        Args:
+            predecessor: the leader of the quorum that this node followed, and when it answered last.
+            in_transaction: the log ends within a metadata transaction, which nobody will end.
+        """
+        if in_transaction:
+            reason = AbortTransactionRecord(reason="The controller that began it is gone")
+            self._propose(lambda _: Decision((reason,), None), "Abort")
+        if METADATA_VERSION not in self._proposals.newest.features:
+            records = bootstrap_records(self._config.min_insync_replicas)
+            self._propose(lambda _: Decision(records, None), "Bootstrap records")
+        brokers = self._proposals.newest.brokers
+        # A host that has gone silent may have led the quorum as well: then its silence began before this term did.
+        heard_us = {} if predecessor is None else {predecessor.node_id: predecessor.heard_us}
+        self.sessions.restart(brokers.values(), self._env.clock.monotonic_us(), heard_us)
+        self.watch_sessions()
+        for node_id in brokers:
+            if node_id != self._config.node_id:  # this process runs
+                self.probe(node_id)
+        for job in self._jobs:
+            self._schedule(job, job.interval_us)
+
+    def end(self) -> None:
+        """The epoch is lost: do nothing more."""
+        self._ended = True
+        for job in self._jobs:
+            if job.timer is not None:
+                job.timer.cancel()
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+
+    def probe(self, node_id: NodeId) -> None:
+        """A broker may be dead: look, and fence it at once if its listeners say so. Does not wait for that."""
+        broker = self._proposals.newest.brokers.get(node_id)
+        if broker is not None and not broker.fenced and (node_id, broker.epoch) not in self._probed:
+            self._probed.add((node_id, broker.epoch))
+            self._tasks.start(self._probe(broker), name=f"probe of broker {node_id}")
+
+    def elect_unclean_soon(self) -> None:
+        """Settings have come that may allow leaders who could not be elected before."""
+        if not self._ended:
+            if self._unclean_job.timer is not None:
+                self._unclean_job.timer.cancel()
+            self._schedule(self._unclean_job, _AT_ONCE_US)
+
+    async def find_dead(self, broker: BrokerImage) -> bool:
+        """Whether the process of a registered broker is known to be gone; its session has ended then."""
+        if not await is_gone(self._env, broker.endpoints.values()):
+            return False
+        self.sessions.end(broker.node_id, broker.epoch)
+        return True
+
+    def watch_sessions(self) -> None:
+        """Make sure that the end of every session is noticed. Needed when one began where there was none; heartbeats only move it on."""
+        deadline_us = self.sessions.next_deadline_us()
+        if self._session_timer is None and deadline_us is not None and not self._ended:
+            self._session_due_us = deadline_us
+            delay_us = max(0, deadline_us - self._env.clock.monotonic_us())
+            self._session_timer = self._env.clock.call_later_us(delay_us, self._on_session_timer)
+
+    async def _probe(self, broker: BrokerImage) -> None:
+        try:
+            is_dead = await self.find_dead(broker)
+        finally:
+            self._probed.discard((broker.node_id, broker.epoch))
+        if is_dead:
+            self._fence(broker.node_id, broker.epoch, "its process is gone: connections to its listeners are refused")
+
+    def _on_session_timer(self) -> None:
+        self._session_timer = None
+        if self._ended:
+            return
+        now_us = self._env.clock.monotonic_us()
+        if now_us - self._session_due_us > _LATE_US:
+            self.sessions.renew(now_us)
+        for node_id, epoch in self.sessions.expired(now_us):
+            self.sessions.end(node_id, epoch)
+            self._fence(node_id, epoch, f"it was not heard of for {self._config.session_timeout_ms} ms")
+        self.watch_sessions()
+
+    def _fence(self, node_id: NodeId, epoch: BrokerEpoch, reason: str) -> None:
+        """Each broker for itself, so that the next decision sees what the one before has done."""
+        unclean = self._config.unclean_leader_election
+        has_served = self._propose(
+            lambda image: decide_fence(image, node_id, epoch, unclean_elections=unclean), f"Fencing of broker {node_id}"
+        )
+        if has_served:
+            log.warning("broker %d of epoch %d is fenced: %s", node_id, epoch, reason)
+
+    def _write_if_idle(self) -> int:
+        """Let others see that the log moves. Alone, a node would only fill its disk."""
+        proposals = self._proposals
+        if proposals.next_offset == self._last_offset and proposals.has_followers:
+            self._propose(lambda _: Decision((NoOpRecord(),), None), "NoOp")
+        self._last_offset = proposals.next_offset
+        return self._config.max_idle_interval_ms * 1000
+
+    def _balance(self) -> int:
+        more = self._propose(decide_preferred_leaders, "Preferred leaders")
+        return _AT_ONCE_US if more else self._config.imbalance_check_interval_s * 1_000_000
+
+    def _grow_internal_topics(self) -> int:
+        wanted = self._config.internal_replication
+        changed = self._propose(lambda image: decide_internal_replication(image, wanted), "Internal replication")
+        if changed:
+            log.info("%d partitions of internal topics get more replicas", changed)
+        return _GROWTH_INTERVAL_US
+
+    def _repair(self) -> int:
+        self._propose(decide_mark_removal, "Self-repair marks")
+        repair, image = self.self_repair, self._proposals.newest
+        request = repair.look(image, self._env.clock.monotonic_us())
+        if request is not None:
+            self._tasks.start(self._plan_repair(request), name="plan of self-repair")
+        begun = self._propose(repair.decide, "Self-repair")
+        if begun is not None:
+            repair.on_begun(begun, self._proposals.newest)
+        return _REPAIR_INTERVAL_US
+
+    async def _plan_repair(self, request: PlanRequest) -> None:
+        """Plan off the loop, then go on with the answer as far as it fits the cluster as it is by then."""
+        proposal = await self._env.cpu.run(_plan_repair_blocking, request)
+        if not self._ended:
+            self.self_repair.on_plan(proposal, self._proposals.newest)
+            self._repair()
+
+    def _elect_unclean(self) -> int:
+        unclean = self._config.unclean_leader_election
+        more = self._propose(lambda image: decide_unclean_leaders(image, unclean_elections=unclean), "Unclean leaders")
+        return _AT_ONCE_US if more else self._config.unclean_election_interval_ms * 1000
+
+    def _propose(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply | None:
+        """Decide, unless the epoch is lost; nobody waits for it."""
+        return None if self._ended else self._proposals.propose(decide, name)
+
+    def _schedule(self, job: _Job, delay_us: int) -> None:
+        def on_time() -> None:
+            if not self._ended:
+                self._schedule(job, job.run())
+
+        job.timer = self._env.clock.call_later_us(delay_us, on_time)
+
+
+def _plan_repair_blocking(request: PlanRequest) -> Proposal | None:
+    """Ask the planner, which is loaded when it is needed for the first time: no start of a node waits for it."""
+    answer: Callable[[PlanRequest], Proposal | None] = importlib.import_module(_PLANNER).answer
+    return answer(request)

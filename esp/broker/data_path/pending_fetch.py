@@ -1,0 +1,236 @@
+"""One fetch request from its first look at the logs to its answer.
+
+It is answered once: at the first look if that finds enough; else when more was committed or the time is up; or, if it needs bytes
+that are not in the page cache, after they were read off the loop.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from esp.broker.connections.request import Request
+from esp.broker.data_path.fetch_sessions import FetchSession, Told
+from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replicas.read_errors import READ_ERRORS, code_of
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.model.ids import NodeId
+from esp.ports.clock import Clock, Timer
+from esp.ports.network import Buffer
+from esp.protocol.fetch_codec import FetchPartition, FetchResult, encode_fetch_response
+from esp.protocol.fetch_metadata import NO_SESSION
+from esp.protocol.produce_codec import TopicRef
+from esp.replication.read_replica import preferred_read_replica
+
+FindReplica = Callable[[TopicRef, int], HostedPartition]
+"""Returns a replica of this node, or raises ApiError."""
+
+_NO_RECORDS: Final = b""
+_NOT_ELSEWHERE: Final = -1
+
+
+def _no_rack(_node: NodeId) -> None:
+    """Nobody is near."""
+
+
+class ConsumerReads(NamedTuple):
+    """From where a consumer may read.
+
+    ``find`` looks a replica up, ``is_current`` says whether this node knows what it leads, ``rack_of`` where a broker is that could be
+    fetched from instead.
+    """
+
+    find: FindReplica
+    is_current: Callable[[], bool]
+    from_followers: bool = False
+    rack_id: str = ""
+    rack_of: Callable[[NodeId], str | None] = _no_rack
+
+
+class PendingFetch:
+    """Reads the wanted partitions, in order, and makes the answer.
+
+    Args:
+        reads: what may be read.
+        request: what is to be answered.
+        wanted: the partitions, in the order in which they are to be read.
+        session: that the answer belongs to, or None.
+        incremental: whether the answer leaves out partitions without news.
+        min_bytes: the answer waits for that many bytes of records.
+        max_bytes: bytes of records after which no further partition is read; the first batch comes whole whatever its size (KIP-74).
+    """
+
+    __slots__ = (
+        "_incremental",
+        "_max_bytes",
+        "_min_bytes",
+        "_parked_on",
+        "_reads",
+        "_request",
+        "_results",
+        "_session",
+        "_timer",
+        "_wanted",
+        "is_cold",
+    )
+
+    def __init__(
+        self,
+        reads: ConsumerReads,
+        request: Request,
+        wanted: Sequence[FetchPartition],
+        session: FetchSession[FetchPartition] | None,
+        *,
+        incremental: bool,
+        min_bytes: int,
+        max_bytes: int,
+    ) -> None:
+        self._reads = reads
+        self._request = request
+        self._wanted = wanted
+        self._session = session
+        self._incremental = incremental
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._results: list[FetchResult] = []
+        self._parked_on: dict[HostedPartition, None] = {}
+        self._timer: Timer | None = None
+        self.is_cold = False
+        """Whether the last :meth:`read` stopped at bytes that are not in the page cache."""
+
+    def read(self) -> bool:
+        """Look at every partition as it is now; True if the answer need not wait any longer."""
+        results: list[FetchResult] = []
+        total = 0
+        is_due = False
+        for item in self._wanted:
+            try:
+                hosted, result = self._look_up(item)
+                left = self._max_bytes - total
+                if result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None:
+                    is_due = True
+                elif item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                    records = hosted.log.read(
+                        item.fetch_offset,
+                        min(left, item.partition_max_bytes),
+                        result.high_watermark,
+                        at_least_one=not total,
+                    )
+                    if records is None:
+                        self.is_cold = True
+                        return False
+                    total += len(records)
+                    result = FetchResult(*result[:6], records)
+            except READ_ERRORS as error:
+                is_due = True
+                result = FetchResult(item.topic, item.partition, self._code(error))
+            results.append(result)
+        self._results = results
+        return is_due or total >= self._min_bytes or not results
+
+    def _look_up(self, item: FetchPartition) -> tuple[HostedPartition, FetchResult]:
+        """The replica, and what an answer says of it without records: one consistent moment, taken before the read (TRUNC-3.8)."""
+        reads = self._reads
+        hosted = reads.find(item.topic, item.partition)
+        follower = hosted.follower
+        if follower is not None and reads.from_followers:
+            offsets = follower.check_consumer_fetch(
+                item.current_leader_epoch, item.fetch_offset, item.last_fetched_epoch
+            )
+            nearer = None
+        else:
+            leader = hosted.leading(item.current_leader_epoch)
+            offsets = leader.check_consumer_fetch(item.current_leader_epoch, item.fetch_offset, item.last_fetched_epoch)
+            nearer = None
+            if reads.rack_id:
+                nearer = preferred_read_replica(leader, item.fetch_offset, reads.rack_id, reads.rack_of)
+        committed, stable, log_start, _, diverging_epoch, diverging_end = offsets
+        result = FetchResult(item.topic, item.partition, 0, committed, stable, log_start, _NO_RECORDS)
+        if diverging_epoch >= 0:
+            return hosted, result._replace(diverging_epoch=(diverging_epoch, diverging_end))
+        return hosted, result if nearer is None else result._replace(preferred_read_replica=nearer)
+
+    async def read_cold_and_reply(self) -> None:
+        """As :meth:`read`, waiting for the device where it must, then answer."""
+        results: list[FetchResult] = []
+        total = 0
+        for item in self._wanted:
+            try:
+                hosted, result = self._look_up(item)
+                left = self._max_bytes - total
+                is_here = result.preferred_read_replica == _NOT_ELSEWHERE and result.diverging_epoch is None
+                if is_here and item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                    records = await hosted.log.read_cold(
+                        item.fetch_offset,
+                        min(left, item.partition_max_bytes),
+                        result.high_watermark,
+                        at_least_one=not total,
+                    )
+                    total += len(records)
+                    result = FetchResult(*result[:6], records)
+            except READ_ERRORS as error:
+                result = FetchResult(item.topic, item.partition, self._code(error))
+            results.append(result)
+        self._results = results
+        self._request.reply(self.encode())
+
+    def _code(self, error: ApiError | CorruptionError | OSError) -> ErrorCode:
+        """Kafka's code for an error. That an offset does not exist can be said only by who has not been replaced as leader (BRK-9)."""
+        code = code_of(error)
+        if code is ErrorCode.offset_out_of_range and not self._reads.is_current():
+            return ErrorCode.not_leader_or_follower
+        return code
+
+    def park(self, clock: Clock, wait_ms: int) -> None:
+        """Answer when :meth:`read` is satisfied, or after ``wait_ms``."""
+        self._timer = clock.call_later_us(wait_ms * 1000, self._time_out)
+        self._request.on_abandoned = self._stop_waiting
+        for item in self._wanted:
+            hosted = self._reads.find(item.topic, item.partition)
+            if hosted not in self._parked_on:
+                self._parked_on[hosted] = None
+                hosted.wait(self._look_again)
+
+    def _look_again(self) -> None:
+        # A partition that went cold meanwhile is read at the time-out at the latest, by the client's next request.
+        if self.read():
+            self._end()
+
+    def _time_out(self) -> None:
+        self.read()
+        self._end()
+
+    def _end(self) -> None:
+        self._stop_waiting()
+        self._request.reply(self.encode())
+
+    def _stop_waiting(self) -> None:
+        assert self._timer is not None
+        self._timer.cancel()
+        for hosted in self._parked_on:
+            hosted.forget(self._look_again)
+        self._parked_on.clear()
+
+    def encode(self) -> Sequence[Buffer]:
+        """The answer's buffers, of what was read last; the session now takes the client to know what stands in them."""
+        request = self._request
+        session = self._session
+        results = self._results
+        if session is None:
+            return encode_fetch_response(request.api_version, request.correlation_id, results)
+        shown = []
+        for result in results:
+            key = (result.topic, result.partition)
+            told = tuple.__new__(Told, result[3:6])  # high watermark, last stable offset, log start
+            with_records = bool(result.records)
+            is_redirected = result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None
+            if (
+                not self._incremental
+                or with_records
+                or result.error_code
+                or is_redirected
+                or session.has_news(key, told)
+            ):
+                shown.append(result)
+                session.answered(key, told, with_records=with_records)
+        return encode_fetch_response(
+            request.api_version, request.correlation_id, shown, session_id=session.session_id or NO_SESSION
+        )

@@ -1,0 +1,124 @@
+"""The short way of Produce requests that repeat what their connection has asked before: another batch for the same partition.
+
+Nearly all of a producer's requests are like that. What such a request means was found out with the first of its kind and is remembered by
+the bytes that they share (:mod:`esp.protocol.produce_repetition`): which replica, and what the answer looks like. So this way neither reads
+nor checks less than :mod:`esp.broker.handlers.produce`; all that depends on the batch, and all that may change, is asked each time. What
+is not plainly a repetition, or has to wait for followers, goes the ordinary way.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from esp.broker.connections.request import Request
+from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.model.errors import ApiError
+from esp.ports.clock import Clock
+from esp.protocol.errors import DecodeError
+from esp.protocol.primitives import TopicRef
+from esp.protocol.produce_codec import FLEXIBLE_FROM, ProduceResult, encode_produce_response
+from esp.protocol.produce_repetition import COMMON_OFFSET, NO_TAGS, RepeatedAnswer, pack_client, pack_partition
+from esp.protocol.registry import ApiKey
+from esp.protocol.varint import read_uvarint
+from esp.records.batch_header import HEADER_SIZE
+from esp.replication.partition_leader import ALL_REPLICAS
+from esp.replication.topic_codec import RecompressionNeededError
+
+LENGTH_SIZE: Final = 4
+"""Bytes of a frame's length, which it does not count."""
+
+PARTITIONS_MAX: Final = 64
+"""Remembered for each connection, in about half a KiB each. Who produces to more sends several in a request, which is no repetition."""
+
+_ReadStart = Callable[[memoryview], tuple[int, int, int, bytes]]
+"""Returns the frame's length, API key and version in one number, correlation id, and common bytes."""
+
+Refuse = Callable[[HostedPartition, TopicRef, int, ApiError], ProduceResult]
+"""Makes the result of a batch that its leader refused."""
+
+
+class ProduceRepetitions:
+    """What one connection has produced to; see :class:`esp.broker.connections.request.Shortcut`.
+
+    Args:
+        request: the connection's first that may be repeated. Only requests of the same version and client id are remembered.
+        clock: the node's.
+        refuse: as it is done on the ordinary way.
+    """
+
+    __slots__ = ("_by_common", "_client_id", "_kind", "_refuse", "_starts", "_topic_offset", "_version", "_wall_ms")
+
+    def __init__(self, request: Request, clock: Clock, refuse: Refuse) -> None:
+        self._version = request.api_version
+        self._client_id = request.client_id
+        self._wall_ms = clock.wall_ms
+        self._refuse = refuse
+        self._kind = ApiKey.PRODUCE << 16 | request.api_version
+        self._topic_offset = COMMON_OFFSET + len(pack_client(request.client_id, 0, 0))
+        self._starts: dict[int, tuple[_ReadStart, int]] = {}
+        """By the first byte of the topic, which tells how long the common bytes are: reads up to the records' size, and its offset."""
+        self._by_common: dict[bytes, tuple[HostedPartition, TopicRef, int, int, RepeatedAnswer]] = {}
+        """Replica, topic, partition, acks and answer."""
+
+    def remember(
+        self, request: Request, acks: int, timeout_ms: int, topic: TopicRef, partition: int, hosted: HostedPartition
+    ) -> None:
+        """A request for one partition, without a transaction, was answered at once, and was not refused."""
+        if (
+            len(self._by_common) >= PARTITIONS_MAX
+            or request.api_version != self._version
+            or request.client_id != self._client_id
+        ):
+            return
+        named = pack_partition(topic, partition)
+        common = pack_client(self._client_id, acks, timeout_ms) + named
+        read_start = struct.Struct(f">iii{len(common)}s").unpack_from
+        self._starts[named[0]] = read_start, COMMON_OFFSET + len(common)
+        self._by_common[common] = hosted, topic, partition, acks, RepeatedAnswer(self._version, topic, partition)
+
+    def answer(self, frame: memoryview) -> bytes | None:
+        """See :class:`esp.broker.connections.request.Shortcut`."""
+        size = len(frame)
+        if size <= self._topic_offset:
+            return None
+        start = self._starts.get(frame[self._topic_offset])
+        if start is None:
+            return None
+        read_start, records_offset = start
+        if size < records_offset + HEADER_SIZE:
+            return None
+        length, kind, correlation_id, common = read_start(frame)
+        repeated = self._by_common.get(common)
+        if repeated is None or kind != self._kind or length != size - LENGTH_SIZE:
+            return None
+        hosted, topic, partition, acks, answer = repeated
+        leader = hosted.leader
+        if leader is None:  # the replica may be gone for good
+            del self._by_common[common]
+            return None
+        try:
+            length, position = read_uvarint(frame, records_offset)
+        except DecodeError:
+            return None
+        end = position + length - 1
+        if frame[end:] != NO_TAGS or (acks == ALL_REPLICAS and not leader.commits_what_it_appends()):
+            return None
+        try:
+            base_offset, next_offset, time_ms = leader.append(frame[position:end], acks, self._wall_ms())
+        except RecompressionNeededError:
+            return None
+        except ApiError as error:
+            return encode_produce_response(
+                self._version, correlation_id, [self._refuse(hosted, topic, partition, error)]
+            )
+        hosted.appended()
+        log = hosted.log
+        assert acks != ALL_REPLICAS or log.high_watermark >= next_offset, (
+            "only what is committed is answered (PRODUCE-2)"
+        )
+        return answer.encode(correlation_id, base_offset, time_ms, log.log_start_offset)
+
+
+def can_be_repeated(version: int) -> bool:
+    """Whether repetitions of requests of this version are known as such."""
+    return version >= FLEXIBLE_FROM

@@ -1,0 +1,302 @@
+"""One log of a data directory under faults: the product's storage on a simulated disk, by seed, without a loop and without other nodes.
+
+The storage tier of the simulator, for what one node alone can get wrong: what a recovery brings back, what a failed write leaves behind,
+when something counts as durable. A naive model, the list of batches that should be there, is held against the log after every step.
+"""
+
+import errno
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from esp.model.errors import ApiError
+from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
+from esp.model.topic_settings import TopicSettings
+from esp.records.batch_header import BatchHeader, read_header, stamp
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
+from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.simulation.partition_tier.memory_log import KeptBatch
+from esp.simulation.partition_tier.producers import make_batch
+from esp.simulation.rot import RotKind, find_targets, rot_somewhere
+from esp.storage.layout import LOG_START_FILE
+from esp.storage.log import Log
+from esp.storage.log_directory import LogDirectory
+
+STEPS: Final = 300
+PARTITION: Final = TopicPartition("topic", 0)
+_TOPIC_ID: Final = TopicId(UUID(int=1))
+_PATH: Final = "/data"
+_PRODUCERS: Final = 3
+_ROT_SHARE: Final = 0.4
+"""Of the runs, and in these of the starts: a file has rotted that can be made again, or be done without."""
+
+_ROTTEN_MAX: Final = 4
+
+
+class LogRun:
+    """The world of one run.
+
+    Args:
+        seed: of everything random.
+    """
+
+    def __init__(self, seed: int) -> None:
+        random = self.random = Random(seed)  # noqa: S311 -- a replay by seed is what this is for
+        self.disk = SimulatedDisk(Random(random.random()))  # noqa: S311 -- see above
+        self.kept: list[KeptBatch] = []
+        """What the log should hold, with what retention took from its front."""
+        self.settings = TopicSettings(
+            segment_bytes=random.choice((1_500, 6_000, 1_000_000)),
+            index_interval_bytes=random.choice((0, 500, 4_096)),
+            retention_bytes=random.choice((-1, 4_000)),
+            file_delete_delay_ms=0,
+        )
+        self._kills = random.random() < 0.7
+        self._rot_random = Random(f"rot {seed}")  # noqa: S311 -- see above; of its own, so that all else stays as it is without rot
+        self._rots = self._rot_random.random() < _ROT_SHARE
+        self._steps: list[Callable[[], None]] = [
+            *[self._append] * 12,
+            *[self._flush] * 3,
+            *[self._commit] * 3,
+            *random.sample(
+                [
+                    self._begin_epoch,
+                    self._truncate,
+                    self._start_anew,
+                    self._delete,
+                    self._checkpoint,
+                    self._append_to_a_bad_disk,
+                    self._fail_to_flush,
+                    self._lose_power,
+                    self._kill,
+                    self._stop,
+                ],
+                7,
+            ),
+        ]
+        self._epoch = 0
+        self._sequences = [0] * _PRODUCERS
+        self._directory: LogDirectory
+        self.log: Log
+        self._in_flight: KeptBatch | None = None
+        """A batch whose append has not returned."""
+        self._cut_end: int | None = None
+        """Where a truncation ends the log that has not returned."""
+        self._new_start = 0
+        """Where the log starts once a truncation has returned that lets it start anew."""
+
+    def run(self, steps: int = STEPS) -> None:
+        """Do all of it.
+
+        Raises:
+            ViolationError: an invariant does not hold.
+        """
+        self._directory = LogDirectory.open_blocking(self.disk, _PATH)
+        self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
+        for _ in range(steps):
+            if self._kills and self.random.random() < 0.1:
+                self.disk.kill_after(self.random.randrange(30))
+            try:
+                self.random.choice(self._steps)()
+            except ProcessKilledError:
+                self._reopen(loses_power=self.random.random() < 0.5)
+            check_log(self.log, self.kept)
+        self._lose_power()
+
+    # --- what a node does ----------------------------------------------------------------------------------------------------------
+
+    def _append(self) -> None:
+        if self.log.is_offline:
+            self._lose_power()
+        number = self.random.randrange(-1, _PRODUCERS)
+        payload = self.random.randbytes(self.random.choice((8, 200, 1_200)))
+        data = bytearray(make_batch(payload, number, self._sequences[number] if number >= 0 else -1))
+        header = BatchHeader(*stamp(data, read_header(data), self.log.log_end_offset, max(self._epoch, 1)))
+        self._in_flight = KeptBatch(header, bytes(data))
+        self.log.append(data, header, 0)
+        self._take_in()
+
+    def _take_in(self) -> None:
+        """The batch in flight is there."""
+        batch = self._in_flight
+        assert batch is not None, "something was appended"
+        self.kept.append(batch)
+        self._in_flight = None
+        if batch.header.producer_id >= 0:
+            self._sequences[batch.header.producer_id] = batch.header.base_sequence + 1
+
+    def _flush(self) -> None:
+        """Flush, while other things go on."""
+        flushing = self.log.flush()
+        try:
+            while True:
+                flushing.send(None)
+                chance = self.random.random()
+                if chance < 0.3:
+                    self._append()
+                elif chance < 0.33:
+                    self._lose_power()
+                    return
+                elif chance < 0.4:
+                    self._begin_epoch()
+        except StopIteration:
+            pass
+        finally:
+            flushing.close()
+
+    def _commit(self) -> None:
+        log = self.log
+        log.high_watermark = self.random.choice([log.log_end_offset, *self._ends_from(log.high_watermark)])
+        if self.random.random() < 0.2:
+            ends = [end for end in self._ends_from(log.log_start_offset) if end <= log.high_watermark]
+            log.raise_log_start(self.random.choice([log.log_start_offset, *ends]))
+
+    def _ends_from(self, offset: int) -> list[int]:
+        """Where batches end, from an offset on."""
+        return [batch.header.next_offset for batch in self.kept if offset <= batch.header.next_offset]
+
+    def _begin_epoch(self) -> None:
+        """This node leads; perhaps it did before, and appended nothing."""
+        self._epoch = max(self._epoch, self.log.leader_epochs.latest or 0) + 1
+        self.log.begin_epoch(self._epoch)
+
+    def _truncate(self) -> None:
+        log = self.log
+        offset = self.random.choice([log.log_end_offset, *self._ends_from(log.high_watermark)])
+        self._cut(offset, lambda: log.truncate_to(offset))
+
+    def _start_anew(self) -> None:
+        """The leader's log starts behind this one's end."""
+        if self.random.random() < 0.3:
+            offset = self._new_start = self.log.log_end_offset + 5
+            self._cut(0, lambda: self.log.truncate_fully_and_start_at(offset))
+            self._new_start = 0
+
+    def _cut(self, offset: int, cut: Callable[[], None]) -> None:
+        self._cut_end = offset
+        cut()
+        self._cut_end = None
+        self._keep(self.log.log_end_offset if offset else 0)
+
+    def _keep(self, end_offset: int) -> None:
+        """What lies behind ``end_offset`` is no more; producers go on from what is left."""
+        self.kept = [batch for batch in self.kept if batch.header.next_offset <= end_offset]
+        self._sequences = [0] * _PRODUCERS
+        for batch in self.kept:
+            if batch.header.producer_id >= 0:
+                self._sequences[batch.header.producer_id] = batch.header.base_sequence + 1
+
+    def _delete(self) -> None:
+        self.log.delete_old_segments(0)
+        self._directory.purge(1)
+
+    def _checkpoint(self) -> None:
+        self._directory.write_checkpoints_blocking()
+
+    # --- what happens to it --------------------------------------------------------------------------------------------------------
+
+    def _append_to_a_bad_disk(self) -> None:
+        """A write fails, at times its undoing as well, or there is no room."""
+        if self.random.random() < 0.5:
+            self.disk.fill_up(self.random.randrange(1_000))
+        else:
+            self.disk.fail("write", "*.log", error=errno.EIO, times=self.random.choice((1, 1, 2)))
+        try:
+            self._append()
+        except ApiError:
+            if self.log.is_offline:
+                self.disk.heal()
+                self._kill()  # what the failed write left may be a whole batch
+            self._in_flight = None
+        self.disk.heal()
+
+    def _fail_to_flush(self) -> None:
+        """A sync fails: the device has lost pages, and will not say so again (SYNC-1). The node ends; so does the machine."""
+        self.disk.fail("sync", self.random.choice(("*.log", "*")), after=self.random.randrange(3))
+        try:
+            self._flush()
+        except ApiError:  # no other segment can be made; whoever flushes next must be told
+            self.disk.heal()
+            with suppress(OSError, ProcessKilledError):
+                self.log.flush_blocking()
+                raise ViolationError(
+                    "INV-DISK-ORDER", str(PARTITION), "a flush succeeds after a sync that failed"
+                ) from None
+            self._lose_power()
+        except (OSError, ProcessKilledError):  # or it dies before it can tell anybody
+            self.disk.heal()
+            self._lose_power()
+        self.disk.heal()
+
+    def _lose_power(self) -> None:
+        self._reopen(loses_power=True)
+
+    def _kill(self) -> None:
+        self._reopen(loses_power=False)
+
+    def _stop(self) -> None:
+        """An orderly stop: everything must be there after it."""
+        is_sound = not self.log.is_offline
+        self._directory.close_blocking(BrokerEpoch(7))
+        self._reopen(loses_power=self.random.random() < 0.5, is_clean=is_sound)
+
+    def _reopen(self, *, loses_power: bool, is_clean: bool = False) -> None:
+        """End the process, and see what the next one finds. It may die itself before it has found all."""
+        least_end = self.log.recovery_point if loses_power and not is_clean else self.log.log_end_offset
+        if self._cut_end is not None:
+            least_end = min(least_end, self._cut_end)
+        most_start = max(self.log.log_start_offset, self._new_start)
+        allowed = [*self.kept, self._in_flight] if self._in_flight is not None else self.kept
+        self.disk.heal()
+        if loses_power:
+            self.disk.power_loss()
+        else:
+            self.disk.crash()
+        if self._rots and self._rot_random.random() < _ROT_SHARE:
+            self._rot(loses_power=loses_power)
+        while self._kills and self.random.random() < 0.2:
+            self.disk.kill_after(self.random.randrange(12))
+            is_clean = False
+            with suppress(ProcessKilledError):
+                self._open()
+            if self.random.random() < 0.5:
+                self.disk.power_loss()
+                least_end = min(least_end, self.log.recovery_point)
+            else:
+                self.disk.crash()
+        self._open()
+        if is_clean and not self._directory.was_clean:
+            raise ViolationError("INV-RECOVER-PREFIX", str(PARTITION), "the marker of an orderly stop is gone")
+        check_recovered(self.log, allowed, least_end, most_start)
+        if self._rots:
+            check_reads(self.log, allowed, self._rot_random)
+        self._in_flight = self._cut_end = None
+        self._new_start = 0
+        self.kept = list(allowed)
+        self._keep(self.log.log_end_offset)
+        epochs = [batch.header.leader_epoch for batch in self.kept]
+        self._epoch = max([self.log.leader_epochs.latest or 0, *epochs])
+
+    def _rot(self, *, loses_power: bool) -> None:
+        """Bits flip in files that say nothing that the records do not say: nothing may come of it (REC-4, REC-6, LOG-10).
+
+        But for where the log begins: without that, a part comes back of what retention had removed when the power was lost.
+        """
+        targets = [
+            target
+            for target in find_targets(self.disk)
+            if target.kind is RotKind.DERIVED and not (loses_power and target.path.endswith(LOG_START_FILE))
+        ]
+        for target in self._rot_random.sample(targets, min(len(targets), _ROTTEN_MAX)):
+            rot_somewhere(target, self._rot_random, limit=None, is_active=False)
+
+    def _open(self) -> None:
+        self._directory = LogDirectory.open_blocking(self.disk, _PATH)
+        if self._directory.replicas.get(PARTITION) is not None:
+            self.log = self._directory.load_log_blocking(PARTITION, self.settings, 0)
+        else:  # a power loss came before its first flush
+            self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)

@@ -1,0 +1,1 @@
+"""Simulated machines: clock, event loop, network and disk, which misbehave by seed."""

@@ -1,0 +1,132 @@
+"""The producers of a simulated partition: one that is promised everything, and one that is promised nothing."""
+
+from typing import TYPE_CHECKING, Final
+
+from crc32c import crc32c
+
+from esp.model.errors import ErrorCode
+from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS, BatchHeader, pack_header
+from esp.simulation.partition_tier.profile import SECOND_US
+
+if TYPE_CHECKING:
+    from esp.simulation.partition_tier.cluster import PartitionCluster
+    from esp.simulation.partition_tier.node import PartitionNode
+
+PRODUCE_TIMEOUT_US: Final = 2 * SECOND_US
+PAYLOAD_BYTES: Final = 8
+STREAM_INTERVAL_US: Final = 300
+"""Less than a fetch takes there and back."""
+
+
+class PartitionProducers:
+    """Two clients of the partition.
+
+    Args:
+        cluster: that they live in.
+    """
+
+    def __init__(self, cluster: "PartitionCluster") -> None:
+        self._cluster = cluster
+        self._payloads = 0
+        self._producer = (1, 0)
+        self._wanted: bytes | None = None
+        self._request_id = 0
+
+    def start(self) -> None:
+        """Begin after a second."""
+        self._cluster.later(SECOND_US, self._produce)
+        self._cluster.later(SECOND_US, self._produce_unsafely)
+
+    def is_waiting_for(self, request_id: int) -> bool:
+        """Whether the answer to this request still counts."""
+        return request_id == self._request_id
+
+    def _produce(self) -> None:
+        """An idempotent producer with acks=all: one batch after another, each repeated until it is acknowledged."""
+        if self._wanted is None:
+            self._payloads += 1
+            self._wanted = self._payloads.to_bytes(PAYLOAD_BYTES, "big")
+        self._request_id += 1
+        leader = self._believed_leader()
+        if leader is not None:
+            batch = make_batch(self._wanted, *self._producer)
+            self._cluster.later(
+                self._cluster.delay_us(),
+                self._cluster.arrive,
+                leader,
+                leader.incarnation,
+                leader.on_produce,
+                (batch, self._request_id, -1),
+            )
+        self._cluster.later(PRODUCE_TIMEOUT_US, self.on_produced, self._request_id, ErrorCode.request_timed_out, -1)
+
+    def _believed_leader(self) -> "PartitionNode | None":
+        if self._cluster.random.random() < 0.1:
+            return self._cluster.random.choice(self._cluster.nodes)
+        leader = self._cluster.controller.image.partition.leader
+        return None if leader < 0 else self._cluster.nodes[leader]
+
+    def on_produced(self, request_id: int, error: ErrorCode, base_offset: int) -> None:
+        """The answer to a request, or REQUEST_TIMED_OUT if none came; only the first one to the last request counts."""
+        if request_id != self._request_id:
+            return
+        self._request_id += 1
+        delay_us = 100_000
+        producer_id, sequence = self._producer
+        if error is ErrorCode.none:
+            assert self._wanted is not None
+            self._cluster.note(f"acknowledged {base_offset}")
+            self._cluster.checks.acknowledged(base_offset, self._wanted)
+            self._wanted = None
+            self._producer = producer_id, sequence + 1
+            delay_us = self._cluster.profile.produce_interval_us
+            if self._cluster.is_quiet:
+                return
+        elif error is ErrorCode.out_of_order_sequence_number and not self._cluster.checks.durability_is_owed:
+            self._producer = producer_id + 1, 0
+        self._cluster.later(delay_us, self._produce)
+
+    def _produce_unsafely(self) -> None:
+        """A producer with acks=1, which leaves uncommitted records at whoever believes to lead."""
+        if self._cluster.is_quiet:
+            return
+        self._payloads += 1
+        batch = make_batch(self._payloads.to_bytes(PAYLOAD_BYTES, "big"), -1, -1)
+        node = self._cluster.random.choice(self._cluster.nodes)
+        self._cluster.arrive(node, node.incarnation, node.on_produce, (batch, -1, 1))
+        self._cluster.later(
+            int(self._cluster.profile.produce_interval_us * self._cluster.random.expovariate(1)), self._produce_unsafely
+        )
+
+    def stream(self, end_us: int) -> None:
+        """Let one batch after another come to the leader, with acks=1, up to a moment."""
+        cluster = self._cluster
+        leader = cluster.controller.image.partition.leader
+        if leader >= 0:
+            self._payloads += 1
+            batch = make_batch(self._payloads.to_bytes(PAYLOAD_BYTES, "big"), -1, -1)
+            node = cluster.nodes[leader]
+            cluster.arrive(node, node.incarnation, node.on_produce, (batch, -1, 1))
+        if cluster.now_us < end_us:
+            cluster.later(STREAM_INTERVAL_US, self.stream, end_us)
+
+
+def make_batch(payload: bytes, producer_id: int, sequence: int) -> bytes:
+    """A batch of one record, as far as a broker looks at it: records are not opened."""
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=HEADER_SIZE - SIZE_BEFORE_LENGTH_ENDS + len(payload),
+        leader_epoch=-1,
+        magic=2,
+        crc=0,
+        attributes=0,
+        last_offset_delta=0,
+        base_timestamp=-1,
+        max_timestamp=-1,
+        producer_id=producer_id,
+        producer_epoch=-1 if producer_id < 0 else 0,
+        base_sequence=sequence,
+        record_count=1,
+    )
+    data = pack_header(header) + payload
+    return pack_header(header._replace(crc=crc32c(data[ATTRIBUTES_OFFSET:]))) + payload

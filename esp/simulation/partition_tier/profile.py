@@ -1,0 +1,96 @@
+"""What kind of run a seed of the protocol tier makes."""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+SECOND_US: Final = 1_000_000
+KINDS: Final = ("kill", "power-loss", "disk-swap", "pause", "cut", "stop")
+"""Faults: killed; power lost; back with an empty disk; standing still; cut off; stopped in order."""
+
+MOVING_SHARE: Final = 0.2
+"""Of the runs: replicas come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProfile:
+    """What kind of run a seed makes; times in microseconds, rates per second."""
+
+    replicas: int = 3
+    min_insync_replicas: int = 2
+    flush_every_batch: bool = False
+    unclean_allowed: bool = False
+    faults_per_s: float = 0.5
+    kinds: tuple[str, ...] = KINDS
+    loss: float = 0.01
+    delay_max_us: int = 5_000
+    spike_probability: float = 0.02
+    spike_max_us: int = 2 * SECOND_US
+    targeted: float = 0.05
+    """Probability of a fault just while the ISR changes."""
+    slow_metadata_us: int = 0
+    """How late metadata may reach a broker, besides what messages take."""
+    produce_interval_us: int = 200_000
+    corruption: float = 0.0
+    """Probability that a fetched answer has a wrong byte."""
+    batches_per_fetch: int = 8
+    deletes: bool = True
+    """Whether leaders let go of old records."""
+    tells_high_watermark: bool = True
+    """Whether a fetch that commits something is answered at once."""
+    decides: bool = False
+    """Whether the product's own controller decides (:mod:`esp.simulation.partition_tier.decisions`)."""
+    ends_deaf: bool = False
+    """Whether in the end, when all is well again, one follower hears nothing of its leader for a while."""
+    spares: int = 0
+    """Brokers besides those that have replicas. With any, replicas come and go, and the product's own controller decides."""
+    streams: bool = False
+    """Whether that follower comes back while records keep coming."""
+
+    def with_moves(self, random: Random) -> "PartitionProfile":
+        """In some of the runs, the same with brokers to spare and somebody who moves the replicas about."""
+        if random.random() >= MOVING_SHARE or self.streams:
+            return self
+        return replace(self, spares=random.choice((1, 1, 2)), decides=True, ends_deaf=False)
+
+    @classmethod
+    def drawn(cls, random: Random) -> "PartitionProfile":
+        """A random one: about half of the kinds of faults are off."""
+        if random.random() < 0.04:
+            return cls.with_a_stream(random)
+        kinds = tuple(kind for kind in KINDS if random.random() < 0.6)
+        replicas = random.choice((2, 3, 3, 3, 4))
+        return cls(
+            replicas=replicas,
+            min_insync_replicas=random.choice((1, 2, 2, 2)),
+            flush_every_batch=random.random() < 0.15,
+            unclean_allowed=random.random() < 0.1,
+            faults_per_s=random.choice((0.1, 0.3, 1.0)),
+            kinds=kinds or ("kill",),
+            loss=random.choice((0, 0.01, 0.1)),
+            spike_probability=random.choice((0, 0.02, 0.1)),
+            targeted=random.choice((0, 0.1, 0.5)),
+            produce_interval_us=random.choice((50_000, 200_000, 800_000)),
+            corruption=random.choice((0, 0, 0.02)),
+            batches_per_fetch=random.choice((1, 2, 8)),
+            deletes=random.random() < 0.4,
+            tells_high_watermark=random.random() < 0.5,
+            slow_metadata_us=random.choice((0, 0, 0, 3 * SECOND_US)),
+            decides=random.random() < 0.4,
+            ends_deaf=random.random() < 0.1,
+        )
+
+    @classmethod
+    def with_a_stream(cls, random: Random) -> "PartitionProfile":
+        """A random one with few faults, at whose end a follower has to catch up with a leader that commits alone, and never rests."""
+        return cls(
+            replicas=2,
+            min_insync_replicas=1,
+            faults_per_s=0.1,
+            kinds=("kill", "pause"),
+            decides=random.random() < 0.4,
+            batches_per_fetch=64,
+            deletes=False,
+            ends_deaf=True,
+            streams=True,
+        )

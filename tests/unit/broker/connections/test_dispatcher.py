@@ -1,0 +1,182 @@
+import asyncio
+import struct
+import sys
+from types import SimpleNamespace
+
+import pytest
+from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
+
+from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.connections.request import ClientContext, Request
+from esp.broker.tasks import Tasks
+from esp.model.errors import ApiError, ErrorCode
+from esp.ports.network import Address
+from esp.protocol.errors import DecodeError
+from esp.protocol.messages import decode_response, encode_request
+from esp.protocol.registry import SERVED, ApiKey, ListenerKind
+from esp.simulation.machine.loop import SimulatedLoop
+from tests.unit.broker.simulated_node import model
+
+LOCAL = ClientContext("PLAINTEXT", Address("127.0.0.1", 1))
+
+
+class Host:
+    def fatal(self, reason):
+        raise AssertionError(reason)
+
+
+def new_dispatcher(hot=None, kind=ListenerKind.BROKER):
+    return Dispatcher(kind, SimpleNamespace(), Tasks(Host()), hot)
+
+
+def request(api_key, version, on_reply=lambda _at_once: None):
+    return Request(api_key, version, 7, "test", LOCAL, on_reply)
+
+
+def find_coordinator_body(version=3):
+    """For a transaction, which has no coordinator: the answer needs nothing of the node."""
+    message = model(ApiKey.FIND_COORDINATOR, version).Request(key="g", key_type=1)
+    frame = encode_request(ApiKey.FIND_COORDINATOR, version, 7, None, message)
+    return memoryview(frame)[4 + 10 + (1 if version >= 3 else 0) :]
+
+
+@pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
+def test_every_served_api_has_a_handler_on_each_kind_of_listener_that_serves_it(api):
+    for kind in api.listeners:
+        if kind is ListenerKind.CONTROLLER or api.key not in (ApiKey.PRODUCE, ApiKey.FETCH):
+            assert callable(new_dispatcher(kind=kind)._load(api.key))
+
+
+def test_hot_handlers_get_the_bytes_as_they_came():
+    seen = []
+
+    def hot(asked, body):
+        seen.append((asked.api_key, bytes(body)))
+        return (b"answer",)
+
+    dispatcher = new_dispatcher({ApiKey.FETCH: hot})
+    assert dispatcher.dispatch(request(ApiKey.FETCH, 12), memoryview(b"body")) == (b"answer",)
+    assert seen == [(ApiKey.FETCH, b"body")]
+
+
+def test_a_handler_that_need_not_wait_is_answered_at_once():
+    (answer,) = new_dispatcher().dispatch(request(ApiKey.FIND_COORDINATOR, 3), find_coordinator_body())
+    (length, correlation_id) = struct.unpack_from(">ii", answer)
+    assert (length, correlation_id) == (len(answer) - 4, 7)
+    assert decode_response(ApiKey.FIND_COORDINATOR, 3, answer[9:]).node_id == -1
+
+
+def test_a_handler_that_waits_is_answered_later():
+    async def main():
+        dispatcher = new_dispatcher()
+        go = asyncio.get_running_loop().create_future()
+        plain = dispatcher._load(ApiKey.FIND_COORDINATOR)
+
+        async def handle(services, asked, message):
+            await go
+            return plain(services, asked, message)
+
+        dispatcher._cold[ApiKey.FIND_COORDINATOR] = handle
+        replied = []
+        asked = request(ApiKey.FIND_COORDINATOR, 3, lambda _at_once: replied.append(asked.answer))
+        assert dispatcher.dispatch(asked, find_coordinator_body()) is None
+        await asyncio.sleep(1)
+        assert not replied
+        go.set_result(None)
+        await asyncio.sleep(1)
+        assert len(replied) == 1
+        assert decode_response(ApiKey.FIND_COORDINATOR, 3, replied[0][0][9:]).node_id == -1
+
+    SimulatedLoop().run(main())
+
+
+def test_a_body_that_is_no_such_message_is_refused():
+    with pytest.raises(DecodeError):
+        new_dispatcher().dispatch(request(ApiKey.FIND_COORDINATOR, 3), memoryview(b"\xff"))
+
+
+HEARTBEAT = BrokerHeartbeatRequest(
+    broker_id=1, broker_epoch=2, current_metadata_offset=3, want_fence=False, want_shut_down=False
+)
+
+
+def refuse(_services, _asked, _message):
+    raise ApiError(ErrorCode.stale_broker_epoch, "old")
+
+
+async def refuse_later(_services, _asked, _message):
+    await asyncio.sleep(1)
+    raise ApiError(ErrorCode.stale_broker_epoch, "old")
+
+
+def test_a_refusal_of_the_whole_request_is_answered_in_the_form_of_its_api():
+    dispatcher = new_dispatcher(kind=ListenerKind.CONTROLLER)
+    dispatcher._cold[ApiKey.BROKER_HEARTBEAT] = refuse
+    frame = encode_request(ApiKey.BROKER_HEARTBEAT, 2, 7, None, HEARTBEAT)
+    (answer,) = dispatcher.dispatch(request(ApiKey.BROKER_HEARTBEAT, 2), memoryview(frame)[4 + 11 :])
+    assert decode_response(ApiKey.BROKER_HEARTBEAT, 2, answer[9:]).error_code is ErrorCode.stale_broker_epoch
+
+
+def test_so_is_one_that_comes_later():
+    async def main():
+        dispatcher = new_dispatcher(kind=ListenerKind.CONTROLLER)
+        dispatcher._cold[ApiKey.BROKER_HEARTBEAT] = refuse_later
+        asked = request(ApiKey.BROKER_HEARTBEAT, 2)
+        frame = encode_request(ApiKey.BROKER_HEARTBEAT, 2, 7, None, HEARTBEAT)
+        assert dispatcher.dispatch(asked, memoryview(frame)[4 + 11 :]) is None
+        await asyncio.sleep(2)
+        answer = decode_response(ApiKey.BROKER_HEARTBEAT, 2, asked.answer[0][9:])
+        assert answer.error_code is ErrorCode.stale_broker_epoch
+
+    SimulatedLoop().run(main())
+
+
+@pytest.mark.parametrize("handler", [refuse, refuse_later])
+def test_a_request_of_this_node_is_answered_by_a_message(handler):
+    async def main():
+        dispatcher = new_dispatcher(kind=ListenerKind.CONTROLLER)
+        dispatcher._cold[ApiKey.BROKER_HEARTBEAT] = handler
+        answer = await dispatcher.call(ApiKey.BROKER_HEARTBEAT, HEARTBEAT, client_id="broker 1")
+        assert answer.error_code is ErrorCode.stale_broker_epoch
+
+    SimulatedLoop().run(main())
+
+
+def test_a_handler_runs_to_its_end_though_its_caller_on_this_node_gave_up():
+    async def main():
+        done = []
+
+        async def handle(_services, asked, message):
+            await asyncio.sleep(1)
+            done.append((asked.client_id, asked.api_version, message))
+
+        dispatcher = new_dispatcher(kind=ListenerKind.CONTROLLER)
+        dispatcher._cold[ApiKey.BROKER_HEARTBEAT] = handle
+        call = asyncio.get_running_loop().create_task(
+            dispatcher.call(ApiKey.BROKER_HEARTBEAT, HEARTBEAT, client_id="broker 1")
+        )
+        await asyncio.sleep(0.5)
+        call.cancel()
+        await asyncio.sleep(1)
+        assert done == [("broker 1", 2, HEARTBEAT)]
+
+    SimulatedLoop().run(main())
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(version):
+    (answer,) = new_dispatcher().dispatch(request(ApiKey.API_VERSIONS, version), memoryview(b""))
+    decoded = decode_response(ApiKey.API_VERSIONS, 0, answer[8:])
+    assert decoded.error_code == 35
+    assert [(row.api_key, row.max_version) for row in decoded.api_keys] == [(18, 4)]
+
+
+def test_handlers_are_imported_on_first_use():
+    name = "esp.broker.handlers.describe_cluster"
+    before = sys.modules.pop(name, None)
+    dispatcher = new_dispatcher()
+    assert name not in sys.modules
+    dispatcher._load(ApiKey.DESCRIBE_CLUSTER)
+    assert name in sys.modules
+    if before is not None:
+        sys.modules[name] = before

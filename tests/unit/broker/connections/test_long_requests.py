@@ -1,0 +1,111 @@
+"""Requests that name very many things, on a whole node: answered as ever, in slices, in order, and while others are served."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.connections.long_requests import LongRequests
+from esp.broker.connections.request import ClientContext, Request
+from esp.broker.connections.turns import Turns
+from esp.broker.tasks import Tasks
+from esp.model.errors import ErrorCode
+from esp.ports.network import Address
+from esp.protocol.messages import encode_request
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import create_topic, metadata
+from tests.unit.broker.simulated_node import RefusedError, model, simulated
+
+MANY = 2_000
+
+
+def groups(names, version=5):
+    return model(ApiKey.DESCRIBE_GROUPS, version).Request(groups=tuple(names), include_authorized_operations=False)
+
+
+@simulated(auto_create_topics_enable=False)
+async def test_everything_that_is_named_is_answered_in_its_order(node):
+    client = await node.client()
+    await create_topic(client, "t", partitions=3)
+    names = [f"missing-{number}" for number in range(MANY)]
+    names[1_000] = "t"
+    answer = await metadata(client, names, version=9)
+    assert [topic.name for topic in answer.topics] == names
+    assert {topic.error_code for topic in answer.topics if topic.name != "t"} == {ErrorCode.unknown_topic_or_partition}
+    assert len(answer.topics[1_000].partitions) == 3
+    described = await client.call(ApiKey.DESCRIBE_GROUPS, 5, groups(names))
+    assert [group.group_id for group in described.groups] == names
+
+
+@simulated()
+async def test_others_are_served_while_a_long_request_is_worked_at(node):
+    busy, other = await node.client(), await node.client()
+    names = [f"g{number}" for number in range(MANY)]
+    await metadata(other, [], version=9)
+    long = busy.send(ApiKey.DESCRIBE_GROUPS, 5, groups(names))
+    turns = 0
+    while not long.done():
+        turns += 1
+        assert (await metadata(other, [], version=9)).brokers
+    assert turns > 1
+    assert len((await long).groups) == MANY
+
+
+@simulated()
+async def test_what_follows_on_the_connection_is_answered_behind_it(node):
+    client = await node.client()
+    answers = [
+        client.send(ApiKey.DESCRIBE_GROUPS, 5, groups([f"g{number}" for number in range(count)]))
+        for count in (MANY, 1, 200, 2)
+    ]
+    assert [len((await answer).groups) for answer in answers] == [MANY, 1, 200, 2]
+
+
+@simulated()
+async def test_bytes_that_are_no_request_end_the_connection_and_nothing_else(node):
+    client = await node.client()
+    frame = encode_request(ApiKey.DESCRIBE_GROUPS, 5, 1, "c", groups(["g" * 10] * MANY))
+    spoilt = frame[:-2000] + b"\xff" * 2000
+    with pytest.raises(RefusedError):
+        await client.send_frame(spoilt, 1)
+    assert (await metadata(await node.client(), [], version=9)).brokers
+
+
+@pytest.mark.parametrize("count", [100, 5_000])
+async def test_a_large_request_ends_with_its_client_and_a_smaller_one_is_done(count):
+    handled = []
+
+    def handle(_request, message):
+        handled.append(message)
+        return model(ApiKey.DESCRIBE_GROUPS, 5, "response").DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=())
+
+    tasks = Tasks(SimpleNamespace(fatal=pytest.fail))
+    long = LongRequests(tasks, Turns(), handle)
+    frame = encode_request(ApiKey.DESCRIBE_GROUPS, 5, 1, None, groups([f"g{n}" for n in range(count)]))
+    request = Request(ApiKey.DESCRIBE_GROUPS, 5, 1, None, ClientContext("", Address("127.0.0.1", 5)), pytest.fail)
+    long.begin(request, memoryview(frame)[4 + 11 :])
+    await asyncio.sleep(0)
+    assert long.worked_at_bytes > 0
+    assert request.on_abandoned is not None
+    request.on_abandoned()
+    for _ in range(10 * count):
+        await asyncio.sleep(0)
+    assert not long.worked_at_bytes
+    assert bool(handled) is (count == 100)
+
+
+@simulated()
+async def test_a_page_of_topics_is_made_in_slices_too(node):
+    client = await node.client()
+    await create_topic(client, "t", partitions=3)
+    made = model(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+    names = sorted(["t", *(f"missing-{number}" for number in range(MANY))])
+    request = made.Request(
+        topics=tuple(made.TopicRequest(name=name) for name in reversed(names)),
+        response_partition_limit=2,
+        cursor=None,
+    )
+    answer = await client.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+    assert [topic.name for topic in answer.topics] == names
+    assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == ("t", 2)

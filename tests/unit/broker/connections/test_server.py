@@ -1,0 +1,113 @@
+import asyncio
+
+import pytest
+
+from esp.broker.connections.server import ConnectionLimits, Server
+from esp.model.errors import OperatorError
+from esp.ports.network import Address
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import create_topic, fetch_later, metadata
+from tests.unit.broker.simulated_node import RefusedError, model, simulated
+
+
+@simulated(max_connections=2)
+async def test_connections_over_the_limit_are_ended_and_the_place_of_one_that_ends_is_free(node):
+    first, second = await node.client(), await node.client()
+    third = await node.client()
+    await asyncio.sleep(0.1)
+    assert third.closed
+    assert not second.closed
+    first.close()
+    await asyncio.sleep(0.1)
+    assert (await metadata(await node.client())).brokers
+
+
+@simulated(max_connections_per_ip=1)
+async def test_connections_of_one_address_over_its_limit_are_ended(node):
+    first = await node.client()
+    second = await node.client()
+    await asyncio.sleep(0.1)
+    assert second.closed
+    first.close()
+    await asyncio.sleep(0.1)
+    third = await node.client()
+    assert (await metadata(third)).brokers
+    third.close()
+    await asyncio.sleep(0.1)
+    assert not node.server._per_ip, "nothing is kept of addresses without a connection"
+
+
+@simulated(connections_max_idle_ms=10_000)
+async def test_idle_connections_are_ended_between_one_and_one_and_a_half_times_the_limit(node):
+    idle, busy = await node.client(), await node.client()
+    for _ in range(10):
+        await asyncio.sleep(1)
+        await metadata(busy)
+    assert not idle.closed
+    for _ in range(6):
+        await asyncio.sleep(1)
+        await metadata(busy)
+    assert idle.closed
+    assert not busy.closed
+
+
+@simulated(connections_max_idle_ms=-1)
+async def test_without_a_limit_nobody_is_idle_for_too_long(node):
+    client = await node.client()
+    await asyncio.sleep(3000)
+    assert (await metadata(client)).brokers
+
+
+@simulated()
+async def test_closing_ends_all_connections_and_accepts_no_more(node):
+    client = await node.client()
+    await create_topic(client)
+    waiting = fetch_later(client, [("t", 0, 0)], max_wait_ms=30_000)
+    await asyncio.sleep(0.1)
+    await node.server.close()
+    with pytest.raises(RefusedError):
+        await waiting
+    with pytest.raises(ConnectionRefusedError):
+        await node.client()
+    assert not node.server._sessions
+
+
+@simulated(socket_request_max_bytes=1000)
+async def test_a_frame_over_the_limit_ends_its_connection_and_no_other(node):
+    good, bad = await node.client(), await node.client()
+    types = model(ApiKey.METADATA, 1)
+    with pytest.raises(RefusedError):
+        await bad.call(
+            ApiKey.METADATA,
+            1,
+            types.Request(
+                topics=(types.MetadataRequestTopic(topic_id=None, name="t" * 1000),),
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            ),
+        )
+    assert (await metadata(good)).brokers
+
+
+@simulated()
+async def test_a_connection_that_ends_before_the_node_is_open_is_forgotten(node):
+    limits = ConnectionLimits(10, 10, -1, 1000)
+    server = Server(node.env, node.server._dispatcher, limits)
+    address = await server.listen("OTHER", Address("127.0.0.1", 0))
+    gone, kept = await node.client(address), await node.client(address)
+    waiting = asyncio.ensure_future(metadata(kept))
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    gone.close()
+    await asyncio.sleep(1)
+    server.open()
+    assert (await waiting).cluster_id
+    assert len(server._sessions) == 1
+
+
+@simulated()
+async def test_an_address_that_is_taken_is_the_operators_to_mend(node):
+    limits = ConnectionLimits(10, 10, -1, 1000)
+    server = Server(node.env, node.server._dispatcher, limits)
+    with pytest.raises(OperatorError, match=r"Cannot listen on X://127.0.0.1:9092: Address already in use"):
+        await server.listen("X", Address("127.0.0.1", 9092))

@@ -1,0 +1,546 @@
+"""The controller: only the active one decides, nobody is answered before that is committed, and brokers that are gone are fenced."""
+
+import asyncio
+import contextvars
+
+import pytest
+
+from esp.broker.connections.request import ClientContext
+from esp.controller.alter_partition import IsrChange
+from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
+from esp.controller.partition_change import Election
+from esp.controller.topics import NewTopic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import BrokerEpoch, NodeId
+from esp.ports.network import Address
+from esp.raft.member import LeaderContact
+from esp.schemas.metadata_records import (
+    FENCE,
+    TOPIC_RESOURCE,
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from tests.unit.broker.active_controller import controlled
+from tests.unit.controller.samples import directory
+
+_CLIENT = Address("127.0.0.1", 5)
+
+
+async def _refused(awaitable):
+    with pytest.raises(ApiError) as refusal:
+        await awaitable
+    return refusal.value.code
+
+
+async def _pass(seconds):
+    await asyncio.sleep(seconds)
+
+
+def _isr_change(controller, topic, isr):
+    state = controller.partition(topic)
+    return IsrChange(
+        topic_id=state.topic_id,
+        partition=0,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        new_isr=tuple((NodeId(member), controller.epochs[member]) for member in isr),
+    )
+
+
+async def _change_isr(controller, topic, leader, isr):
+    change = _isr_change(controller, topic, isr)
+    await controller.driver.alter_partitions(NodeId(leader), controller.epochs[leader], [change])
+
+
+async def _beat_all(controller, *numbers, seconds):
+    """Time passes, in which these brokers send heartbeats."""
+    for _ in range(int(seconds / 2)):
+        await _pass(2)
+        for number in numbers:
+            await controller.beat(number)
+
+
+def _kinds(batch):
+    return [type(record) for record in batch]
+
+
+@controlled(max_idle_interval_ms=0)
+async def test_the_first_controller_of_a_cluster_begins_it(controller):
+    begin, *features, config, end = controller.quorum.batches[0]
+    assert isinstance(begin, BeginTransactionRecord)
+    assert {type(record) for record in features} == {FeatureLevelRecord}
+    assert (config.name, config.value) == ("min.insync.replicas", "1")
+    assert isinstance(end, EndTransactionRecord)
+    assert len(controller.quorum.batches) == 1
+
+
+@controlled(max_idle_interval_ms=0)
+async def test_a_controller_that_is_known_writes_nothing_when_it_is_active_again(controller):
+    await _pass(1)
+    written = len(controller.quorum.batches)
+    controller.quorum.lose()
+    controller.quorum.lead()
+    assert len(controller.quorum.batches) == written
+    assert controller.driver.is_active
+
+
+@controlled(max_idle_interval_ms=0)
+async def test_what_another_controller_left_half_done_is_aborted_before_anything_else(controller):
+    await _pass(1)
+    quorum = controller.quorum
+    topic_id = controller.env.random.uuid()
+    controller.loader.propose([BeginTransactionRecord(name="x"), TopicRecord(name="half", topic_id=topic_id)])
+    await _pass(1)
+    quorum.lose()
+    quorum.batches.clear()
+    quorum.lead()
+    assert _kinds(quorum.batches[0]) == [AbortTransactionRecord]
+    await controller.start_broker(1)
+    await controller.create("half", [1])
+    assert controller.partition("half").leader == 1
+
+
+@controlled(lead=False)
+async def test_a_controller_that_is_not_active_refuses_and_decides_nothing(controller):
+    controller.epochs[1] = BrokerEpoch(5)
+    driver = controller.driver
+    for request in (
+        controller.register(1),
+        controller.beat(1),
+        driver.alter_partitions(NodeId(1), BrokerEpoch(5), []),
+        driver.allocate_producer_ids(NodeId(1), BrokerEpoch(5)),
+        driver.elect_leaders(Election.PREFERRED, None),
+        driver.unregister_broker(NodeId(1)),
+        driver.assign_directories(NodeId(1), BrokerEpoch(5), []),
+        driver.create_topics([NewTopic(name="t")], validate_only=False),
+        driver.delete_topics(["t"]),
+    ):
+        assert await _refused(request) is ErrorCode.not_controller
+    assert controller.quorum.batches == []
+    assert not driver.is_active
+
+
+@controlled(brokers=1)
+async def test_nothing_is_answered_before_it_is_committed_not_even_a_refusal(controller):
+    controller.quorum.held = True
+    create = asyncio.create_task(controller.driver.create_topics([NewTopic(name="t")], validate_only=False))
+    refuse = asyncio.create_task(controller.driver.create_topics([NewTopic(name="t")], validate_only=False))
+    await _pass(1)
+    assert not create.done()
+    assert not refuse.done()  # what refuses it is not committed yet (RAFT-21)
+    assert "t" not in controller.loader.image.topics_by_name
+    controller.quorum.commit()
+    assert (await create)[0].name == "t"
+    assert (await refuse)[0].code is ErrorCode.topic_already_exists
+
+
+@controlled(brokers=2)
+async def test_a_refusal_that_rests_on_a_lost_decision_is_not_told(controller):
+    controller.quorum.held = True
+    stale = controller.epochs[1]
+    register = asyncio.create_task(controller.register(1))
+    await _pass(0.5)
+    controller.epochs[1] = stale
+    beat = asyncio.create_task(controller.beat(1))
+    await _pass(0.5)
+    controller.quorum.lose()
+    assert await _refused(beat) is ErrorCode.not_controller  # and not STALE_BROKER_EPOCH
+    assert await _refused(register) is ErrorCode.not_controller
+
+
+@controlled(brokers=1)
+async def test_whoever_waits_when_leadership_is_lost_is_sent_to_the_next_controller(controller):
+    controller.quorum.held = True
+    create = asyncio.create_task(controller.driver.create_topics([NewTopic(name="t")], validate_only=False))
+    await _pass(0.1)
+    controller.quorum.lose()
+    assert await _refused(create) is ErrorCode.not_controller
+    controller.quorum.held = False
+    controller.quorum.lead()
+    assert "t" not in controller.newest.topics_by_name
+    await controller.create("t", [1])
+
+
+@controlled(max_idle_interval_ms=500)
+async def test_an_idle_controller_writes_something_now_and_then(controller):
+    await _pass(0.3)
+    before = len(controller.quorum.batches)
+    await _pass(5)
+    written = controller.quorum.batches[before:]
+    assert 8 <= len(written) <= 11
+    assert {type(record) for batch in written for record in batch} == {NoOpRecord}
+
+
+@controlled(max_idle_interval_ms=500)
+async def test_a_controller_whose_log_nobody_follows_writes_nothing_by_itself(controller):
+    controller.quorum.has_followers = False
+    await _pass(0.3)
+    before = len(controller.quorum.batches)
+    await _pass(60)
+    assert len(controller.quorum.batches) == before
+    controller.quorum.has_followers = True
+    await _pass(2)
+    assert len(controller.quorum.batches) > before
+
+
+@controlled(brokers=2, max_idle_interval_ms=0)
+async def test_a_controller_that_lost_its_epoch_does_nothing_by_itself_any_more(controller):
+    await controller.create("t", [1, 2])
+    await _pass(1)
+    controller.quorum.lose()
+    written = len(controller.quorum.batches)
+    controller.listening[1].kill()
+    controller.driver.on_broker_connection_lost(NodeId(1))
+    await _pass(1000)
+    assert len(controller.quorum.batches) == written
+
+
+# --- registration ------------------------------------------------------------------------------------------------------------------
+
+
+@controlled(max_idle_interval_ms=0)
+async def test_the_epoch_of_a_broker_is_the_offset_at_which_it_was_decided(controller):
+    await _pass(1)
+    offset = controller.quorum.next_offset
+    assert await controller.register(1) == offset
+    assert controller.broker(1).fenced
+
+
+@controlled()
+async def test_a_broker_of_another_cluster_is_refused_and_nothing_changes(controller):
+    written = len(controller.quorum.batches)
+    assert await _refused(controller.register(1, cluster_id="other")) is ErrorCode.inconsistent_cluster_id
+    assert not controller.newest.brokers
+    assert len(controller.quorum.batches) == written
+
+
+@controlled(brokers=1)
+async def test_a_doubled_node_id_is_refused_while_the_other_lives(controller):
+    epoch = controller.epochs[1]
+    other = {"log_dirs": (directory(9),), "endpoints": {"PLAINTEXT": Address("127.0.0.1", 10_009)}}
+    assert await _refused(controller.register(1, **other)) is ErrorCode.duplicate_broker_registration
+    assert controller.broker(1).epoch == epoch
+    assert not controller.broker(1).fenced
+
+
+@controlled(brokers=1)
+async def test_the_same_process_is_told_the_epoch_that_it_has(controller):
+    registration = controller.registration(2)
+    first = await controller.driver.register_broker(registration)
+    assert await controller.driver.register_broker(registration) == first
+
+
+@controlled(brokers=1)
+async def test_a_newcomer_elsewhere_need_not_wait_for_one_whose_listener_refuses(controller):
+    controller.listening[1].kill()
+    began = asyncio.get_running_loop().time()
+    epoch = await controller.register(1, endpoints={"PLAINTEXT": Address("127.0.0.1", 10_009)})
+    assert controller.broker(1).epoch == epoch
+    assert asyncio.get_running_loop().time() - began < 0.5
+
+
+@controlled(brokers=1)
+async def test_a_newcomer_with_its_directory_and_address_need_not_wait(controller):
+    await controller.register(1)
+    assert controller.broker(1).fenced
+
+
+@controlled(brokers=1)
+async def test_a_newcomer_waits_no_longer_than_the_session_of_a_silent_one(controller):
+    other = {"log_dirs": (directory(9),)}
+    assert await _refused(controller.register(1, **other)) is ErrorCode.duplicate_broker_registration
+    await _pass(9.5)
+    await controller.register(1, **other)
+
+
+# --- sessions and fencing ----------------------------------------------------------------------------------------------------------
+
+
+@controlled(brokers=3)
+async def test_a_broker_that_is_not_heard_of_is_fenced_after_the_session_time_in_one_batch(controller):
+    await controller.create("t", [1, 2, 3])
+    await _beat_all(controller, 1, 2, 3, seconds=20)
+    assert not controller.broker(1).fenced
+    before = len(controller.quorum.batches)
+    await _beat_all(controller, 2, 3, seconds=8)
+    assert not controller.broker(1).fenced
+    await _beat_all(controller, 2, 3, seconds=2)
+    assert controller.broker(1).fenced
+    (batch,) = [batch for batch in controller.quorum.batches[before:] if NoOpRecord not in _kinds(batch)]
+    assert _kinds(batch) == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
+    assert batch[1].fenced == FENCE
+    assert (controller.partition("t").leader, controller.partition("t").isr) == (2, (2, 3))
+    assert not controller.broker(2).fenced
+
+
+@controlled(brokers=2)
+async def test_a_broker_that_was_only_late_serves_again_with_its_next_heartbeat(controller):
+    await controller.create("t", [1])
+    await _beat_all(controller, 2, seconds=10)
+    assert controller.partition("t").leader == -1
+    reply = await controller.beat(1)
+    assert not reply.fenced
+    assert controller.partition("t").leader == 1
+
+
+@controlled(brokers=2)
+async def test_sessions_begin_in_full_with_a_new_active_controller(controller):
+    await _beat_all(controller, 1, 2, seconds=8)
+    await _pass(7)
+    controller.quorum.lose()
+    controller.quorum.lead()
+    await _pass(7)
+    assert not controller.broker(1).fenced
+    await _pass(3)
+    assert controller.broker(1).fenced
+
+
+@controlled(brokers=2)
+async def test_a_silent_host_that_led_the_quorum_before_is_fenced_a_session_after_it_was_heard_of(controller):
+    await _beat_all(controller, 1, 2, seconds=8)
+    silent_us = controller.env.clock.monotonic_us()
+    await _pass(3)
+    controller.quorum.lose(leader=1)
+    controller.quorum.leader_contact = LeaderContact(NodeId(1), silent_us)
+    controller.quorum.lead()
+    await _pass(5.5)
+    assert not controller.broker(1).fenced
+    await _pass(1)
+    assert controller.broker(1).fenced
+    assert not controller.broker(2).fenced
+
+
+@controlled(brokers=2)
+async def test_a_controller_that_was_paused_itself_holds_its_silence_against_nobody(controller):
+    await _beat_all(controller, 1, 2, seconds=4)
+    controller.loop.call_later(30, controller.process.resume, context=contextvars.Context())  # not the process's own
+    controller.process.pause()
+    await _pass(0.1)
+    await controller.beat(1)
+    await controller.beat(2)
+    await _pass(5)
+    assert not controller.broker(1).fenced
+
+
+@controlled(brokers=2)
+async def test_a_heartbeat_of_an_earlier_registration_is_stale_and_keeps_nobody_alive(controller):
+    stale = controller.epochs[1]
+    await controller.register(1)
+    newer, controller.epochs[1] = controller.epochs[1], stale
+    assert await _refused(controller.beat(1)) is ErrorCode.stale_broker_epoch
+    controller.epochs[1] = newer
+    assert not (await controller.beat(1)).fenced
+
+
+# --- fast failover -----------------------------------------------------------------------------------------------------------------
+
+
+@controlled(brokers=2)
+async def test_a_killed_broker_is_fenced_as_soon_as_its_heartbeat_connection_ends(controller):
+    await controller.create("t", [1, 2])
+    client = ClientContext("CONTROLLER", _CLIENT)
+    await controller.beat(1, client)
+    await controller.beat(1, client)
+    assert len(client.at_end) == 1
+    controller.listening[1].kill()
+    for callback in client.at_end:
+        callback()
+    await _pass(0.1)
+    assert controller.broker(1).fenced
+    assert controller.partition("t").leader == 2
+
+
+@controlled(brokers=2)
+async def test_a_lost_connection_of_a_broker_that_lives_does_no_harm(controller):
+    client = ClientContext("CONTROLLER", _CLIENT)
+    await controller.beat(1, client)
+    for callback in client.at_end:
+        callback()
+    await _pass(3)
+    assert not controller.broker(1).fenced
+
+
+@controlled(brokers=2)
+async def test_the_end_of_an_older_connection_means_nothing(controller):
+    old, new = ClientContext("CONTROLLER", _CLIENT), ClientContext("CONTROLLER", _CLIENT)
+    await controller.beat(1, old)
+    await controller.beat(1, new)
+    controller.listening[1].kill()
+    for callback in old.at_end:
+        callback()
+    await _pass(1)
+    assert not controller.broker(1).fenced
+    for callback in new.at_end:
+        callback()
+    await _pass(0.1)
+    assert controller.broker(1).fenced
+
+
+@controlled(brokers=3)
+async def test_a_new_active_controller_finds_the_dead_at_once(controller):
+    await controller.create("t", [1, 2])
+    await _pass(1)
+    controller.quorum.lose()
+    controller.listening[1].kill()
+    controller.quorum.lead()
+    await _pass(0.5)
+    assert controller.broker(1).fenced
+    assert controller.partition("t").leader == 2
+    assert not controller.broker(2).fenced
+    assert not controller.broker(3).fenced
+
+
+@controlled(brokers=2)
+async def test_a_probe_of_an_incarnation_that_came_back_meanwhile_fences_nobody(controller):
+    controller.listening[1].kill()
+    controller.driver.on_broker_connection_lost(NodeId(1))
+    await controller.start_broker(1)  # it has its directory and address
+    await _pass(1)
+    assert not controller.broker(1).fenced
+
+
+# --- controlled shutdown -----------------------------------------------------------------------------------------------------------
+
+
+@controlled(brokers=3)
+async def test_a_leader_may_stop_when_all_others_have_read_that_it_leads_no_more(controller):
+    await controller.create("t", [1, 2, 3])
+    await controller.beat(2)
+    await controller.beat(3)
+    reply = await controller.beat(1, want_shut_down=True)
+    assert (reply.should_shut_down, reply.fenced) == (False, False)
+    assert (controller.partition("t").leader, controller.partition("t").isr) == (2, (2, 3))
+    assert controller.broker(1).in_controlled_shutdown
+    moved = controller.quorum.next_offset - 1
+    await controller.beat(2, metadata_offset=moved)
+    await controller.beat(3, metadata_offset=moved - 1)
+    assert not (await controller.beat(1, want_shut_down=True)).should_shut_down
+    await controller.beat(3, metadata_offset=moved)
+    reply = await controller.beat(1, want_shut_down=True)
+    assert (reply.should_shut_down, reply.fenced) == (True, True)
+    assert controller.broker(1).fenced
+
+
+@controlled(brokers=1)
+async def test_a_broker_that_leads_nothing_may_stop_at_once(controller):
+    assert (await controller.beat(1, want_shut_down=True)).should_shut_down
+    assert controller.broker(1).fenced
+    assert not controller.broker(1).in_controlled_shutdown
+
+
+# --- partitions --------------------------------------------------------------------------------------------------------------------
+
+
+@controlled(brokers=2)
+async def test_a_leader_changes_its_in_sync_set_and_is_told_the_state_that_came_of_it(controller):
+    await controller.create("t", [1, 2])
+    change = _isr_change(controller, "t", [1])
+    (after,) = await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
+    assert after == controller.partition("t")
+    assert (after.isr, after.partition_epoch, after.leader_epoch) == ((1,), 1, 0)
+    (again,) = await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
+    assert again.code is ErrorCode.invalid_update_version
+
+
+@controlled(brokers=2)
+async def test_an_offline_directory_costs_leadership_and_the_directory_is_written_down(controller):
+    both = (directory(1), directory(11))
+    await controller.start_broker(1, log_dirs=both)
+    topic_id = (await controller.create("t", [1, 2])).topic_id
+    assigned = await controller.driver.assign_directories(
+        NodeId(1), controller.epochs[1], [(directory(11), topic_id, 0)]
+    )
+    assert assigned == [None]
+    assert controller.partition("t").directories[0] == directory(11)
+    await controller.beat(1, offline_log_dirs=(directory(11),))
+    assert (controller.partition("t").leader, controller.partition("t").isr) == (2, (2,))
+    assert controller.broker(1).log_dirs == (directory(1),)
+    assert not controller.broker(1).fenced
+
+
+@controlled(brokers=2, imbalance_check_interval_s=60)
+async def test_leadership_goes_back_to_preferred_leaders_by_and_by(controller):
+    await controller.create("t", [1, 2])
+    await controller.register(1)
+    assert controller.partition("t").leader == 2
+    await controller.beat(1)
+    await _change_isr(controller, "t", 2, [2, 1])
+    await _beat_all(controller, 1, 2, seconds=62)
+    assert controller.partition("t").leader == 1
+
+
+@controlled(brokers=1, internal_replication={"__consumer_offsets": 3})
+async def test_internal_topics_get_replicas_on_brokers_that_come(controller):
+    await controller.create("__consumer_offsets", [1])
+    await controller.create("t", [1])
+    await controller.start_broker(2)
+    await _beat_all(controller, 1, 2, seconds=5)
+    assert controller.partition("__consumer_offsets").replicas == (1, 2)
+    assert controller.partition("t").replicas == (1,)
+
+
+@controlled(brokers=2, unclean_election_interval_ms=60_000)
+async def test_an_election_that_may_lose_records_happens_only_where_it_is_asked_for(controller):
+    await controller.create("careful", [1, 2])
+    await controller.create("careless", [1, 2], **{"unclean.leader.election.enable": "true"})
+    for name in ("careful", "careless"):
+        await _change_isr(controller, name, 1, [1])
+    controller.listening[1].kill()
+    controller.driver.on_broker_connection_lost(NodeId(1))
+    await _pass(0.1)
+    assert controller.partition("careful").leader == -1
+    assert (controller.partition("careless").leader, controller.partition("careless").recovering) == (2, True)
+    await _beat_all(controller, 2, seconds=130)
+    assert controller.partition("careful").leader == -1
+    ((_, outcomes),) = await controller.driver.elect_leaders(Election.UNCLEAN, [("careful", [0])])
+    assert outcomes == [(0, None)]
+    assert (controller.partition("careful").leader, controller.partition("careful").recovering) == (2, True)
+
+
+@controlled(brokers=2)
+async def test_a_broker_that_is_taken_off_the_books_is_gone(controller):
+    await controller.create("t", [1, 2])
+    await controller.driver.unregister_broker(NodeId(1))
+    assert NodeId(1) not in controller.newest.brokers
+    assert (controller.partition("t").leader, controller.partition("t").isr) == (2, (2,))
+    assert await _refused(controller.driver.unregister_broker(NodeId(1))) is ErrorCode.broker_id_not_registered
+    assert RegisterBrokerRecord in {type(record) for record in controller.quorum.records}
+
+
+@controlled(brokers=1)
+async def test_producer_ids_are_never_given_twice_even_if_the_answer_got_lost(controller):
+    given = [await controller.driver.allocate_producer_ids(NodeId(1), controller.epochs[1])]
+    controller.quorum.held = True
+    lost = asyncio.create_task(controller.driver.allocate_producer_ids(NodeId(1), controller.epochs[1]))
+    await _pass(0.1)
+    controller.quorum.lose()
+    assert await _refused(lost) is ErrorCode.not_controller
+    controller.quorum.held = False
+    controller.quorum.lead()
+    given += [await controller.driver.allocate_producer_ids(NodeId(1), controller.epochs[1]) for _ in range(2)]
+    assert len({number for block in given for number in block}) == 3000
+
+
+@controlled(brokers=2)
+async def test_a_setting_that_allows_a_leader_elects_it_at_once(controller):
+    await controller.create("t", [1, 2])
+    await _change_isr(controller, "t", 1, [1])
+    controller.listening[1].kill()
+    controller.driver.on_broker_connection_lost(NodeId(1))
+    await _pass(0.1)
+    assert controller.partition("t").leader == -1
+    setting = ConfigOperation("unclean.leader.election.enable", Operation.SET, "true")
+    allowed = ConfigChange(ConfigResource(TOPIC_RESOURCE, "t"), (setting,))
+    assert await controller.driver.alter_configs([allowed], validate_only=True) == [None]
+    await _pass(0.1)
+    assert controller.partition("t").leader == -1
+    assert await controller.driver.alter_configs([allowed], validate_only=False) == [None]
+    await _pass(0.1)
+    assert (controller.partition("t").leader, controller.partition("t").recovering) == (2, True)

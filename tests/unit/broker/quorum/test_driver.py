@@ -1,0 +1,378 @@
+"""Members of a quorum through elections, crashes and power losses: one leader per epoch, and nothing acknowledged is ever lost."""
+
+import asyncio
+
+import pytest
+
+from esp.model.errors import ErrorCode, OperatorError
+from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, VoterChangeResponse
+from esp.raft.roles import Role
+from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, with_quorum
+
+
+@with_quorum(1)
+async def test_a_quorum_of_one_leads_itself_at_once(quorum):
+    member = quorum[1]
+    await member.run(member.raft.caught_up())
+    assert quorum.loop.time() < 0.1
+    assert member.raft.is_active
+    assert member.raft.leader == 1
+    assert await quorum.create("t")
+    assert list(member.image.topics_by_name) == ["t"]
+
+
+@with_quorum(1)
+async def test_a_quorum_of_one_finds_everything_again(quorum):
+    member = quorum[1]
+    await quorum.elect()
+    for name in "abc":
+        assert await quorum.create(name)
+    for power in (False, True):
+        member.kill(power=power)
+        await member.start()
+        await member.run(member.raft.caught_up())
+        assert list(member.image.topics_by_name) == ["a", "b", "c"]
+        assert len(member.changes) == 1  # the first time with everything
+        assert set(member.changes[0][0].topics_by_name) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("voters", [3, 5])
+def test_voters_elect_one_of_them_and_replicate(voters):
+    @with_quorum(voters)
+    async def scenario(quorum):
+        leader = await quorum.elect()
+        assert quorum.loop.time() < 5
+        for name in "abc":
+            assert await quorum.create(name)
+        image = await quorum.agree()
+        assert list(image.topics_by_name) == ["a", "b", "c"]
+        assert [member.raft.leader for member in quorum.alive] == [leader.node_id] * voters
+        assert sum(member.raft.is_leader for member in quorum.alive) == 1
+        assert len({member.log_bytes() for member in quorum.alive}) == 1  # LOG-4
+
+    scenario()
+
+
+@with_quorum(3)
+async def test_a_healthy_quorum_holds_no_elections(quorum):
+    leader = await quorum.elect()
+    epoch = leader.raft.epoch
+    await asyncio.sleep(60)
+    assert [member.raft.epoch for member in quorum.alive] == [epoch] * 3
+    assert leader.raft.is_active
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_end_of_the_leaders_process_is_noticed_at_once(seed):
+    @with_quorum(3, seed)
+    async def scenario(quorum):
+        leader = await quorum.elect()
+        assert await quorum.create("before")
+        start_s = quorum.loop.time()
+        leader.kill()
+        successor = await quorum.elect(other_than=leader)
+        assert quorum.loop.time() - start_s < 0.4  # the time-outs are 2 s and more
+        assert "before" in successor.image.topics_by_name  # RAFT-22
+        assert await quorum.create("after")
+        await leader.start()
+        assert set((await quorum.agree()).topics_by_name) == {"before", "after"}
+        assert len({member.log_bytes() for member in quorum.alive}) == 1
+
+    scenario()
+
+
+@with_quorum(3)
+async def test_an_orderly_stop_of_the_leader_hands_over_at_once(quorum):
+    leader = await quorum.elect()
+    start_s = quorum.loop.time()
+    await leader.stop()
+    await quorum.elect(other_than=leader)
+    assert quorum.loop.time() - start_s < 0.3
+
+
+@with_quorum(3)
+async def test_a_leader_that_is_gone_without_a_word_is_replaced_when_its_time_is_up(quorum):
+    leader = await quorum.elect()
+    leader.process.pause()
+    start_s = quorum.loop.time()
+    successor = await quorum.elect(other_than=leader)
+    assert 1.5 < quorum.loop.time() - start_s < 10
+    assert await quorum.create("t", successor)
+    leader.process.resume()
+    await quorum.wait(lambda: not leader.raft.is_active)
+    assert "t" in (await quorum.agree()).topics_by_name
+    assert leader.leaderships[-1][2] is False
+
+
+@with_quorum(3)
+async def test_proposals_without_a_majority_are_rolled_back(quorum):
+    leader = await quorum.elect()
+    others = [member for member in quorum.alive if member is not leader]
+    for member in others:
+        member.process.pause()
+    creating = asyncio.ensure_future(quorum.create("lost"))
+    await asyncio.sleep(0.1)
+    assert "lost" in leader.loader.newest.topics_by_name
+    assert "lost" not in leader.image.topics_by_name
+    for member in others:  # what waited for them is lost with them
+        member.kill()
+    assert not await creating  # RAFT-7: it resigns, and says so
+    assert not leader.raft.is_active
+    assert leader.loader.newest is leader.image
+    leader.process.pause()
+    for member in others:
+        await member.start()
+    successor = await quorum.elect(other_than=leader)
+    assert await quorum.create("kept", successor)
+    leader.process.resume()
+    image = await quorum.agree()
+    assert list(image.topics_by_name) == ["kept"]
+    assert len({member.log_bytes() for member in quorum.alive}) == 1
+
+
+@with_quorum(3)
+async def test_nothing_is_applied_before_it_is_known_to_be_committed(quorum):
+    await quorum.elect()
+    assert await quorum.create("t")
+    await quorum.agree()
+    for member in quorum.alive:
+        member.kill()
+    lonely = quorum[1]
+    await lonely.start()
+    await asyncio.sleep(20)
+    assert lonely.raft.high_watermark == 0
+    assert lonely.changes == []
+    assert not lonely.raft.is_active
+
+
+@with_quorum(3)
+async def test_a_follower_that_was_away_catches_up_and_sees_one_change(quorum):
+    leader = await quorum.elect()
+    away = next(member for member in quorum.alive if member is not leader)
+    away.kill(power=True)
+    for number in range(20):
+        assert await quorum.create(f"t{number}")
+    await away.start()
+    await away.run(away.raft.caught_up())
+    assert len(away.image.topics_by_name) >= 20
+    assert len(away.changes) == 1
+    assert away.changes[0][1].deleted_topics == {}
+
+
+@with_quorum(3)
+async def test_a_broken_disk_ends_a_voter_and_the_others_go_on(quorum):
+    leader = await quorum.elect()
+    victim = next(member for member in quorum.alive if member is not leader)
+    victim.disk.fail("sync", "*.log")
+    assert await quorum.create("t")
+    await quorum.wait(lambda: not victim.is_alive)
+    assert "look after its disk" in victim.process.end_reason
+    assert await quorum.create("u")
+
+
+@with_quorum(1)
+async def test_a_full_disk_ends_the_only_voter_with_words_that_help(quorum):
+    member = await quorum.elect()
+    member.disk.fill_up(0)
+    assert not await quorum.create("t")
+    assert "make room on its disk" in member.process.end_reason
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nothing_acknowledged_is_lost_in_any_order_of_crashes(seed):
+    @with_quorum(3, seed)
+    async def scenario(quorum):
+        rng = quorum.rng
+        acknowledged = []
+        leaders = {}
+        count = 0
+        for _ in range(15):
+            await quorum.wait(lambda: quorum.active is not None, 60)
+            active = quorum.active
+            assert leaders.setdefault(active.raft.epoch, active.node_id) == active.node_id  # RAFT-2
+            work = []
+            for _ in range(rng.randrange(4)):
+                count += 1
+                work.append((f"t{count}", asyncio.ensure_future(quorum.create(f"t{count}", active))))
+            await asyncio.sleep(rng.random() * 0.03)
+            victim = rng.choice(quorum.alive)
+            victim.kill(power=rng.random() < 0.5)
+            await asyncio.sleep(rng.random() * 0.3)
+            for name, done in work:
+                if done.done() and done.result():
+                    acknowledged.append(name)
+                done.cancel()
+            await victim.start()
+        await quorum.wait(lambda: quorum.active is not None, 60)
+        assert await quorum.create("last")
+        image = await quorum.agree()
+        assert [name for name in acknowledged if name not in image.topics_by_name] == []
+        assert len({member.log_bytes() for member in quorum.alive}) == 1  # LOG-4
+
+    scenario()
+
+
+@with_quorum(3)
+async def test_a_restarted_leader_never_leads_its_epoch_again(quorum):
+    leader = await quorum.elect()
+    epoch = leader.raft.epoch
+    for member in quorum.alive:
+        member.kill()
+    await leader.start()
+    assert leader.raft._node.role is not Role.LEADER
+    assert leader.raft.epoch >= epoch
+    for member in quorum.members.values():
+        if member is not leader:
+            await member.start()
+    assert (await quorum.elect()).raft.epoch > epoch  # RAFT-5
+
+
+# --- observers, and who is refused -----------------------------------------------------------------------------------------------------
+
+
+@with_quorum(3)
+async def test_a_broker_finds_the_leader_through_any_bootstrap_server_and_observes(quorum):
+    leader = await quorum.elect()
+    assert await quorum.create("t")
+    other = next(member for member in quorum.alive if member is not leader)
+    broker = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(other.address,))
+    await broker.start()
+    await broker.run(broker.raft.caught_up())
+    assert list(broker.image.topics_by_name) == ["t"]
+    assert broker.raft.leader == leader.node_id
+    assert broker.raft.leader_address == leader.address
+    assert not broker.raft.is_active
+    leader.kill()
+    successor = await quorum.elect(other_than=leader)
+    assert await quorum.create("u", successor)
+    await quorum.wait(lambda: "u" in broker.image.topics_by_name)
+    assert broker.raft.leader == successor.node_id
+
+
+@with_quorum(3, start=False)
+async def test_static_voters_are_kafkas_older_mode(quorum):
+    voters = {member.node_id: member.address for member in quorum.members.values()}
+    for number in (1, 2, 3):
+        member = quorum.add(number, formatted=True, static_voters=voters)
+        await member.start()
+    leader = await quorum.elect()
+    assert await quorum.create("t")
+    await quorum.agree()
+    assert leader.raft._node.kraft_version == 0
+    assert b'"data_version":0' in leader.disk.read_file(f"{LOG_PATH}/quorum-state")
+    leader.kill(power=True)
+    assert await quorum.create("u", await quorum.elect(other_than=leader))
+
+
+@with_quorum(1)
+async def test_a_quorum_of_one_grows_to_three_and_lives_without_the_first(quorum):
+    first = await quorum.elect()
+    assert await quorum.create("t")
+    for number in (2, 3):
+        member = quorum.add(number, formatted=True, bootstrap_servers=(first.address,))
+        await member.start()
+        await member.run(member.raft.caught_up())
+        answer = await first.run(
+            first.raft.request(
+                AddVoterRequest(cluster_id=CLUSTER_ID, voter=member.key, endpoints=member.endpoints, timeout_ms=5000),
+                VoterChangeResponse,
+            )
+        )
+        assert answer.error is ErrorCode.none
+    voters = first.raft.describe(first.raft.now()).voter_set
+    assert voters.keys() == {member.key for member in quorum.members.values()}
+    first.kill()
+    successor = await quorum.elect(other_than=first)
+    assert await quorum.create("u", successor)
+    answer = await successor.run(
+        successor.raft.request(RemoveVoterRequest(cluster_id=CLUSTER_ID, voter=first.key), VoterChangeResponse)
+    )
+    assert answer.error is ErrorCode.none
+    description = successor.raft.describe(successor.raft.now())
+    assert {voter.key.node_id for voter in description.voters} == {2, 3}
+
+
+@with_quorum(3)
+async def test_a_node_of_another_cluster_gets_nothing_and_says_why(quorum, caplog):
+    await quorum.elect()
+    stranger = quorum.add(
+        4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(quorum[1].address,), cluster_id="another"
+    )
+    await stranger.start()
+    await asyncio.sleep(5)
+    assert stranger.changes == []
+    told = [
+        record.getMessage() for record in caplog.records if "INCONSISTENT_CLUSTER_ID".lower() in record.getMessage()
+    ]
+    assert len(told) == 1
+    assert "controller.quorum.bootstrap.servers" in told[0]
+
+
+@with_quorum(3)
+async def test_a_voter_with_another_disk_only_observes_and_says_why(quorum, caplog):
+    """RAFT-45"""
+    leader = await quorum.elect()
+    victim = next(member for member in quorum.alive if member is not leader)
+    victim.kill()
+    swapped = quorum.add(victim.node_id, bootstrap_servers=(leader.address,))
+    swapped.format(quorum.voters)
+    await swapped.start()
+    await swapped.run(swapped.raft.caught_up())
+    assert any("add-controller" in record.getMessage() for record in caplog.records)
+    assert await quorum.create("t")
+    await quorum.wait(lambda: "t" in swapped.image.topics_by_name)
+    leader.kill()
+    await asyncio.sleep(20)
+    assert quorum.active is None  # one of three voters is left: the swapped one does not count
+
+
+@with_quorum(1)
+async def test_the_only_voter_is_refused_another_disk(quorum):
+    quorum[1].kill()
+    swapped = quorum.add(1)
+    swapped.format(quorum.voters)
+    with pytest.raises(OperatorError, match="Give the node the data directory that it had"):
+        await swapped.start()
+
+
+@with_quorum(1, start=False)
+async def test_a_member_that_knows_nobody_is_refused(quorum):
+    lost = quorum.add(2, formatted=True)
+    with pytest.raises(OperatorError, match=r"controller\.quorum\.bootstrap\.servers"):
+        await lost.start()
+
+
+@with_quorum(3, start=False)
+async def test_a_voter_without_the_role_is_refused(quorum):
+    with pytest.raises(OperatorError, match=r"process\.roles"):
+        await quorum[1].start(can_vote=False)
+
+
+@with_quorum(3)
+async def test_a_damaged_log_is_refused_at_the_start(quorum):
+    member = quorum[1]
+    await quorum.elect()
+    assert await quorum.create("t")
+    await quorum.agree()
+    await member.stop()
+    member.disk.corrupt(f"{LOG_PATH}/{0:020d}.log", 130)
+    with pytest.raises(OperatorError, match="corrupt"):
+        await member.start()
+
+
+def test_the_same_seed_gives_the_same_run():
+    def run():
+        @with_quorum(3, 7)
+        async def scenario(quorum):
+            for number in range(3):
+                leader = await quorum.elect()
+                assert await quorum.create(f"t{number}")
+                leader.kill(power=True)
+                await quorum.elect(other_than=leader)
+                await leader.start()
+            await quorum.agree()
+            return quorum.loop.steps, quorum.loop.time(), [member.log_bytes() for member in quorum.alive]
+
+        return scenario()
+
+    assert run() == run()

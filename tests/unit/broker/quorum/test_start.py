@@ -1,0 +1,199 @@
+"""Whatever a crash leaves on the disk, a member begins where log and newest snapshot agree, or says why it cannot."""
+
+import asyncio
+
+import pytest
+
+from esp.model.errors import OperatorError
+from esp.model.ids import METADATA_PARTITION
+from esp.raft.snapshot import FIRST
+from esp.simulation.machine.loop import ProcessEndedError
+from esp.storage.checkpoints import write_checkpoint_blocking
+from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from tests.unit.broker.quorum_conversation import LOG_PATH, PATH, with_quorum
+
+SMALL = {"snapshot_max_new_bytes": 1000, "retention_bytes": 1, "retention_ms": -1}
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power lost"])
+@pytest.mark.parametrize("changes", range(4, 40, 2))
+def test_a_transfer_may_be_cut_off_at_any_change_of_the_disk(changes, power):
+    """RAFT-31, RAFT-32: between the snapshot's name and the cutting of the log, too."""
+
+    @with_quorum(3, changes, **SMALL)
+    async def scenario(quorum):
+        leader = await quorum.elect()
+        away = next(member for member in quorum.alive if member is not leader)
+        assert await quorum.create("early")
+        await quorum.agree()
+        away.kill()
+        for number in range(30):
+            assert await quorum.create(f"t{number}")
+        await asyncio.sleep(0.1)
+        assert leader.log.log_start_offset > 10
+        away.disk.kill_after(changes)
+        try:
+            await away.start()
+            await asyncio.sleep(1)
+        except ProcessEndedError:
+            pass
+        if away.is_alive:
+            away.kill()
+        away.settle(power=power)
+        await away.start()
+        image = await quorum.agree()
+        assert len(image.topics_by_id) == 31
+        assert away.log.log_start_offset > 10
+
+    scenario()
+
+
+@with_quorum(1, **SMALL)
+async def test_a_log_that_begins_where_no_snapshot_ends_is_refused(quorum):
+    member = await quorum.elect()
+    for number in range(40):
+        assert await quorum.create(f"t{number}")
+    await asyncio.sleep(0.1)
+    await member.stop()
+    for name in member.names(".checkpoint"):
+        member.disk.remove(f"{LOG_PATH}/{name}")
+    with pytest.raises(OperatorError, match="there is no snapshot"):
+        await member.start()
+
+
+@with_quorum(1, **SMALL)
+async def test_a_log_start_that_is_raised_again_at_the_start_is_the_one_that_followers_are_held_against(quorum):
+    """RAFT-31: else the leader reads for a follower what it has no more."""
+    member = await quorum.elect()
+    for number in range(40):
+        assert await quorum.create(f"t{number}")
+    await asyncio.sleep(0.1)
+    log_start_offset = member.log.log_start_offset
+    assert log_start_offset > 10
+    await member.stop()
+    write_checkpoint_blocking(member.disk, f"{PATH}/{LOG_START_FILE}", {METADATA_PARTITION: log_start_offset - 1})
+    await member.start()
+    assert member.log.log_start_offset == log_start_offset
+    assert member.raft._node._member.log.start_offset == log_start_offset
+
+
+@with_quorum(1)
+async def test_a_damaged_first_snapshot_is_refused(quorum):
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.corrupt(f"{LOG_PATH}/{FIRST.file_name}", 70)
+    with pytest.raises(OperatorError, match="corrupt"):
+        await quorum[1].start()
+
+
+@with_quorum(1)
+async def test_a_damaged_quorum_state_is_refused(quorum):
+    await quorum.elect()
+    await quorum[1].stop()
+    quorum[1].disk.corrupt(f"{LOG_PATH}/quorum-state", 0)
+    with pytest.raises(OperatorError, match="quorum-state"):
+        await quorum[1].start()
+
+
+@with_quorum(3)
+async def test_a_log_out_of_the_page_cache_is_read_all_the_same(quorum):
+    await quorum.elect()
+    for number in range(30):
+        assert await quorum.create(f"t{number}")
+    await quorum.agree()
+    for member in quorum.alive:
+        await member.stop()
+        member.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
+    for member in quorum.members.values():
+        await member.start()
+        member.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
+    leader = await quorum.elect()
+    assert len(leader.image.topics_by_id) == 30
+    leader.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
+    observer = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(leader.address,))
+    await observer.start()
+    await observer.run(observer.raft.caught_up())
+    assert len(observer.image.topics_by_id) == 30
+    assert await quorum.create("last")
+
+
+@with_quorum(1)
+async def test_a_node_that_never_votes_may_have_lost_what_it_knew_to_be_committed(quorum):
+    """RAFT-11: it does not flush what it fetches, and fetches it again."""
+    leader = await quorum.elect()
+    observer = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(leader.address,))
+    await observer.start()
+    assert await quorum.create("topic")
+    await quorum.agree()
+    end_offset = observer.log.log_end_offset
+    observer.kill()
+    observer.settle()
+    write_checkpoint_blocking(observer.disk, f"{PATH}/{HIGH_WATERMARK_FILE}", {METADATA_PARTITION: end_offset + 1})
+    await observer.start()
+    await observer.run(observer.raft.caught_up())
+    assert len(observer.image.topics_by_id) == 1
+
+
+@with_quorum(1)
+async def test_a_voter_that_lost_what_it_knew_to_be_committed_is_refused(quorum):
+    leader = await quorum.elect()
+    end_offset = leader.log.log_end_offset
+    await leader.stop()
+    write_checkpoint_blocking(leader.disk, f"{PATH}/{HIGH_WATERMARK_FILE}", {METADATA_PARTITION: end_offset + 10})
+    with pytest.raises(OperatorError, match="was committed"):
+        await leader.start()
+
+
+@pytest.mark.parametrize("committed", [0, 1])
+@with_quorum(3)
+async def test_a_member_whose_log_lost_what_it_knew_to_be_committed_takes_no_part(quorum, committed):
+    """REC-4: recovery takes what has rotted for a torn write; with a shorter log the member would vote for others that lack it too."""
+    leader = await quorum.elect()
+    for number in range(5):
+        assert await quorum.create(f"t{number}")
+    await quorum.agree()
+    member = next(member for member in quorum.alive if member is not leader)
+    end_offset = member.log.log_end_offset
+    member.kill()
+    member.settle(power=False)
+    write_checkpoint_blocking(
+        member.disk, f"{PATH}/{HIGH_WATERMARK_FILE}", {METADATA_PARTITION: end_offset * committed}
+    )
+    write_checkpoint_blocking(member.disk, f"{PATH}/{RECOVERY_POINT_FILE}", {})
+    segment = f"{LOG_PATH}/{0:020d}.log"
+    member.disk.corrupt(segment, member.disk.stat(segment).size - 1)
+    if committed:
+        with pytest.raises(OperatorError, match=f"{end_offset} was committed"):
+            await member.start()
+    else:
+        await member.start()
+        assert (await quorum.agree()).offset >= end_offset - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_voter_that_lost_what_it_knew_to_be_committed_but_had_not_flushed_starts_and_fetches_it_again(seed):
+    """A follower is told of a commit with the records themselves: what it writes down of that is no more than is on its disk."""
+
+    @with_quorum(3, seed)
+    async def scenario(quorum):
+        leader = await quorum.elect()
+        away = next(member for member in quorum.alive if member is not leader)
+        away.kill()
+        for number in range(30):
+            assert await quorum.create(f"t{number}")
+        await away.start()
+
+        async def slow(_operation, _size):
+            await asyncio.sleep(1)
+
+        wait, away.disk.wait = away.disk.wait, slow
+        await quorum.wait(lambda: away.log.high_watermark > away.log.recovery_point)
+        known = away.log.high_watermark
+        away.directory.write_high_watermarks_blocking()
+        away.disk.wait = wait
+        away.kill(power=True)
+        await away.start()
+        assert away.log.checkpointed_high_watermark < known
+        assert len((await quorum.agree()).topics_by_id) == 30
+
+    scenario()

@@ -1,0 +1,95 @@
+"""The storage tier by seed, and that its checks see what is wrong."""
+
+from random import Random
+
+import pytest
+
+from esp.model.errors import CorruptionError
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
+from esp.simulation.log_tier.run import LogRun
+
+
+@pytest.mark.parametrize("first", range(0, 30, 10))
+def test_no_seed_violates_an_invariant(first):
+    for seed in range(first, first + 10):
+        LogRun(seed).run()
+
+
+def test_a_seed_gives_the_same_run_twice():
+    runs = [LogRun(5) for _ in range(2)]
+    for run in runs:
+        run.run()
+    assert runs[0].kept == runs[1].kept
+    assert runs[0].kept
+
+
+@pytest.fixture
+def run():
+    """A run that has something in its log."""
+    run = LogRun(1)
+    run.run()
+    while len(run.kept) < 5 or run.log.log_end_offset - run.log.log_start_offset < 5:
+        run._append()
+    check_log(run.log, run.kept)
+    return run
+
+
+def test_a_high_watermark_behind_the_end_is_seen(run):
+    run.log.high_watermark = run.log.log_end_offset + 1
+    with pytest.raises(ViolationError, match="INV-ORDER"):
+        check_log(run.log, run.kept)
+
+
+def test_epochs_that_are_not_those_of_the_batches_are_seen(run):
+    run.log.leader_epochs.clear()
+    with pytest.raises(ViolationError, match="INV-EPOCH-CACHE"):
+        check_log(run.log, run.kept)
+
+
+def test_a_producer_of_nothing_and_one_that_is_forgotten_are_seen(run):
+    others = [batch for batch in run.kept if batch.header.producer_id < 0]
+    with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
+        check_log(run.log, others)
+    run.log.producers = type(run.log.producers)()
+    with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
+        check_log(run.log, run.kept)
+
+
+def test_a_recovered_log_that_is_too_short_too_long_or_another_is_seen(run):
+    start = run.log.log_start_offset
+    check_recovered(run.log, run.kept, run.log.log_end_offset, start)
+    with pytest.raises(ViolationError, match="INV-DISK-ORDER"):
+        check_recovered(run.log, run.kept, run.log.log_end_offset + 1, start)
+    with pytest.raises(ViolationError, match="INV-RECOVER-PREFIX"):
+        check_recovered(run.log, run.kept[:-1], 0, start)
+    last = run.kept[-1]
+    with pytest.raises(ViolationError, match="other bytes"):
+        check_recovered(run.log, [*run.kept[:-1], last._replace(data=b"x" + last.data[1:])], 0, start)
+
+
+def test_a_recovered_log_that_begins_behind_its_start_is_seen(run):
+    start = run.log.log_start_offset
+    run.log.log_start_offset = run.kept[-1].header.next_offset
+    with pytest.raises(ViolationError, match="INV-RECOVER-PREFIX"):
+        check_recovered(run.log, run.kept, 0, start)
+
+
+def test_bytes_below_the_recovery_point_that_are_gone_end_the_run(run):
+    run._flush()
+    run._checkpoint()
+    for name in run.disk.listdir("/data/topic-0"):
+        if name.endswith(".log"):
+            run.disk.open(f"/data/topic-0/{name}").truncate(0)
+    with pytest.raises((CorruptionError, ViolationError)):
+        run._kill()
+
+
+def test_readers_that_get_something_else_and_a_log_that_takes_itself_for_rotten_are_seen(run):
+    check_reads(run.log, run.kept, Random(0))
+    others = [batch._replace(data=b"x" + batch.data[1:]) for batch in run.kept]
+    with pytest.raises(ViolationError, match="INV-READ-STABLE"):
+        check_reads(run.log, others, Random(0))
+    run.log.rot = CorruptionError("rotten")
+    with pytest.raises(ViolationError, match="takes itself for rotten"):
+        check_reads(run.log, run.kept, Random(0))

@@ -1,0 +1,43 @@
+import asyncio
+
+from esp.simulation.machine.clock import WALL_START_MS, SimulatedClock
+from esp.simulation.machine.loop import SimulatedLoop
+
+
+def test_both_clocks_follow_virtual_time_and_only_the_wall_clock_jumps():
+    async def main():
+        clock = SimulatedClock(asyncio.get_running_loop())
+        assert clock.monotonic_us() == 0
+        assert clock.wall_ms() == WALL_START_MS
+        await clock.sleep_us(1_500_000)
+        assert clock.monotonic_us() == 1_500_000
+        assert clock.wall_ms() == WALL_START_MS + 1500
+        clock.wall_shift_ms = -5000
+        assert clock.wall_ms() == WALL_START_MS - 3500
+        assert clock.monotonic_us() == 1_500_000
+
+    SimulatedLoop().run(main())
+
+
+def test_a_timer_is_called_when_it_is_due_unless_it_was_cancelled():
+    async def main():
+        clock = SimulatedClock(asyncio.get_running_loop())
+        seen = []
+        clock.call_later_us(10, lambda: seen.append(clock.monotonic_us()))
+        clock.call_later_us(20, lambda: seen.append("never")).cancel()
+        await clock.sleep_us(30)
+        return seen
+
+    assert SimulatedLoop().run(main()) == [10]
+
+
+def test_a_fast_clock_counts_more_and_its_timers_are_early():
+    async def main():
+        loop = asyncio.get_running_loop()
+        clock = SimulatedClock(loop, rate=1.1)
+        await clock.sleep_us(1_100_000)
+        assert abs(loop.time() - 1.0) < 1e-9
+        assert clock.monotonic_us() == 1_100_000
+        assert clock.wall_ms() == WALL_START_MS + 1100
+
+    SimulatedLoop().run(main())

@@ -1,0 +1,41 @@
+"""Replicas of the protocol tier come and go, and what is wrong with that is seen."""
+
+from random import Random
+
+import pytest
+
+from esp.controller import partition_change
+from esp.controller.replica_sets import ReplicaSets
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.partition_tier.cluster import PartitionCluster
+from esp.simulation.partition_tier.profile import PartitionProfile
+
+PROFILE = PartitionProfile(decides=True, spares=2, faults_per_s=0.3, kinds=("kill", "stop", "cut"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_replicas_that_come_and_go_lose_nothing(seed):
+    cluster = PartitionCluster(seed, PROFILE)
+    cluster.run()
+    assert cluster.moves.accepted > 3
+    assert not cluster.controller.image.partition.is_reassigning
+    assert cluster.checks.acked
+    left = [node for node in cluster.nodes if node.node_id not in cluster.controller.image.partition.replicas]
+    assert all(node.log.log_end_offset == 0 for node in left)
+
+
+def test_reassignment_that_ends_when_one_target_is_in_sync_is_seen(monkeypatch):
+    def too_early(sets, isr):
+        target = tuple(node for node in sets.replicas if node not in sets.removing)
+        return ReplicaSets(target) if (sets.adding or sets.removing) and set(target) & set(isr) else None
+
+    monkeypatch.setattr(partition_change, "completed_sets", too_early)
+    with pytest.raises(ViolationError, match="INV-REASSIGN"):
+        PartitionCluster(1, PROFILE).run()
+
+
+def test_a_part_of_the_runs_has_brokers_to_spare_and_the_products_controller():
+    profiles = [PartitionProfile.drawn(Random(seed)).with_moves(Random(seed)) for seed in range(200)]
+    moving = [profile for profile in profiles if profile.spares]
+    assert 10 < len(moving) < 100
+    assert all(profile.decides and not profile.streams for profile in moving)
