@@ -96,16 +96,17 @@ def plan_partition_change(
     placed = _directories(state, sets.replicas, directories or {})
     leaves = not set(state.replicas) <= set(sets.replicas)
     before = dict(zip(state.replicas, state.directories, strict=False))
-    begins_anew = any(
-        before.get(node) == LOST_DIRECTORY != place for node, place in zip(sets.replicas, placed, strict=False)
+    rot_matters = any(
+        (before.get(node) == LOST_DIRECTORY) is not (place == LOST_DIRECTORY)
+        for node, place in zip(sets.replicas, placed, strict=False)
     )
     change = PartitionChangeRecord(
         partition_id=state.partition,
         topic_id=state.topic_id,
         isr=isr if isr != state.isr else None,
-        # Whenever a replica leaves, the leader's epoch rises, also if the leader stays (ISR-8); and when one begins anew that had rotted:
-        # else it would be counted by what it had before (REC-4).
-        leader=elected.leader if elected.leader != state.leader or leaves or begins_anew else NO_LEADER_CHANGE,
+        # Whenever a replica leaves, the leader's epoch rises, also if the leader stays (ISR-8); and when one that has rotted steps out, or
+        # begins anew: else it would be counted by what it had before, or by what it is about to throw away (REC-4).
+        leader=elected.leader if elected.leader != state.leader or leaves or rot_matters else NO_LEADER_CHANGE,
         replicas=sets.replicas if sets.replicas != state.replicas else None,
         adding_replicas=sets.adding if sets.adding != state.adding_replicas else None,
         removing_replicas=sets.removing if sets.removing != state.removing_replicas else None,

@@ -73,7 +73,7 @@ class PartitionFollower:
             meanwhile is not known.
     """
 
-    __slots__ = ("_node_id", "high_watermark_is_firm", "leader_epoch", "log", "state")
+    __slots__ = ("_node_id", "high_watermark_is_firm", "leader_epoch", "leader_has_answered", "log", "state")
 
     def __init__(
         self, log: ReplicaLog, state: PartitionState, node_id: NodeId, *, high_watermark_is_firm: bool
@@ -84,6 +84,8 @@ class PartitionFollower:
         self.leader_epoch: int = state.leader_epoch
         self.state = state
         self.high_watermark_is_firm = high_watermark_is_firm
+        self.leader_has_answered = False
+        """Whether the leader has served a fetch in this epoch, and so goes by the metadata with which it began."""
         # An epoch that this node began to lead without a record in it is none that others know (KIP-101; Kafka cuts it here as well).
         log.truncate_to(log.log_end_offset)
 
@@ -119,6 +121,7 @@ class PartitionFollower:
             return Next.IGNORE
         if answer.error_code:
             return Next.ASK_RANGE if answer.error_code == ErrorCode.offset_out_of_range else Next.BACK_OFF
+        self.leader_has_answered = True
         if answer.diverging_epoch != UNDEFINED:
             self._truncate(self._divergence(answer.diverging_epoch, answer.diverging_end_offset))
             return Next.FETCH

@@ -167,7 +167,9 @@ class Groups:
     def _is_committed(self, group_id: str, metadata: str) -> bool:
         key = self._key(group_id)
         committed = self._replicas.of_partition(key) if key is not None else None
-        return committed is not None and committed.holds_bytes(metadata.encode())
+        if key is None or committed is None:
+            return False
+        return committed.holds_bytes(metadata.encode(), [view for _, view in self._replicas.replicas(key)])
 
     def _leading_epoch(self, group_id: str, address: Address) -> int | None:
         """See :data:`~esp.simulation.workload.group_client.LeadingEpoch`."""

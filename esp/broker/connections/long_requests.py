@@ -115,7 +115,7 @@ class _LongRequest:
             answer = self._handle(request, message)
             if isinstance(answer, Generator):
                 answer = await self._turns.run(answer)
-            request.client.hold.end()
+            self._let_go_on(answer)
             return await answer if isinstance(answer, Coroutine) else answer
         joined = JoinedAnswer(lists)
         parts = split(message, lists)
@@ -127,7 +127,7 @@ class _LongRequest:
             answer = done(self._handle(request, part.message))
             following = next(parts, None)
             if following is None:
-                request.client.hold.end()
+                self._let_go_on(answer)
             if isinstance(answer, Coroutine):
                 answer = await answer
             if not joined.add(part, answer) and following is not None:
@@ -135,6 +135,15 @@ class _LongRequest:
                 break
             part = following
         return joined.result()
+
+    def _let_go_on(self, answer: Any) -> None:
+        """Let the connection's next requests be handled; should one of them end the node, an answer that is still to be made is dropped."""
+        try:
+            self._request.client.hold.end()
+        except BaseException:
+            if isinstance(answer, Coroutine):
+                answer.close()
+            raise
 
 
 async def _take(memory: RequestMemory, size: int) -> bool:

@@ -2,8 +2,9 @@
 
 A copy that is not what was written may lead nobody and count for nobody, but it must not be thrown away before others count in its place.
 So the controller is told first that the replica has lost its directory (KIP-858): it leaves the in-sync set, another one leads, and nobody
-lets it in again. Only when it stands in no set from which leaders are taken, and enough others are in sync, its files are put aside, and it
-begins anew, empty. A replica that is alone in its in-sync set stays, says so, and serves what is sound.
+lets it in again. Only when it stands in no set from which leaders are taken, enough others are in sync, and its leader has answered in the
+epoch that began with that, and so counts on it no more, its files are put aside, and it begins anew, empty. A replica that is alone in its
+in-sync set stays, says so, and serves what is sound.
 """
 
 import asyncio
@@ -85,6 +86,8 @@ class RottenReplicas:
         return (
             len(state.isr) >= enough
             and state.leader not in (NO_NODE, self._node_id)
+            and hosted.follower is not None
+            and hosted.follower.leader_has_answered
             and self._node_id not in (*state.isr, *state.elr, *state.last_known_elr)
             and bool(state.directories)
             and state.directories[state.replicas.index(self._node_id)] == LOST_DIRECTORY

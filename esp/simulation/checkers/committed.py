@@ -1,5 +1,6 @@
 """What of one partition was ever committed, and acknowledged: the one true log, against which every replica is held."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from esp.model.ids import TopicId, TopicPartition
@@ -123,11 +124,16 @@ class CommittedLog:
         found = view.find(last.base_offset)
         return found is not None and found.is_same(last)
 
-    def holds_bytes(self, data: bytes) -> bool:
-        """Whether a committed batch has these bytes in it; the newest are looked at first."""
+    def holds_bytes(self, data: bytes, copies: Collection[ReplicaView]) -> bool:
+        """Whether a committed batch has these bytes in it; the newest are looked at first.
+
+        The file in which a batch was first seen may be lost: then one of its ``copies`` tells.
+        """
         return any(
-            data in batch.content.written(batch.position, batch.position + batch.size)
+            data in one.content.written(one.position, one.position + one.size)
             for batch in reversed(self.batches.values())
+            for one in (batch, *(view.find(batch.base_offset) for view in copies))
+            if one is not None and one.is_same(batch)
         )
 
     def on_ack(self, who: str, base_offset: int, crc: int) -> None:

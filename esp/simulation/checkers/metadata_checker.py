@@ -110,7 +110,7 @@ class MetadataChecker:
         if old is not None and (new.leader_epoch < old.leader_epoch or new.partition_epoch <= old.partition_epoch):
             raise ViolationError("INV-EPOCHS-MONO", who, f"{new} after {old}")
         for node_id in new.isr:
-            if old is None or node_id not in old.isr:
+            if old is None or not (node_id in old.isr or _leads_as_eligible(node_id, old, new)):
                 self._joined_isr_s[topic.topic_id, new.partition, node_id] = self._held_since_s(node_id, now_s)
         isr, elr = set(new.isr), set(new.elr)
         min_isr = image.min_insync_replicas(topic, len(new.replicas))
@@ -188,6 +188,11 @@ class MetadataChecker:
         if node is None or node_id in ledger.poisoned or node_id in ledger.rotten or not node.is_serving:
             return True
         return _epoch_of(image, node_id) != probe.broker_epoch(node)
+
+
+def _leads_as_eligible(node_id: NodeId, old: PartitionState, new: PartitionState) -> bool:
+    """Whether a node was elected as an eligible one: of what it had when it left the ISR, nobody has looked whether it is still there."""
+    return node_id in old.elr and new.leader == node_id and new.leader_epoch != old.leader_epoch
 
 
 def _has_ended(old: PartitionState, new: PartitionState) -> bool:

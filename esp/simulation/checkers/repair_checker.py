@@ -79,7 +79,7 @@ class RepairChecker:
                     raise ViolationError(
                         "INV-REPAIR", name, f"{former} was not its own, and becomes {state} (REPAIR-5)"
                     )
-                gone = self._check_beginning(old, new, name, state, now_s)
+                gone = self._check_beginning(old, new, name, former, state, now_s)
                 if gone:
                     self._repairs[key] = Repair(state.target_replicas, gone, epoch)
         self.begun += own
@@ -158,9 +158,18 @@ class RepairChecker:
         return since_s if now_s - until_s < UNSEEN_S else now_s
 
     def _check_beginning(
-        self, old: ClusterImage, new: ClusterImage, name: str, state: PartitionState, now_s: float
+        self,
+        old: ClusterImage,
+        new: ClusterImage,
+        name: str,
+        former: PartitionState,
+        state: PartitionState,
+        now_s: float,
     ) -> tuple[NodeId, ...]:
-        """That the controller had a reason; returns which of the original brokers were away. Raises ViolationError."""
+        """That the controller had a reason; returns which of the original brokers were away. Raises ViolationError.
+
+        Who was leaving already, as one that drained when that began, is not given up now.
+        """
         if len(state.target_replicas) != len(state.original_replicas):
             raise ViolationError("INV-REPAIR", name, f"it begins to change the number of replicas: {state}")
         for node in state.adding_replicas:
@@ -168,7 +177,7 @@ class RepairChecker:
                 raise ViolationError("INV-REPAIR", name, f"{node} is draining, and gets a replica: {state}")
         gone = tuple(node for node in state.removing_replicas if node in self._away_s and not is_draining(new, node))
         for node in gone:
-            if not self._may_be_given_up(node, now_s):
+            if node not in former.removing_replicas and not self._may_be_given_up(node, now_s):
                 away_s = now_s - self._away_s[node]
                 raise ViolationError("INV-REPAIR", name, f"{node} is given up after {away_s:.1f} s (REPAIR-1): {state}")
         return tuple(node for node in gone if node in state.original_replicas)

@@ -67,8 +67,8 @@ REASSIGNMENT_MUTANTS: Final = (
         "ISR-8 broken",
         "ISR-8",
         "esp.controller.partition_change",
-        "state.leader or leaves or begins_anew else",
-        "state.leader or begins_anew else",
+        "state.leader or leaves or rot_matters else",
+        "state.leader or rot_matters else",
         tiers=(PARTITION,),
     ),
     Mutant(

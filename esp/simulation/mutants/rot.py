@@ -19,8 +19,17 @@ ROT_MUTANTS: Final = (
         "REC-4 broken",
         "REC-4",
         "esp.controller.partition_change",
-        "state.leader or leaves or begins_anew else",
+        "state.leader or leaves or rot_matters else",
         "state.leader or leaves else",
+    ),
+    Mutant(
+        "rotten-copy-goes-before-its-leader-knows",
+        "REC-4 broken",
+        "REC-4",
+        "esp.broker.replicas.rotten_replicas",
+        "            and hosted.follower.leader_has_answered\n",
+        "",
+        node_count=3,
     ),
     Mutant(
         "rotten-replica-stays",

@@ -594,6 +594,9 @@ async def test_a_leader_that_has_rotted_says_so_serves_no_rot_and_is_fetched_ane
     await cluster.applied()
     assert leader.log() is before
     cluster.controller.change(elr=())
+    await cluster.applied()
+    await cluster.until(lambda: leader.hosted().follower.leader_has_answered)
+    await leader.replicas.make_missing()
     await cluster.until(cluster.are_equal)
     assert leader.log() is not before
     assert cluster.controller.state().directories[0] != LOST_DIRECTORY

@@ -67,8 +67,12 @@ def test_a_replica_that_begins_anew_after_it_has_rotted_begins_an_epoch_too():
     """REC-4: else the leader would count it by what it had before, as soon as it may join."""
     cluster = Cluster(3)
     topic_id = cluster.create_partition(1, 2, 3)
+    whole = cluster.partition("t")
     cluster.assign(2, (LOST_DIRECTORY, topic_id, 0))
     before = cluster.partition("t")
+    assert (before.leader, before.leader_epoch) == (whole.leader, whole.leader_epoch + 1), (
+        "its leader has to hear of it"
+    )
     assert cluster.assign(2, (LOST_DIRECTORY, topic_id, 0), (directory(2, 0), topic_id, 0)) == [None, None]
     after = cluster.partition("t")
     assert after.directories[1] == directory(2, 0)

@@ -44,6 +44,7 @@ class Host:
         self.hosted = Hosted(
             state=known,
             is_offline=False,
+            follower=SimpleNamespace(leader_has_answered=True),
             name="t-0",
             log=SimpleNamespace(path="/data/t-0", rot="rot", settings=SimpleNamespace(min_insync_replicas=min_isr)),
         )
@@ -89,6 +90,14 @@ def test_a_leader_with_others_in_sync_says_that_its_directory_is_lost_and_keeps_
 )
 def test_a_replica_that_somebody_may_count_on_is_not_made_anew(known):
     host = Host(known)
+    host.care()
+    assert not host.renewed
+
+
+@pytest.mark.parametrize("follower", [None, SimpleNamespace(leader_has_answered=False)])
+def test_a_replica_on_which_its_leader_may_still_count_is_not_made_anew(follower):
+    host = Host(lost())
+    host.hosted.follower = follower
     host.care()
     assert not host.renewed
 

@@ -155,5 +155,17 @@ def test_bytes_of_committed_batches_are_found_and_no_others(committed):
     view = view_of(node)
     take(committed, view)
     commit(committed, view, 1)
-    assert committed.holds_bytes(bytes(10))
-    assert not committed.holds_bytes(bytes(20))
+    assert committed.holds_bytes(bytes(10), ())
+    assert not committed.holds_bytes(bytes(20), ())
+
+
+def test_bytes_of_a_committed_batch_whose_file_was_lost_are_found_in_a_copy(committed):
+    first, second = nodes_with(1, count=2)
+    view, copy = view_of(first), view_of(second)
+    take(committed, view)
+    commit(committed, view)
+    (batch,) = view.batches
+    data = batch.content.written(batch.position, batch.position + batch.size)
+    batch.content.truncate(0)
+    assert not committed.holds_bytes(data, [view])
+    assert committed.holds_bytes(data, [view, copy])

@@ -246,6 +246,23 @@ def test_election_of_the_last_known_leader_loses_nothing_unless_its_disk_did():
         assert scene.committed.is_excused is is_lossy
 
 
+@pytest.mark.parametrize("lost_s", [5.0, 15.0])
+def test_eligible_leader_has_what_it_had_when_it_left_the_in_sync_set(lost_s):
+    scene = Scene()
+    scene.change(isr=numbers(2, 3), leader=NodeId(2), leader_epoch=6)
+    scene.now_s = 10.0
+    scene.change(isr=numbers(2, 3, 1))
+    scene.change(isr=numbers(2), elr=numbers(1, 3))
+    scene.ledger.on_power_loss(1, lost_s)
+    scene.now_s = 20.0
+    scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=numbers(2, 3))
+    for number in (1, 2, 3):
+        scene.change_broker(number, epoch=BrokerEpoch(100 + number))
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=8, elr=(), last_known_elr=numbers(1), recovering=True)
+    scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=9, last_known_elr=())
+    assert scene.committed.is_excused is (lost_s > 10)
+
+
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_what_was_lost_before_a_join_is_committed_counts_if_nobody_came_back_since(is_alive):
     scene = Scene()
