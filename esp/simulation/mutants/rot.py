@@ -23,15 +23,6 @@ ROT_MUTANTS: Final = (
         "state.leader or leaves else",
     ),
     Mutant(
-        "rotten-copy-goes-before-its-leader-knows",
-        "REC-4 broken",
-        "REC-4",
-        "esp.broker.replicas.rotten_replicas",
-        "            and hosted.follower.leader_has_answered\n",
-        "",
-        node_count=3,
-    ),
-    Mutant(
         "rotten-replica-stays",
         "REC-4 broken",
         "REC-4",
