@@ -97,6 +97,8 @@ class OldCopies:
 
     async def _put_back_later(self, fault: Fault, node: SimulatedNode, image: DiskImage, *, is_aimed: bool) -> None:
         await asyncio.sleep(fault.seconds)
+        if self._is_over():
+            return
         victims = self._find_victims(node) if is_aimed else None
         if victims is None:
             self._put_back(node, image)

@@ -44,7 +44,8 @@ class Scene:
             restore_records=lambda node, _image: self.events.append(f"restore {node.node_id}"),
         )
         ledger = SimpleNamespace(may_lose_copy=lambda _node_id: True)
-        self.copies = OldCopies(world, ledger, caretaker, self.image, lambda: False)
+        self.is_over = False
+        self.copies = OldCopies(world, ledger, caretaker, self.image, lambda: self.is_over)
 
     def node(self, number):
         node = SimpleNamespace(
@@ -108,3 +109,10 @@ def test_who_alone_is_in_sync_keeps_its_disk():
     scene = Scene()
     scene.state = dataclasses.replace(scene.state, isr=nodes_of(2), leader=NO_NODE)
     assert scene.bring(PLAIN) == ["copy 2"]
+
+
+@pytest.mark.parametrize("amount", [AIMED, PLAIN])
+def test_a_copy_whose_time_comes_when_the_faults_are_over_is_forgotten(amount):
+    scene = Scene()
+    scene.loop.call_later(1.0, setattr, scene, "is_over", True)
+    assert scene.bring(amount) == ["copy 2"]
