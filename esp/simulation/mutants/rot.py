@@ -21,6 +21,7 @@ ROT_MUTANTS: Final = (
         "esp.controller.partition_change",
         "state.leader or leaves or rot_matters else",
         "state.leader or leaves else",
+        is_gap=True,
     ),
     Mutant(
         "rotten-replica-stays",
