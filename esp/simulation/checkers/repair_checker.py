@@ -92,13 +92,15 @@ class RepairChecker:
     def check_withdrawn(self, image: ClusterImage, now_s: float, epoch: int | None) -> None:
         """What a controller of ``epoch``, which goes on, began because of brokers that are back is withdrawn. Raises ViolationError.
 
-        A copy that has become complete meanwhile is let be, as a cancel could leave fewer than the minimum.
+        A copy that has become complete meanwhile is let be, as a cancel could leave fewer than the minimum; and where nobody is in sync, a
+        cancel is refused (REASSIGN-3).
         """
         for key, repair in self._repairs.items():
             state = image.topics_by_id[key[0]].partitions[key[1]] if key[0] in image.topics_by_id else None
             if (
                 state is None
                 or repair.epoch != epoch
+                or not state.isr
                 or set(state.adding_replicas).intersection((*state.isr, *state.elr))
             ):
                 continue
