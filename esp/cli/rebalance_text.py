@@ -8,6 +8,7 @@ from typing import Any
 from esp.placement.plan import Imbalance, Plan, Step
 from esp.rebalance.intent_words import intent_words
 from esp.rebalance.plan_file import PlanFile
+from esp.rebalance.reassignment_text import plural
 from esp.rebalance.sizes import format_duration, format_size
 
 
@@ -21,7 +22,8 @@ def plan_lines(file: PlanFile, *, steps: bool) -> Iterator[str]:
         return
     copies = sum(bool(move.adding) for move in plan.moves)
     low, high = format_duration(plan.duration.low_s), format_duration(plan.duration.high_s)
-    yield f"  moves      {_count(len(plan.moves), 'partition')} in {_count(len(plan.steps), 'step')}, {copies} with copies"
+    in_steps = f"in {len(plan.steps)} {plural('step', plan.steps)}, {copies} with copies"
+    yield f"  moves      {len(plan.moves)} {plural('partition', plan.moves)} {in_steps}"
     yield f"  bytes      {format_size(plan.copied_bytes)}"
     yield f"  budget     {format_size(plan.limits.broker_bytes_per_second)}/s for each broker and direction"
     yield f"  time       {low} to {high} at that budget"
@@ -40,10 +42,6 @@ def plan_lines(file: PlanFile, *, steps: bool) -> Iterator[str]:
         for number, step in enumerate(plan.steps):
             yield ""
             yield from _step_lines(number, step)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _imbalance(imbalance: Imbalance) -> str:
@@ -73,7 +71,7 @@ def _broker_lines(plan: Plan) -> Iterator[str]:
 def _step_lines(number: int, step: Step) -> Iterator[str]:
     waits = f", after steps {', '.join(map(str, step.waits_for))}" if step.waits_for else ""
     low, high = format_duration(step.duration.low_s), format_duration(step.duration.high_s)
-    yield f"  step {number}: {_count(len(step.moves), 'move')}, {format_size(step.copied_bytes)}, {low} to {high}{waits}"
+    yield f"  step {number}: {len(step.moves)} {plural('move', step.moves)}, {format_size(step.copied_bytes)}, {low} to {high}{waits}"
     for move in step.moves:
         what = (
             f"copy {format_size(move.copied_bytes)} from {move.source} to {', '.join(map(str, move.adding))}"
