@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-from esp.controller.image import ClusterImage
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.repair_checker import RepairChecker
@@ -40,7 +39,7 @@ class RebalanceWatch:
         profile = world.profile.repairs
         self.repairs = RepairChecker(profile, mover.has_asked_for) if profile is not None else None
         if self.repairs is not None:
-            metadata.on_change = self._on_change
+            metadata.on_change = self.repairs.on_change
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -67,8 +66,3 @@ class RebalanceWatch:
         if proposal is not None and proposal.moves:
             found.append(f"the controller has to do: {proposal.reason}")
         return found
-
-    def _on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
-        assert self.repairs is not None
-        controller = probe.active_controller(self._world.nodes.values())
-        self.repairs.on_change(old, new, now_s, probe.quorum_epoch(controller) if controller is not None else -1)

@@ -185,7 +185,7 @@ class Run:
         self._groups.calm()
         self._is_healed = True
         world = self._world
-        self._clients.stop_administrators()
+        self._clients.calm()
         if self._profile.heals_core_only and not self._ledger.copies and not self._ledger.members:
             rng = world.random("core")
             doubtful = self._clients.quorum_administrator.doubtful(world.loop.time())

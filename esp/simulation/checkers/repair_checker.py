@@ -29,11 +29,11 @@ SHARE_MIN: Final = 4
 
 
 class Repair(NamedTuple):
-    """A reassignment that the controller began by itself because of brokers that were away, in the epoch of a term."""
+    """A reassignment that the controller began by itself because of brokers that were away, in the epoch of its term if that is known."""
 
     target: tuple[NodeId, ...]
     gone: tuple[NodeId, ...]
-    epoch: int
+    epoch: int | None
 
 
 class RepairChecker:
@@ -55,8 +55,8 @@ class RepairChecker:
         """Of those who are back: when they were away last, from and to."""
         self._repairs: dict[Key, Repair] = {}
 
-    def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float, epoch: int) -> None:
-        """The newest committed metadata is ``new`` now, with a controller of ``epoch``. Raises ViolationError."""
+    def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
+        """The newest committed metadata is ``new`` now. Raises ViolationError."""
         self._note_absences(old, new, now_s)
         if new.topics_by_id is old.topics_by_id:
             return
@@ -81,7 +81,9 @@ class RepairChecker:
                     )
                 gone = self._check_beginning(old, new, name, former, state, now_s)
                 if gone:
-                    self._repairs[key] = Repair(state.target_replicas, gone, epoch)
+                    # Of changes that came as one nobody knows which of them were of which term.
+                    term = new.epoch if new.epoch == old.epoch else None
+                    self._repairs[key] = Repair(state.target_replicas, gone, term)
         self.begun += own
         in_flight = sum(state.is_reassigning and not self._waits(state, now_s) for _, state in new.partitions())
         if own and in_flight - others > self._profile.in_flight_max:
@@ -95,6 +97,8 @@ class RepairChecker:
         A copy that has become complete meanwhile is let be, as a cancel could leave fewer than the minimum; and where nobody is in sync, a
         cancel is refused (REASSIGN-3).
         """
+        if epoch is None:
+            return
         for key, repair in self._repairs.items():
             state = image.topics_by_id[key[0]].partitions[key[1]] if key[0] in image.topics_by_id else None
             if (

@@ -45,7 +45,7 @@ class Clients:
         self.history = History(world.trace.say)
         self._world = world
         self._image = image
-        self._count = 0
+        self._made: list[ClusterClient] = []
         profile = world.profile
         self.producers = [
             Producer(
@@ -140,16 +140,21 @@ class Clients:
             for consumer in self.consumers:
                 self._world.spawn(consumer.run(topic.name, topic.topic_id, partition))
 
+    def calm(self) -> None:
+        """The faults are over: ask for nothing more but records, and believe no broker that lags behind what is known."""
+        for client in self._made:
+            client.keeps_epochs = True
+        self._stop_administrators()
+
     def stop(self) -> None:
         """Begin nothing more."""
         for producer in self.producers:
             producer.is_stopping = True
         for consumer in self.consumers:
             consumer.is_stopping = True
-        self.stop_administrators()
+        self._stop_administrators()
 
-    def stop_administrators(self) -> None:
-        """Ask for nothing more but records."""
+    def _stop_administrators(self) -> None:
         self.administrator.is_stopping = True
         self.quorum_administrator.is_stopping = True
         self.mover.is_stopping = True
@@ -172,13 +177,14 @@ class Clients:
         return next((topic for topic in passing if any(state.elr for state in topic.partitions)), None)
 
     def _client(self, name: str) -> ClusterClient:
-        self._count += 1
-        return ClusterClient(
+        client = ClusterClient(
             self._world.client_network(),
             bootstrap_addresses(self._world.profile.layout),
             name,
-            self._world.random(f"client {self._count}"),
+            self._world.random(f"client {len(self._made) + 1}"),
         )
+        self._made.append(client)
+        return client
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:
         return Consumer(

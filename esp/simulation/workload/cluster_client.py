@@ -35,6 +35,12 @@ class ClusterClient:
         self.name = name
         self.topic_ids: dict[str, TopicId] = {}
         self.leaders: dict[tuple[str, int], Leadership] = {}
+        self.keeps_epochs = False
+        """Whether a leader that does not answer stays known until a newer one is, as with real clients (KIP-320).
+
+        One that forgets goes where lagging brokers send it: worse than any real one, while there are faults.
+        """
+        self._doubted: dict[tuple[str, int], None] = {}
         self._network = network
         self._bootstrap = tuple(bootstrap)
         self._rng = rng
@@ -77,12 +83,13 @@ class ClusterClient:
         Raises:
             NoAnswerError: it is unknown, or not to be reached.
         """
-        if (topic, partition) not in self.leaders:
+        if (topic, partition) not in self.leaders or (topic, partition) in self._doubted:
             await self.refresh([topic])
+            self._doubted.pop((topic, partition), None)
         leadership = self.leaders.get((topic, partition))
         address = self._brokers.get(leadership.node_id) if leadership is not None else None
         if leadership is None or address is None:
-            self.leaders.pop((topic, partition), None)
+            self.forget_leader(topic, partition)
             raise NoAnswerError("the leader is unknown")
         return await self.connect(address), leadership
 
@@ -104,8 +111,11 @@ class ClusterClient:
         return connection
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """Ask anew before the next request for the partition; what is known of its epoch stays known to brokers, not to us."""
-        self.leaders.pop((topic, partition), None)
+        """Ask anew before the next request for the partition."""
+        if self.keeps_epochs:
+            self._doubted[topic, partition] = None
+        else:
+            self.leaders.pop((topic, partition), None)
 
     def close(self) -> None:
         """End all connections."""

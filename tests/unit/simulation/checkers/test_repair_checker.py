@@ -1,9 +1,11 @@
 """What a controller moves by itself is held against REPAIR-1 to REPAIR-5."""
 
+from dataclasses import replace
+
 import pytest
 
 from esp.controller.reassignment import Reassignment, decide_reassignments
-from esp.model.ids import NodeId
+from esp.model.ids import LeaderEpoch, NodeId
 from esp.model.rebalance_settings import DRAINING
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
 from esp.simulation.checkers.repair_checker import WITHDRAW_S, RepairChecker
@@ -27,7 +29,12 @@ class Scene:
     def change(self, now_s, act):
         before = self.cluster.image
         act(self.cluster)
-        self.checker.on_change(before, self.cluster.image, now_s, TERM)
+        self.look(before, now_s, TERM)
+
+    def look(self, before, now_s, term):
+        """Let the checker see what there is now, as a controller of a term brought it about."""
+        before = replace(before, epoch=LeaderEpoch(TERM))
+        self.checker.on_change(before, replace(self.cluster.image, epoch=LeaderEpoch(term)), now_s)
 
     def move(self, now_s, *replicas, for_repair=True, topic=None):
         wanted = [Reassignment(topic or self.topic.name, 0, tuple(map(NodeId, replicas)))]
@@ -97,7 +104,7 @@ def test_more_at_once_than_is_allowed_is_found():
         wanted = [Reassignment(name, 0, (NodeId(3), NodeId(4)))]
         scene.cluster.decide(decide_reassignments(scene.cluster.image, wanted))
     with pytest.raises(ViolationError, match="REPAIR-2"):
-        scene.checker.on_change(before, scene.cluster.image, 1.0, TERM)
+        scene.look(before, 1.0, TERM)
 
 
 def test_repair_that_goes_on_though_its_broker_is_back_is_found():
@@ -109,6 +116,18 @@ def test_repair_that_goes_on_though_its_broker_is_back_is_found():
     scene.checker.check_withdrawn(scene.cluster.image, 100.0, TERM + 1)  # another controller knows nothing of it
     with pytest.raises(ViolationError, match="REPAIR-3"):
         scene.checker.check_withdrawn(scene.cluster.image, 13.1 + WITHDRAW_S, TERM)
+
+
+def test_repair_of_a_term_that_nobody_knows_may_go_on():
+    scene = Scene()
+    scene.change(0.0, lambda cluster: cluster.fence(2))
+    before = scene.cluster.image
+    wanted = [Reassignment(scene.topic.name, 0, (NodeId(1), NodeId(3)))]
+    scene.cluster.decide(decide_reassignments(before, wanted, for_repair=True))
+    scene.look(before, 12.0, TERM + 1)  # the last term's record, seen with the first one of the next
+    scene.change(13.0, lambda cluster: cluster.start_broker(2))
+    for term in (None, TERM, TERM + 1):
+        scene.checker.check_withdrawn(scene.cluster.image, 100.0, term)
 
 
 def test_replica_on_a_broker_that_never_comes_back_is_still_to_be_moved():

@@ -67,6 +67,16 @@ def test_broker_that_lags_does_not_bring_an_old_leader_back():
     assert client.leaders == {(TOPIC, 0): Leadership(3, 6)}
 
 
+def test_broker_that_lags_does_not_bring_an_old_leader_back_that_was_forgotten_where_epochs_are_kept():
+    client = Client(metadata(leader=3, epoch=6), metadata(leader=2, epoch=5), metadata(leader=1, epoch=7))
+    client.keeps_epochs = True
+    refresh(client)
+    client.forget_leader(TOPIC, 0)
+    assert leader_of(client) == leader_of(client) == Leadership(3, 6)
+    client.forget_leader(TOPIC, 0)
+    assert leader_of(client) == Leadership(1, 7)
+
+
 def test_new_topic_of_the_name_has_leaders_of_its_own():
     other = TopicId(uuid.UUID(int=7))
     client = Client(metadata(leader=3, epoch=6), metadata(leader=2, epoch=0, topic_id=other))
