@@ -89,7 +89,7 @@ def mutants(
     seeds: Annotated[
         int | None, typer.Option(help="Most seeds for each; without it, as many as its tier is worth.")
     ] = None,
-    first: Annotated[int, typer.Option(help="The first of them.")] = 1,
+    first: Annotated[int | None, typer.Option(help="The first of them; without it, 1 but for a few mutants.")] = None,
     nodes: Nodes = None,
     tier: Annotated[str | None, typer.Option(help="Only this tier: nodes, partition or quorum.")] = None,
 ) -> None:

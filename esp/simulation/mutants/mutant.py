@@ -36,5 +36,7 @@ class Mutant(NamedTuple):
     node_count: int | None = None
     equivalent: str = ""
     """Why nobody can see this bug, if that is so: it is not run then."""
+    first: int = 1
+    """The first seed that is run: another one where hundreds are needed until the situation comes about, and one is known."""
     is_gap: bool = False
     """Nothing has been seen to catch it yet: it is run only if it is named."""

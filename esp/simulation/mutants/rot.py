@@ -21,7 +21,7 @@ ROT_MUTANTS: Final = (
         "esp.controller.partition_change",
         "state.leader or leaves or rot_matters else",
         "state.leader or leaves else",
-        is_gap=True,
+        first=255,
     ),
     Mutant(
         "rotten-replica-stays",

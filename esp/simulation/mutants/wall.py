@@ -45,13 +45,18 @@ class _Result(TypedDict):
 
 
 def print_wall(
-    names: Sequence[str], *, first: int = 1, seeds: int | None = None, nodes: int | None = None, tier: str | None = None
+    names: Sequence[str],
+    *,
+    first: int | None = None,
+    seeds: int | None = None,
+    nodes: int | None = None,
+    tier: str | None = None,
 ) -> bool:
     """Run mutants and print what became of them, each as it is known; how far it is goes to a terminal's stderr.
 
     Args:
         names: which; all but the gaps if none is named.
-        first: the first seed.
+        first: the first seed; None for the mutant's own.
         seeds: the most seeds for each; None for :data:`SEEDS`.
         nodes: the size of the clusters of whole nodes; None: what the mutant or the seed says.
         tier: only this tier; None for all that the mutants name.
@@ -67,7 +72,7 @@ def print_wall(
     verdicts: list[Verdict] = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         running = [
-            pool.submit(run_mutant, mutant, its, first=first, seeds=seeds or SEEDS[its], nodes=nodes)
+            pool.submit(run_mutant, mutant, its, first=first or mutant.first, seeds=seeds or SEEDS[its], nodes=nodes)
             for mutant, its in tasks
         ]
         for ended in as_completed(running):

@@ -59,6 +59,15 @@ def test_a_mutant_lives_where_the_product_fails_as_well(world):
     assert (verdict.invariant, verdict.seeds, verdict.void) == (None, 20, 2)
 
 
+def test_a_mutant_may_have_a_first_seed_of_its_own(world, monkeypatch, capsys):
+    world.mutated = (3, 23)
+    monkeypatch.setitem(wall.MUTANTS, "m", MUTANT._replace(first=20))
+    assert print_wall(["m"], seeds=4)
+    assert not print_wall(["m"], seeds=3)
+    assert print_wall(["m"], first=1, seeds=3)
+    assert capsys.readouterr().out.count("1 of 1 caught") == 2
+
+
 def test_the_wall_prints_each_mutant_and_tells_whether_one_lives(world, capsys):
     world.mutated = (7,)
     assert print_wall(["m"], first=1, seeds=10)
