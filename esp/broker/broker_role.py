@@ -176,13 +176,14 @@ class BrokerRole:
             is_current=lambda: self._is_current(raft, metadata),
             groups=self._groups,
         )
+        long_requests = self.dispatcher.long_requests
         self.dispatcher.provide(
             services,
             {
                 ApiKey.PRODUCE: ProduceHandler(
-                    services, self._tasks, shortcuts=self.dispatcher.allows_shortcuts
+                    services, self._tasks, long_requests, shortcuts=self.dispatcher.allows_shortcuts
                 ).handle,
-                ApiKey.FETCH: FetchHandler(services, self._tasks).handle,
+                ApiKey.FETCH: FetchHandler(services, self._tasks, long_requests).handle,
             },
         )
 

@@ -1,7 +1,8 @@
 """Fetch, the hot way out: requests read into plain tuples, answers written around records that are handed through. Versions 4 to 18.
 
 The bytes are those of kio's classes, which is the oracle in tests; field by field they are in Kafka's ``FetchRequest.json`` and
-``FetchResponse.json``. An answer is a list of buffers: the records as they were given, and what stands between them.
+``FetchResponse.json``. An answer is a list of buffers: the records as they were given, and what stands between them. Reader and writer are
+generators, which yield after each slice: some clients name thousands of partitions, and anybody could.
 """
 
 import struct
@@ -30,6 +31,7 @@ from esp.protocol.primitives import (
     read_uuid_bytes,
     skip_tagged_fields,
 )
+from esp.protocol.progress import AT_ONCE_ELEMENTS, Progress, SlicedWork, whole
 from esp.protocol.varint import pack_uvarint
 
 __all__ = [
@@ -40,7 +42,9 @@ __all__ = [
     "NodeEndpoint",
     "TopicRef",
     "decode_fetch",
+    "decode_fetch_in_slices",
     "encode_fetch_response",
+    "encode_fetch_response_in_slices",
 ]
 
 LOG_START_FROM: Final = 5
@@ -146,17 +150,23 @@ def decode_fetch(body: memoryview, version: int) -> FetchRequest:
     """Read the body of a Fetch request. Bytes after the last field are ignored, unknown tagged fields skipped.
 
     Raises:
-        DecodeError: the bytes are no such request.
+        DecodeError: the bytes are no such request, or name more than :data:`esp.protocol.progress.ELEMENTS_MAX` things.
     """
+    return whole(decode_fetch_in_slices(body, version))
+
+
+def decode_fetch_in_slices(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
+    """As :func:`decode_fetch`, yielding after each slice, of which the first is a large one; returns the request."""
     try:
-        return _decode_legacy(body, version) if version < FLEXIBLE_FROM else _decode_compact(body, version)
+        return (yield from _decode_legacy(body, version) if version < FLEXIBLE_FROM else _decode_compact(body, version))
     except (IndexError, struct.error) as error:
         raise DecodeError("Fetch: the message is truncated") from error
     except UnicodeDecodeError as error:
         raise DecodeError("Fetch: a text is not UTF-8") from error
 
 
-def _decode_legacy(body: memoryview, version: int) -> FetchRequest:
+def _decode_legacy(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
+    progress = Progress(AT_ONCE_ELEMENTS)
     replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _START.unpack_from(body)
     position = _START.size
     session_id, session_epoch = 0, -1
@@ -167,12 +177,18 @@ def _decode_legacy(body: memoryview, version: int) -> FetchRequest:
         _V9_PARTITION if version >= LEADER_EPOCH_FROM else _V5_PARTITION if version >= LOG_START_FROM else _V4_PARTITION
     )
     topics, position = read_legacy_count(body, position, 6)
+    progress.take(topics)
     partitions: list[FetchPartition] = []
     for _ in range(topics):
+        if progress.is_due():
+            yield
         topic, position = read_legacy_text(body, position)
         count, position = read_legacy_count(body, position, layout.size)
+        progress.take(count)
         end = position + count * layout.size
         for fields in layout.iter_unpack(body[position:end]):
+            if progress.is_due():
+                yield
             if version >= LEADER_EPOCH_FROM:
                 partition, leader_epoch, offset, log_start, partition_max_bytes = fields
             elif version >= LOG_START_FROM:
@@ -186,12 +202,16 @@ def _decode_legacy(body: memoryview, version: int) -> FetchRequest:
     forgotten: list[tuple[TopicRef, int]] = []
     if version >= SESSIONS_FROM:
         topics, position = read_legacy_count(body, position, 6)
+        progress.take(topics)
         for _ in range(topics):
             topic, position = read_legacy_text(body, position)
             count, position = read_legacy_count(body, position, 4)
-            end = position + count * 4
-            forgotten += [(topic, partition) for (partition,) in I32.iter_unpack(body[position:end])]
-            position = end
+            progress.take(count)
+            for _ in range(count):
+                if progress.is_due():
+                    yield
+                forgotten.append((topic, I32.unpack_from(body, position)[0]))
+                position += 4
     rack_id = read_legacy_text(body, position)[0] if version >= RACK_FROM else ""
     return FetchRequest(
         replica_id,
@@ -209,7 +229,8 @@ def _decode_legacy(body: memoryview, version: int) -> FetchRequest:
     )
 
 
-def _decode_compact(body: memoryview, version: int) -> FetchRequest:
+def _decode_compact(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
+    progress = Progress(AT_ONCE_ELEMENTS)
     if version >= REPLICA_STATE_FROM:
         replica_id = -1
         max_wait_ms, min_bytes, max_bytes, isolation_level = _START_WITHOUT_REPLICA.unpack_from(body)
@@ -220,11 +241,17 @@ def _decode_compact(body: memoryview, version: int) -> FetchRequest:
     session_id, session_epoch = _SESSION.unpack_from(body, position)
     read_topic = read_compact_text if version < TOPIC_IDS_FROM else read_uuid_bytes
     topics, position = read_compact_count(body, position + _SESSION.size, 3)
+    progress.take(topics)
     partitions: list[FetchPartition] = []
     for _ in range(topics):
+        if progress.is_due():
+            yield
         topic, position = read_topic(body, position)
         count, position = read_compact_count(body, position, _V12_PARTITION.size + 1)
+        progress.take(count)
         for _ in range(count):
+            if progress.is_due():
+                yield
             partition, leader_epoch, offset, last_epoch, log_start, most = _V12_PARTITION.unpack_from(body, position)
             position += _V12_PARTITION.size
             wanted = FetchPartition(topic, partition, offset, most, leader_epoch, log_start, last_epoch)
@@ -235,8 +262,11 @@ def _decode_compact(body: memoryview, version: int) -> FetchRequest:
             partitions.append(wanted)
         position = skip_tagged_fields(body, position)
     rest = body[position:]
-    read_end = _read_usual_end if len(rest) <= _USUAL_END_MAX else _read_end
-    forgotten, rack_id, cluster_id, state = read_end(bytes(rest), version)
+    if len(rest) <= _USUAL_END_MAX:
+        end = _read_usual_end(bytes(rest), version)
+    else:
+        end = yield from _read_end(bytes(rest), version, progress)
+    forgotten, rack_id, cluster_id, state = end
     replica_epoch = -1
     if state is not None:
         replica_id, replica_epoch = state
@@ -260,16 +290,21 @@ _RequestEnd = tuple[tuple[tuple[TopicRef, int], ...], str, str | None, tuple[int
 """What stands behind the partitions: forgotten ones, rack, cluster id, the replica's id and epoch."""
 
 
-def _read_end(body: bytes, version: int) -> _RequestEnd:
+def _read_end(body: bytes, version: int, progress: Progress) -> SlicedWork[_RequestEnd]:
     read_topic = read_compact_text if version < TOPIC_IDS_FROM else read_uuid_bytes
     forgotten: list[tuple[TopicRef, int]] = []
     topics, position = read_compact_count(body, 0, 3)
+    progress.take(topics)
     for _ in range(topics):
         topic, position = read_topic(body, position)
         count, position = read_compact_count(body, position, 4)
-        end = position + count * 4
-        forgotten += [(topic, partition) for (partition,) in I32.iter_unpack(body[position:end])]
-        position = skip_tagged_fields(body, end)
+        progress.take(count)
+        for _ in range(count):
+            if progress.is_due():
+                yield
+            forgotten.append((topic, I32.unpack_from(body, position)[0]))
+            position += 4
+        position = skip_tagged_fields(body, position)
     rack_id, position = read_compact_text(body, position)
     cluster_id = None
     state = None
@@ -278,8 +313,10 @@ def _read_end(body: bytes, version: int) -> _RequestEnd:
     return tuple(forgotten), rack_id, cluster_id, state
 
 
-_read_usual_end: Final = lru_cache(maxsize=256)(_read_end)
-"""All requests of a client end alike, and mostly with next to nothing."""
+@lru_cache(maxsize=256)
+def _read_usual_end(body: bytes, version: int) -> _RequestEnd:
+    """All requests of a client end alike, and mostly with next to nothing."""
+    return whole(_read_end(body, version, Progress()))
 
 
 def _read_partition_tags(
@@ -360,6 +397,31 @@ def encode_fetch_response(
 
     Records are among them as they were given. Results of one topic stand one after another in ``results``.
     """
+    return whole(
+        encode_fetch_response_in_slices(
+            version,
+            correlation_id,
+            results,
+            error_code=error_code,
+            session_id=session_id,
+            throttle_ms=throttle_ms,
+            node_endpoints=node_endpoints,
+        )
+    )
+
+
+def encode_fetch_response_in_slices(
+    version: int,
+    correlation_id: int,
+    results: Sequence[FetchResult],
+    *,
+    error_code: int = 0,
+    session_id: int = 0,
+    throttle_ms: int = 0,
+    node_endpoints: Sequence[NodeEndpoint] = (),
+) -> SlicedWork[list[Buffer]]:
+    """As :func:`encode_fetch_response`, yielding after each slice; returns the buffers."""
+    progress = Progress(AT_ONCE_ELEMENTS)
     flexible = version >= FLEXIBLE_FROM
     pack_topic = pack_compact_topic if flexible else pack_legacy_topic
     out: list[Buffer] = []
@@ -375,6 +437,8 @@ def encode_fetch_response(
         small.append(pack_topic(topic))
         small.append(pack_uvarint(end - index + 1) if flexible else I32.pack(end - index))
         for result in results[index:end]:
+            if progress.is_due():
+                yield
             records = result.records
             small.append(_pack_result(version, result))
             if records:

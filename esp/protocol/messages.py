@@ -52,7 +52,7 @@ def decode_request_in_slices(api_key: int, version: int, body: Buffer) -> Genera
     """As :func:`decode_request`, yielding after each slice; returns the message.
 
     Raises:
-        DecodeError: the bytes are no such request, or one of more than :data:`esp.protocol.slices.ELEMENTS_MAX` elements.
+        DecodeError: the bytes are no such request, or one of more than :data:`esp.protocol.progress.ELEMENTS_MAX` elements.
     """
     return compile_sliced_reader(*_wire_and_model(api_key, version, "request"))(body)
 

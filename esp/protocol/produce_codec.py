@@ -1,11 +1,12 @@
 """Produce, the hot request: read without a copy of the records, answered in one go. Versions 3 to 13.
 
 The bytes are those of kio's classes, which is the oracle in tests; field by field they are in Kafka's ``ProduceRequest.json`` and
-``ProduceResponse.json``. Almost every request holds one partition, which has a short way of its own through reader and writer.
+``ProduceResponse.json``. Almost every request holds one partition, which has a short way of its own through reader and writer. All others
+are read and written by generators, which yield after each slice: some clients name thousands of partitions, and anybody could.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from esp.protocol.errors import DecodeError
@@ -29,9 +30,20 @@ from esp.protocol.primitives import (
     read_uuid_bytes,
     skip_tagged_fields,
 )
+from esp.protocol.progress import AT_ONCE_ELEMENTS, Progress, SlicedWork, begin, whole
 from esp.protocol.varint import pack_uvarint, read_uvarint
 
-__all__ = ["NodeEndpoint", "ProduceRequest", "ProduceResult", "TopicRef", "decode_produce", "encode_produce_response"]
+__all__ = [
+    "NodeEndpoint",
+    "ProduceRequest",
+    "ProduceResult",
+    "TopicRef",
+    "begin_decoding_produce",
+    "decode_produce",
+    "encode_produce_response",
+    "encode_produce_response_in_slices",
+    "read_acks",
+]
 
 FLEXIBLE_FROM: Final = 9
 LEADERS_FROM: Final = 10
@@ -88,16 +100,44 @@ def decode_produce(body: memoryview, version: int) -> ProduceRequest:
     """Read the body of a Produce request. Bytes after the last field are ignored, unknown tagged fields skipped.
 
     Raises:
-        DecodeError: the bytes are no such request.
+        DecodeError: the bytes are no such request, or name more than :data:`esp.protocol.progress.ELEMENTS_MAX` things.
+    """
+    begun = begin_decoding_produce(body, version)
+    return whole(begun) if isinstance(begun, Generator) else begun
+
+
+def begin_decoding_produce(body: memoryview, version: int) -> ProduceRequest | SlicedWork[ProduceRequest]:
+    """As :func:`decode_produce`; but of a request that takes more than a slice, return the rest of the work after the first one.
+
+    Raises:
+        DecodeError: see there; what is found later the generator raises.
     """
     try:
-        if version < FLEXIBLE_FROM:
-            return _decode_single_legacy(body) or _decode_legacy(body)
-        return _decode_single_compact(body, version) or _decode_compact(body, version)
-    except (IndexError, struct.error) as error:
-        raise DecodeError("Produce: the message is truncated") from error
-    except UnicodeDecodeError as error:
-        raise DecodeError("Produce: a text is not UTF-8") from error
+        single = _decode_single_legacy(body) if version < FLEXIBLE_FROM else _decode_single_compact(body, version)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise _unreadable(error) from error
+    if single is not None:
+        return single
+    return begin(_decode_in_slices(body, version))
+
+
+def read_acks(body: memoryview, version: int) -> int:
+    """The ``acks`` of a request of which at least a slice could be read."""
+    read_text = read_legacy_nullable_text if version < FLEXIBLE_FROM else read_compact_nullable_text
+    acks: int = _ACKS_TIMEOUT.unpack_from(body, read_text(body, 0)[1])[0]
+    return acks
+
+
+def _decode_in_slices(body: memoryview, version: int) -> SlicedWork[ProduceRequest]:
+    try:
+        return (yield from _decode_legacy(body) if version < FLEXIBLE_FROM else _decode_compact(body, version))
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> DecodeError:
+    is_text = isinstance(error, UnicodeDecodeError)
+    return DecodeError("Produce: a text is not UTF-8" if is_text else "Produce: the message is truncated")
 
 
 def _decode_single_legacy(body: memoryview) -> ProduceRequest | None:
@@ -144,15 +184,22 @@ def _decode_single_compact(body: memoryview, version: int) -> ProduceRequest | N
     return tuple.__new__(ProduceRequest, (acks, timeout_ms, None, [(topic, partition, body[position:end])]))
 
 
-def _decode_legacy(body: memoryview) -> ProduceRequest:
+def _decode_legacy(body: memoryview) -> SlicedWork[ProduceRequest]:
+    progress = Progress(AT_ONCE_ELEMENTS)
     transactional_id, position = read_legacy_nullable_text(body, 0)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, position)
     topics, position = read_legacy_count(body, position + 6, 6)
+    progress.take(topics)
     partitions: list[tuple[TopicRef, int, memoryview | None]] = []
     for _ in range(topics):
+        if progress.is_due():
+            yield
         topic, position = read_legacy_text(body, position)
         count, position = read_legacy_count(body, position, 8)
+        progress.take(count)
         for _ in range(count):
+            if progress.is_due():
+                yield
             partition, size = _I32_I32.unpack_from(body, position)
             position += 8
             records = None
@@ -164,16 +211,23 @@ def _decode_legacy(body: memoryview) -> ProduceRequest:
     return ProduceRequest(acks, timeout_ms, transactional_id, partitions)
 
 
-def _decode_compact(body: memoryview, version: int) -> ProduceRequest:
+def _decode_compact(body: memoryview, version: int) -> SlicedWork[ProduceRequest]:
+    progress = Progress(AT_ONCE_ELEMENTS)
     transactional_id, position = read_compact_nullable_text(body, 0)
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(body, position)
     read_topic = read_compact_text if version < TOPIC_IDS_FROM else read_uuid_bytes
     topics, position = read_compact_count(body, position + 6, 3)
+    progress.take(topics)
     partitions: list[tuple[TopicRef, int, memoryview | None]] = []
     for _ in range(topics):
+        if progress.is_due():
+            yield
         topic, position = read_topic(body, position)
         count, position = read_compact_count(body, position, 6)
+        progress.take(count)
         for _ in range(count):
+            if progress.is_due():
+                yield
             partition = I32.unpack_from(body, position)[0]
             size, position = read_uvarint(body, position + 4)
             records = None
@@ -218,14 +272,24 @@ def encode_produce_response(
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
     """The whole frame of a response, length included. Results of one topic stand one after another in ``results``."""
+    if len(results) == 1 and not node_endpoints:
+        encode_single = _encode_single_compact if version >= FLEXIBLE_FROM else _encode_single_legacy
+        frame = encode_single(version, correlation_id, results[0], throttle_ms)
+        if frame is not None:
+            return frame
+    return whole(encode_produce_response_in_slices(version, correlation_id, results, throttle_ms, node_endpoints))
+
+
+def encode_produce_response_in_slices(
+    version: int,
+    correlation_id: int,
+    results: Sequence[ProduceResult],
+    throttle_ms: int = 0,
+    node_endpoints: Sequence[NodeEndpoint] = (),
+) -> SlicedWork[bytes]:
+    """As :func:`encode_produce_response`, yielding after each slice; returns the frame."""
     if version >= FLEXIBLE_FROM:
-        if len(results) == 1 and not node_endpoints:
-            frame = _encode_single_compact(version, correlation_id, results[0], throttle_ms)
-            if frame is not None:
-                return frame
         return _encode_compact(version, correlation_id, results, throttle_ms, node_endpoints)
-    if len(results) == 1 and results[0].error_message is None and not results[0].record_errors:
-        return _encode_single_legacy(version, correlation_id, results[0], throttle_ms)
     return _encode_legacy(version, correlation_id, results, throttle_ms)
 
 
@@ -245,9 +309,11 @@ def _encode_single_compact(version: int, correlation_id: int, result: ProduceRes
     return _SINGLE_HEAD.pack(_SINGLE_TAIL.size + 7 + length, correlation_id, 0, 2, length + 1) + name + tail
 
 
-def _encode_single_legacy(version: int, correlation_id: int, result: ProduceResult, throttle_ms: int) -> bytes:
-    """One partition without texts."""
-    topic, partition, error, offset, time_ms, start = result[:6]
+def _encode_single_legacy(version: int, correlation_id: int, result: ProduceResult, throttle_ms: int) -> bytes | None:
+    """One partition without texts; None if the result is any other."""
+    topic, partition, error, offset, time_ms, start, message, record_errors, _, _ = result
+    if message is not None or record_errors:
+        return None
     assert isinstance(topic, str)
     name = topic.encode()
     if version >= 8:
@@ -266,13 +332,16 @@ def _encode_compact(
     results: Sequence[ProduceResult],
     throttle_ms: int,
     node_endpoints: Sequence[NodeEndpoint],
-) -> bytes:
+) -> SlicedWork[bytes]:
+    progress = Progress()
     parts: list[bytes] = [b"", I32.pack(correlation_id), b"\0", b""]
     topics = 0
     for topic, group in _by_topic(results):
         topics += 1
         parts += (pack_compact_topic(topic), pack_uvarint(len(group) + 1))
         for result in group:
+            if progress.is_due():
+                yield
             parts.append(_V5_PARTITION.pack(*result[1:6]))
             parts.append(pack_uvarint(len(result.record_errors) + 1))
             for index, message in result.record_errors:
@@ -294,13 +363,18 @@ def _partition_tags(version: int, result: ProduceResult) -> bytes:
     return pack_tagged_fields([(0, _I32_I32.pack(result.leader_id, result.leader_epoch) + b"\0")])
 
 
-def _encode_legacy(version: int, correlation_id: int, results: Sequence[ProduceResult], throttle_ms: int) -> bytes:
+def _encode_legacy(
+    version: int, correlation_id: int, results: Sequence[ProduceResult], throttle_ms: int
+) -> SlicedWork[bytes]:
+    progress = Progress()
     parts: list[bytes] = [b"", I32.pack(correlation_id), b""]
     topics = 0
     for topic, group in _by_topic(results):
         topics += 1
         parts += (pack_legacy_topic(topic), I32.pack(len(group)))
         for result in group:
+            if progress.is_due():
+                yield
             parts.append(_V5_PARTITION.pack(*result[1:6]) if version >= 5 else _V3_PARTITION.pack(*result[1:5]))
             if version >= 8:
                 parts.append(I32.pack(len(result.record_errors)))

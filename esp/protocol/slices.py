@@ -1,19 +1,18 @@
 """Reading and writing of messages a slice at a time, for those with very many elements.
 
 The readers and writers here are generators. They do what those of :mod:`esp.protocol.reader` and :mod:`esp.protocol.writer` do, with the
-same result, and yield after each slice, so that whoever drives them can let others have their turn. A message that nobody could want is
-refused while its first elements are read: what is built of bytes takes up to a hundred times the memory of the bytes.
+same result, and yield after each slice (:mod:`esp.protocol.progress`), so that whoever drives them can let others have their turn.
 """
 
 import struct
 from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 
 from esp.ports.network import Buffer
 from esp.protocol.entity_fields import Entity, EntityField, entity_fields
-from esp.protocol.errors import DecodeError
+from esp.protocol.progress import SLICE_ELEMENTS, Progress
 from esp.protocol.reader import (
     ReadStep,
     array_count_reader,
@@ -33,43 +32,15 @@ from esp.protocol.writer import (
     write_steps,
 )
 
-SLICE_ELEMENTS: Final = 32
-"""Elements of arrays between two yields: a fraction of a millisecond."""
-
-ELEMENTS_MAX: Final = 500_000
-"""Of one message, all arrays together: more than a cluster has partitions. Kafka tries to answer more, and needs gigabytes for it."""
-
-_SlicedRead = Callable[[Buffer, int, "Progress"], Generator[None, None, tuple[Any, int]]]
-_SlicedWrite = Callable[[Append, Any, "Progress"], Generator[None]]
-
-
-class Progress:
-    """How far one message is."""
-
-    __slots__ = ("elements_left", "left")
-
-    def __init__(self) -> None:
-        self.left = SLICE_ELEMENTS
-        """Elements before the next yield."""
-        self.elements_left = ELEMENTS_MAX
-        """Elements that the message may still have."""
-
-    def take(self, count: int) -> None:
-        """Account for an array of that many elements.
-
-        Raises:
-            DecodeError: the message has too many.
-        """
-        self.elements_left -= count
-        if self.elements_left < 0:
-            raise DecodeError(f"the message has more than {ELEMENTS_MAX} elements")
+_SlicedRead = Callable[[Buffer, int, Progress], Generator[None, None, tuple[Any, int]]]
+_SlicedWrite = Callable[[Append, Any, Progress], Generator[None]]
 
 
 @cache
 def compile_sliced_reader(wire: type[Entity], model: type[Entity]) -> Callable[[Buffer], Generator[None, None, Any]]:
     """Return the generator function that reads what :func:`esp.protocol.reader.compile_reader`'s function reads.
 
-    It raises DecodeError where that does, and for a message of more than :data:`ELEMENTS_MAX` elements.
+    It raises DecodeError where that does, and for a message of more than :data:`esp.protocol.progress.ELEMENTS_MAX` elements.
     """
     read_message = _sliced_entity_reader(wire, model)
 

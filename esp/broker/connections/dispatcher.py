@@ -60,7 +60,8 @@ class Dispatcher:
         self._cold: dict[int, ColdHandler] = {}
         self.turns = Turns()
         """Who goes on of those that have much to do for the clients of these listeners."""
-        self._long = LongRequests(tasks, self.turns, self._handle)
+        self.long_requests = LongRequests(tasks, self.turns, self._handle)
+        """Works at those that may take long; hot handlers, which are not asked through it, take turns with them."""
         self._this_node = ClientContext("", Address("", 0))
 
     def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None) -> None:
@@ -90,7 +91,7 @@ class Dispatcher:
         if not self.served[api_key].serves(version):  # only ApiVersions comes this far
             return (messages.encode_unsupported_api_versions(request.correlation_id),)
         if len(body) > SHORT_BYTES:
-            self._long.begin(request, body)
+            self.long_requests.begin(request, body)
             return None
         answer = done(self._handle(request, messages.decode_request(api_key, version, body)))
         if isinstance(answer, Coroutine):

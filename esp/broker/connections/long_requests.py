@@ -7,6 +7,7 @@ it. What the bytes become takes far more memory than they, so only so many of th
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any, Final
 
 from esp.broker.connections.request import Request
@@ -16,6 +17,7 @@ from esp.broker.connections.turns import Turns
 from esp.broker.tasks import Tasks
 from esp.protocol import messages
 from esp.protocol.errors import DecodeError
+from esp.protocol.progress import whole
 
 SHORT_BYTES: Final = 256
 """Bodies up to this size are handled at once: they name fewer than a hundred things, most of them a few."""
@@ -29,13 +31,7 @@ Handle = Callable[[Request, Any], Any]
 
 def done(answer: Any) -> Any:
     """An answer, or what a generator makes of a short request without others having their turn."""
-    if isinstance(answer, Generator):
-        while True:
-            try:
-                next(answer)
-            except StopIteration as end:
-                return end.value
-    return answer
+    return whole(answer) if isinstance(answer, Generator) else answer
 
 
 class LongRequests:
@@ -48,8 +44,8 @@ class LongRequests:
     """
 
     def __init__(self, tasks: Tasks, turns: Turns, handle: Handle) -> None:
+        self.turns = turns
         self._tasks = tasks
-        self._turns = turns
         self._handle = handle
         self._memory = RequestMemory(WORKED_AT_BYTES)
 
@@ -60,36 +56,45 @@ class LongRequests:
 
     def begin(self, request: Request, body: memoryview) -> None:
         """Answer a request, later. Its body stays where it was received: a connection that is held receives nothing."""
+        long = _LongRequest(self.turns, self._handle, request, is_large=len(body) > FREE_BYTES)
+        self.work(request, len(body), partial(long.answer, body))
+
+    def work(self, request: Request, size: int, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do long work for a request with a body of ``size`` bytes, within what memory there is.
+
+        Its connection is held, until ``do`` ends that.
+        """
         request.client.hold.begin()
-        self._tasks.start(
-            _LongRequest(self._turns, self._handle, request).answer(body, self._memory), name="long request"
-        )
+        self._tasks.start(self._work(size, do), name="long request")
+
+    async def _work(self, size: int, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._memory.take(size, lambda: None if room.done() else room.set_result(None)):
+            await room
+        try:
+            await do()
+        finally:
+            self._memory.give_back(size)
 
 
 class _LongRequest:
     """One of them. If its client goes away it is finished all the same, as by Kafka, unless it is large or has not been begun."""
 
-    def __init__(self, turns: Turns, handle: Handle, request: Request) -> None:
+    def __init__(self, turns: Turns, handle: Handle, request: Request, *, is_large: bool) -> None:
         self._turns = turns
         self._handle = handle
         self._request = request
         self._is_abandoned = False
-        self._is_large = False
+        self._is_large = is_large
         request.on_abandoned = self._abandon
 
     def _abandon(self) -> None:
         self._is_abandoned = True
 
-    async def answer(self, body: memoryview, memory: RequestMemory) -> None:
-        """Do all of it, within what memory there is."""
-        size = len(body)
-        self._is_large = size > FREE_BYTES
-        has_waited = await _take(memory, size)
-        try:
-            if not (has_waited and self._is_abandoned):
-                await self._answer(body)
-        finally:
-            memory.give_back(size)
+    async def answer(self, body: memoryview) -> None:
+        """Do all of it."""
+        if not self._is_abandoned:
+            await self._answer(body)
 
     async def _answer(self, body: memoryview) -> None:
         request = self._request
@@ -144,12 +149,3 @@ class _LongRequest:
             if isinstance(answer, Coroutine):
                 answer.close()
             raise
-
-
-async def _take(memory: RequestMemory, size: int) -> bool:
-    """Take memory; whether there was a wait for it."""
-    room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    if memory.take(size, lambda: None if room.done() else room.set_result(None)):
-        return False
-    await room
-    return True

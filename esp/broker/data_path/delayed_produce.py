@@ -1,10 +1,23 @@
-"""A produce request with acks=all that waits until its records are committed (PRODUCE-2, 3, 6)."""
+"""A produce request with acks=all that waits until its records are committed (PRODUCE-2, 3, 6).
+
+What a partition commits costs a look at that partition: a request may be for thousands.
+"""
 
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.model.errors import ErrorCode
-from esp.ports.clock import Clock
+from esp.ports.clock import Clock, Timer
+
+
+class _Appended(NamedTuple):
+    """What is to be committed: up to which offset, by the leader of which epoch, and its place in the request."""
+
+    place: int
+    next_offset: int
+    leader_epoch: int
 
 
 class DelayedProduce:
@@ -14,48 +27,62 @@ class DelayedProduce:
         finish: gets the error of each failed partition by its place in the request.
     """
 
-    __slots__ = ("_failed", "_finish", "_timer", "_waiting")
+    __slots__ = ("_failed", "_finish", "_timer", "_waiters", "_waiting")
 
     def __init__(self, finish: Callable[[dict[int, ErrorCode]], None]) -> None:
         self._finish = finish
         self._failed: dict[int, ErrorCode] = {}
-        self._waiting: dict[int, tuple[HostedPartition, int, int]] = {}
+        self._waiting: dict[HostedPartition, list[_Appended]] = {}
+        self._waiters: dict[HostedPartition, Callable[[], None]] = {}
+        self._timer: Timer | None = None
 
     def add(self, place: int, hosted: HostedPartition, next_offset: int, leader_epoch: int) -> None:
-        """Wait until everything below ``next_offset`` is committed, by the leader of the same epoch that appended it."""
-        self._waiting[place] = (hosted, next_offset, leader_epoch)
+        """Wait until everything below ``next_offset`` is committed, by the leader of the same epoch that has just appended it."""
+        appended = _Appended(place, next_offset, leader_epoch)
+        waiting = self._waiting.get(hosted)
+        if waiting is None:
+            self._waiting[hosted] = [appended]
+            waiter = self._waiters[hosted] = partial(self._look, hosted)
+            hosted.wait(waiter)
+        else:
+            waiting.append(appended)
 
     def start(self, clock: Clock, timeout_ms: int) -> None:
-        """Begin to wait.
+        """Nothing more is added: finish when everything is committed, which some of it may be already.
 
         What is not committed after ``timeout_ms`` is answered REQUEST_TIMED_OUT; its records may be committed all the same (PROMISE-7).
         """
-        self._timer = clock.call_later_us(max(0, timeout_ms) * 1000, self._time_out)
-        for hosted, _, _ in tuple(self._waiting.values()):
-            hosted.wait(self.look)
+        if self._waiting:
+            self._timer = clock.call_later_us(max(0, timeout_ms) * 1000, self._time_out)
+        else:
+            self._finish(self._failed)
 
-    def look(self) -> None:
-        """See what is committed by now. Called when more was committed; and after a start that came later than the appends."""
-        for place, (hosted, next_offset, leader_epoch) in tuple(self._waiting.items()):
-            leader = hosted.leader
-            if leader is None or leader.leader_epoch != leader_epoch:
-                self._failed[place] = ErrorCode.not_leader_or_follower
-            elif hosted.log.high_watermark < next_offset:
-                continue
+    def _look(self, hosted: HostedPartition) -> None:
+        """See what of a partition is committed by now."""
+        left = []
+        leader = hosted.leader
+        for appended in self._waiting[hosted]:
+            if leader is None or leader.leader_epoch != appended.leader_epoch:
+                self._failed[appended.place] = ErrorCode.not_leader_or_follower
+            elif hosted.log.high_watermark < appended.next_offset:
+                left.append(appended)
             elif not leader.has_enough_replicas():
-                self._failed[place] = ErrorCode.not_enough_replicas_after_append
-            self._stop_waiting(place)
-        if not self._waiting:
+                self._failed[appended.place] = ErrorCode.not_enough_replicas_after_append
+        if left:
+            self._waiting[hosted] = left
+            return
+        self._stop_waiting(hosted)
+        if not self._waiting and self._timer is not None:
             self._timer.cancel()
             self._finish(self._failed)
 
     def _time_out(self) -> None:
-        for place in tuple(self._waiting):
-            self._failed[place] = ErrorCode.request_timed_out
-            self._stop_waiting(place)
+        for hosted, waiting in tuple(self._waiting.items()):
+            for appended in waiting:
+                self._failed[appended.place] = ErrorCode.request_timed_out
+            self._stop_waiting(hosted)
         self._finish(self._failed)
 
-    def _stop_waiting(self, place: int) -> None:
-        hosted = self._waiting.pop(place)[0]
-        if not self._waiting or not any(other is hosted for other, _, _ in self._waiting.values()):
-            hosted.forget(self.look)
+    def _stop_waiting(self, hosted: HostedPartition) -> None:
+        del self._waiting[hosted]
+        hosted.forget(self._waiters.pop(hosted))

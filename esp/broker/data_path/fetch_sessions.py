@@ -1,8 +1,8 @@
 """Incremental fetch sessions (KIP-227): a client names its partitions once, later requests and answers carry changes only.
 
 A session belongs to one client and counts its requests by epochs 1, 2, 3 ...; a request with another epoch than the expected one is
-refused, so that client and node never disagree about what the session holds. Sessions live in a cache of bounded size; one that was not
-used for two minutes makes room for a new one, and without room the client is served without a session.
+refused, so that client and node never disagree about what the session holds. Sessions live in a cache that holds so many of them, and so
+many partitions; one that was not used for two minutes makes room for a new one, and without room the client is served without a session.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,6 +14,9 @@ from esp.protocol.fetch_metadata import NO_SESSION
 
 EVICTABLE_AFTER_US: Final = 120_000_000
 """Kafka's ``min.incremental.fetch.session.eviction.ms``: an unused session may be dropped after this time."""
+
+PARTITIONS_MAX: Final = 200_000
+"""Of all sessions together, for memory: each takes up to 600 bytes."""
 
 _EPOCH_MAX: Final = 2**31 - 1
 _ID_MAX: Final = 2**31 - 1
@@ -105,6 +108,7 @@ class FetchSessions(Generic[W]):
     def __init__(self, random: Random, slots: int) -> None:
         self._random = random
         self._slots = slots
+        self._partitions = 0
         # In the order of their last use, the longest unused first.
         self._sessions: dict[int, FetchSession[W]] = {}
 
@@ -113,13 +117,14 @@ class FetchSessions(Generic[W]):
 
     def open(self, wanted: Sequence[W], *, by_topic_id: bool, now_us: int) -> FetchSession[W] | None:
         """A new session for a full request, or None if it wants nothing or there is no room."""
-        if not wanted or not self._make_room(now_us):
+        if not wanted or not self._make_room(len(wanted), now_us):
             return None
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._random.below(_ID_MAX)
         session = FetchSession(session_id, wanted, by_topic_id=by_topic_id, now_us=now_us)
         self._sessions[session_id] = session
+        self._partitions += len(session)
         return session
 
     def resume(self, session_id: int, epoch: int, *, by_topic_id: bool, now_us: int) -> FetchSession[W]:
@@ -140,15 +145,33 @@ class FetchSessions(Generic[W]):
         self._sessions[session_id] = self._sessions.pop(session_id)
         return session
 
+    def update(self, session: FetchSession[W], wanted: Sequence[W], forgotten: Iterable[PartitionKey] = ()) -> None:
+        """Take over what a request changes: see :meth:`FetchSession.update`.
+
+        Raises:
+            ApiError: FETCH_SESSION_ID_NOT_FOUND, and the session is forgotten: there is no room for so many partitions.
+        """
+        before = len(session)
+        session.update(wanted, forgotten)
+        if session.session_id in self._sessions:
+            self._partitions += len(session) - before
+        if self._partitions > PARTITIONS_MAX:
+            self.close(session.session_id)
+            raise ApiError(ErrorCode.fetch_session_id_not_found)
+
     def close(self, session_id: int) -> None:
         """Forget a session, if it is there."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session)
 
-    def _make_room(self, now_us: int) -> bool:
-        if len(self._sessions) < self._slots:
-            return True
-        longest_unused = next(iter(self._sessions.values()), None)
-        if longest_unused is None or now_us - longest_unused.used_us < EVICTABLE_AFTER_US:
+    def _make_room(self, partitions: int, now_us: int) -> bool:
+        """Forget as many as must be, and may be; whether that is enough."""
+        if partitions > PARTITIONS_MAX:
             return False
-        del self._sessions[longest_unused.session_id]
+        while len(self._sessions) >= self._slots or self._partitions + partitions > PARTITIONS_MAX:
+            longest_unused = next(iter(self._sessions.values()), None)
+            if longest_unused is None or now_us - longest_unused.used_us < EVICTABLE_AFTER_US:
+                return False
+            self.close(longest_unused.session_id)
         return True

@@ -4,10 +4,12 @@ It is answered once: at the first look if that finds enough; else when more was 
 that are not in the page cache, after they were read off the loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from esp.broker.connections.request import Request
+from esp.broker.connections.turns import Turns
 from esp.broker.data_path.fetch_sessions import FetchSession, Told
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.read_errors import READ_ERRORS, code_of
@@ -15,9 +17,10 @@ from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
 from esp.ports.network import Buffer
-from esp.protocol.fetch_codec import FetchPartition, FetchResult, encode_fetch_response
+from esp.protocol.fetch_codec import FetchPartition, FetchResult, encode_fetch_response_in_slices
 from esp.protocol.fetch_metadata import NO_SESSION
 from esp.protocol.produce_codec import TopicRef
+from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, Progress, SlicedWork, whole
 from esp.replication.read_replica import preferred_read_replica
 
 FindReplica = Callable[[TopicRef, int], HostedPartition]
@@ -96,6 +99,9 @@ class PendingFetch:
         self.is_cold = False
         """Whether the last :meth:`read` stopped at bytes that are not in the page cache."""
 
+    def __len__(self) -> int:
+        return len(self._wanted)
+
     def read(self) -> bool:
         """Look at every partition as it is now; True if the answer need not wait any longer."""
         results: list[FetchResult] = []
@@ -148,16 +154,20 @@ class PendingFetch:
             return hosted, result._replace(diverging_epoch=(diverging_epoch, diverging_end))
         return hosted, result if nearer is None else result._replace(preferred_read_replica=nearer)
 
-    async def read_cold_and_reply(self) -> None:
-        """As :meth:`read`, waiting for the device where it must, then answer."""
+    async def read_slowly(self, turns: Turns) -> bool:
+        """As :meth:`read`, waiting for the device where it must, and after each slice until it is this request's turn again."""
         results: list[FetchResult] = []
         total = 0
+        is_due = False
         for item in self._wanted:
+            if len(results) % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+                await turns.wait()
             try:
                 hosted, result = self._look_up(item)
                 left = self._max_bytes - total
-                is_here = result.preferred_read_replica == _NOT_ELSEWHERE and result.diverging_epoch is None
-                if is_here and item.fetch_offset < result.high_watermark and (left > 0 or not total):
+                if result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None:
+                    is_due = True
+                elif item.fetch_offset < result.high_watermark and (left > 0 or not total):
                     records = await hosted.log.read_cold(
                         item.fetch_offset,
                         min(left, item.partition_max_bytes),
@@ -167,10 +177,22 @@ class PendingFetch:
                     total += len(records)
                     result = FetchResult(*result[:6], records)
             except READ_ERRORS as error:
+                is_due = True
                 result = FetchResult(item.topic, item.partition, self._code(error))
             results.append(result)
         self._results = results
+        return is_due or total >= self._min_bytes or not results
+
+    async def read_cold_and_reply(self, turns: Turns) -> None:
+        """Read where the device is needed too, and answer with what there is."""
+        await self.read_slowly(turns)
         self._request.reply(self.encode())
+
+    def replicas(self) -> Iterator[HostedPartition]:
+        """Those of the wanted partitions that are here."""
+        for item in self._wanted:
+            with suppress(ApiError):
+                yield self._reads.find(item.topic, item.partition)
 
     def _code(self, error: ApiError | CorruptionError | OSError) -> ErrorCode:
         """Kafka's code for an error. That an offset does not exist can be said only by who has not been replaced as leader (BRK-9)."""
@@ -183,8 +205,7 @@ class PendingFetch:
         """Answer when :meth:`read` is satisfied, or after ``wait_ms``."""
         self._timer = clock.call_later_us(wait_ms * 1000, self._time_out)
         self._request.on_abandoned = self._stop_waiting
-        for item in self._wanted:
-            hosted = self._reads.find(item.topic, item.partition)
+        for hosted in self.replicas():
             if hosted not in self._parked_on:
                 self._parked_on[hosted] = None
                 hosted.wait(self._look_again)
@@ -211,13 +232,20 @@ class PendingFetch:
 
     def encode(self) -> Sequence[Buffer]:
         """The answer's buffers, of what was read last; the session now takes the client to know what stands in them."""
+        return whole(self.encode_in_slices())
+
+    def encode_in_slices(self) -> SlicedWork[Sequence[Buffer]]:
+        """As :meth:`encode`, yielding after each slice."""
         request = self._request
         session = self._session
         results = self._results
         if session is None:
-            return encode_fetch_response(request.api_version, request.correlation_id, results)
+            return (yield from encode_fetch_response_in_slices(request.api_version, request.correlation_id, results))
         shown = []
+        progress = Progress(AT_ONCE_ELEMENTS)
         for result in results:
+            if progress.is_due():
+                yield
             key = (result.topic, result.partition)
             told = tuple.__new__(Told, result[3:6])  # high watermark, last stable offset, log start
             with_records = bool(result.records)
@@ -231,6 +259,8 @@ class PendingFetch:
             ):
                 shown.append(result)
                 session.answered(key, told, with_records=with_records)
-        return encode_fetch_response(
-            request.api_version, request.correlation_id, shown, session_id=session.session_id or NO_SESSION
+        return (
+            yield from encode_fetch_response_in_slices(
+                request.api_version, request.correlation_id, shown, session_id=session.session_id or NO_SESSION
+            )
         )

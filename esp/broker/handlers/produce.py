@@ -11,24 +11,37 @@ another.
 from collections.abc import Sequence
 from typing import Final
 
+from esp.broker.connections.long_requests import LongRequests
 from esp.broker.connections.request import NO_REPLY, Request
 from esp.broker.data_path.delayed_produce import DelayedProduce
+from esp.broker.data_path.long_produce import (
+    ZSTD_FROM,
+    LongProduce,
+    Unfinished,
+    fail,
+    refusal_of_request,
+    why_refused,
+)
 from esp.broker.data_path.produce_repetitions import ProduceRepetitions, can_be_repeated
-from esp.broker.data_path.recompressing_produce import RecompressingProduce, Unfinished, refusal_of
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Buffer
 from esp.protocol.errors import DecodeError
-from esp.protocol.produce_codec import ProduceResult, TopicRef, decode_produce, encode_produce_response
+from esp.protocol.produce_codec import (
+    ProduceRequest,
+    ProduceResult,
+    TopicRef,
+    begin_decoding_produce,
+    encode_produce_response,
+    read_acks,
+)
 from esp.replication.partition_leader import ALL_REPLICAS
 from esp.replication.topic_codec import RecompressionNeededError
 
-ZSTD_FROM: Final = 7
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """Who calls itself so may write to the cluster's own topics, as in Kafka."""
-_ACKS: Final = frozenset((-1, 0, 1))
 
 
 class RefusedWithoutAnswerError(DecodeError):
@@ -41,15 +54,16 @@ class ProduceHandler:
     Args:
         services: the node's parts.
         tasks: where requests live that cannot be finished at once.
+        long_requests: with whom those take turns that are for many partitions.
         shortcuts: whether requests that repeat earlier ones may be answered by a shorter way.
     """
 
-    def __init__(self, services: Services, tasks: Tasks, *, shortcuts: bool) -> None:
+    def __init__(self, services: Services, tasks: Tasks, long_requests: LongRequests, *, shortcuts: bool) -> None:
         self._services = services
         self._shortcuts = shortcuts
         self._clock = services.env.clock
         self._replicas = services.replicas
-        self._recompressing = RecompressingProduce(services.env, tasks, self._find, self._refuse)
+        self._long = LongProduce(services.env, tasks, long_requests, self._find, self._refuse)
 
     def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
         """Append every partition's batch; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch` for the answer.
@@ -58,12 +72,12 @@ class ProduceHandler:
             DecodeError: the body is no Produce request, or one with acks=0 was refused.
         """
         version = request.api_version
-        acks, timeout_ms, transactional_id, partitions = decode_produce(body, version)
-        refusal = None
-        if acks not in _ACKS:
-            refusal = ApiError(ErrorCode.invalid_required_acks)
-        elif transactional_id is not None:
-            refusal = ApiError(ErrorCode.transactional_id_authorization_failed, "Transactions are not served yet")
+        asked = begin_decoding_produce(body, version)
+        if not isinstance(asked, ProduceRequest):
+            self._long.begin(request, len(body), asked)
+            return NO_REPLY if read_acks(body, version) == 0 else None
+        acks, timeout_ms, _, partitions = asked
+        refusal = refusal_of_request(asked)
         now_ms = self._clock.wall_ms()
         zstd_allowed = version >= ZSTD_FROM
         delayed: DelayedProduce | None = None
@@ -86,7 +100,7 @@ class ProduceHandler:
             except RecompressionNeededError:
                 delayed = delayed or self._delay(request, results)
                 left = partitions[len(results) :]
-                self._recompressing.begin(Unfinished(request, acks, timeout_ms, zstd_allowed, left, results, delayed))
+                self._long.recompress(Unfinished(request, acks, timeout_ms, None, left, results, delayed))
                 return NO_REPLY if acks == 0 else None
             hosted.appended()
             log = hosted.log
@@ -137,9 +151,7 @@ class ProduceHandler:
 
     def _delay(self, request: Request, results: list[ProduceResult]) -> DelayedProduce:
         def finish(failed: dict[int, ErrorCode]) -> None:
-            for place, code in failed.items():
-                topic, partition = results[place][:2]
-                results[place] = ProduceResult(topic, partition, code, -1)
+            fail(results, failed)
             # One commit answers several requests of a producer; each write of its own would be a system call, and wake the producer.
             answer = encode_produce_response(request.api_version, request.correlation_id, results)
             request.reply((answer,), at_once=False)
@@ -150,4 +162,4 @@ class ProduceHandler:
 def _require_success(results: Sequence[ProduceResult]) -> None:
     for result in results:
         if result.error_code:
-            raise RefusedWithoutAnswerError(refusal_of(result))
+            raise RefusedWithoutAnswerError(why_refused(result))

@@ -10,8 +10,8 @@ PRODUCE_MUTANTS: Final = (
         "PRODUCE-2 broken",
         "PRODUCE-2",
         "esp.broker.data_path.delayed_produce",
-        "            elif hosted.log.high_watermark < next_offset:\n",
-        "            elif hosted.log.log_end_offset < next_offset:\n",
+        "            elif hosted.log.high_watermark < appended.next_offset:\n",
+        "            elif hosted.log.log_end_offset < appended.next_offset:\n",
     ),
     Mutant(
         "unleashed-duplicate",

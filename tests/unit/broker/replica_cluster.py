@@ -333,13 +333,13 @@ class Broker:
             producer_ids=None,
             is_current=lambda: self.is_current,
         )
-        dispatcher = Dispatcher(
-            ListenerKind.BROKER,
+        dispatcher = Dispatcher(ListenerKind.BROKER, services, tasks)
+        long_requests = dispatcher.long_requests
+        dispatcher.provide(
             services,
-            tasks,
             {
-                ApiKey.PRODUCE: ProduceHandler(services, tasks, shortcuts=True).handle,
-                ApiKey.FETCH: FetchHandler(services, tasks).handle,
+                ApiKey.PRODUCE: ProduceHandler(services, tasks, long_requests, shortcuts=True).handle,
+                ApiKey.FETCH: FetchHandler(services, tasks, long_requests).handle,
             },
         )
         self.server = Server(env, dispatcher, ConnectionLimits(10_000, 10_000, -1, 1 << 27))

@@ -76,6 +76,25 @@ async def test_what_is_not_committed_in_time_is_answered_with_a_timeout_the_rest
     assert len(p.answers) == 1
 
 
+@played
+async def test_what_is_committed_before_all_is_appended_is_waited_for_no_more(p):
+    p.delayed.add(0, p.partitions[0], 10, EPOCH)
+    p.commit(0, 10)
+    assert not p.answers
+    p.start()
+    assert p.answers == [{}]
+
+
+@played
+async def test_a_partition_tells_of_itself_only(p):
+    p.start((0, 10), (1, 5))
+    p.partitions[1].log.high_watermark = 5
+    p.commit(0, 10)
+    assert not p.answers
+    p.commit(1, 6)
+    assert p.answers == [{}]
+
+
 @pytest.mark.parametrize("timeout_ms", [0, -1, -(2**31)])
 def test_no_time_to_wait_is_a_timeout_at_once(timeout_ms):
     async def main():
@@ -93,7 +112,8 @@ async def test_another_leader_or_epoch_cannot_acknowledge(p):
     p.partitions[0].leader = None
     p.partitions[1].leader.leader_epoch = EPOCH + 1
     p.partitions[1].log.high_watermark = 5
-    p.partitions[0].role_changed()
+    for hosted in p.partitions:
+        hosted.role_changed()
     assert p.answers == [{0: ErrorCode.not_leader_or_follower, 1: ErrorCode.not_leader_or_follower}]
 
 

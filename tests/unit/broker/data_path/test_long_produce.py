@@ -1,4 +1,7 @@
-"""Whole nodes with topics that recompress, on virtual time: work beside the loop takes up to four milliseconds, requests less than that."""
+"""Whole nodes with topics that recompress, and with requests for very many partitions.
+
+Time is virtual: work beside the loop takes up to four milliseconds, requests less than that.
+"""
 
 import asyncio
 
@@ -6,6 +9,7 @@ import pytest
 
 from esp.model.errors import ErrorCode
 from esp.protocol.messages import encode_request
+from esp.protocol.progress import AT_ONCE_ELEMENTS
 from esp.protocol.registry import ApiKey
 from esp.records.batch_header import read_header
 from tests.unit.broker.config_requests import SET, TOPIC, alter
@@ -24,6 +28,7 @@ from tests.unit.broker.simulated_node import RefusedError, records, simulated, v
 
 NAMES = ("uncompressed", "gzip", "snappy", "lz4", "zstd")
 ROUNDS = 20
+MANY = AT_ONCE_ELEMENTS + 60
 
 
 def headers(data):
@@ -232,6 +237,103 @@ async def test_a_topic_may_be_deleted_and_a_client_may_go_while_a_batch_is_recom
     assert len(codes) > taken
     assert (await produce(other, "t", records(b"late"))).error_code is ErrorCode.unknown_topic_or_partition
     assert (await produce(other, "kept", records(b"last"))).error_code is ErrorCode.none
+
+
+# Very many partitions.
+
+
+def many_parts(count=MANY):
+    """For the partitions in turn; one of them there is not, one batch is junk, one topic recompresses."""
+    parts = [("t", partition, records(b"%d" % partition)) for partition in range(count)]
+    parts[30] = ("missing", 0, records(b"a"))
+    parts[64] = ("t", 64, b"junk")
+    parts[65] = ("lz4", 0, records(b"b"))
+    return parts
+
+
+async def with_many_partitions(node):
+    client = await node.client()
+    await create_topic(client, partitions=MANY)
+    await create_topic(client, "lz4", compression_type="lz4")
+    return client
+
+
+@pytest.mark.parametrize("acks", [-1, 1, 5])
+@pytest.mark.parametrize("version", [3, 8, 12])
+@simulated()
+async def test_every_partition_of_very_many_is_answered_for_itself(node, version, acks):
+    client = await with_many_partitions(node)
+    answer = await client.call(ApiKey.PRODUCE, version, produce_request(many_parts(), acks=acks, version=version))
+    seen = [
+        (topic.name, part.index, part.error_code) for topic in answer.responses for part in topic.partition_responses
+    ]
+    assert [place[:2] for place in seen] == [part[:2] for part in many_parts()]
+    refused = {30: ErrorCode.unknown_topic_or_partition, 64: ErrorCode.invalid_record}
+    if acks == 5:
+        refused = dict.fromkeys(range(MANY), ErrorCode.invalid_required_acks)
+    assert {place: code for place, (*_, code) in enumerate(seen) if code} == refused
+    ends = [node.log("t", partition).log_end_offset for partition in range(MANY)]
+    assert ends == [int(acks != 5 and partition not in (30, 64, 65)) for partition in range(MANY)]
+
+
+@simulated()
+async def test_others_are_served_while_very_many_partitions_are_written(node):
+    busy, other = await node.client(), await node.client()
+    await create_topic(busy)
+    await produce(other, "t", records(b"0"))
+    parts = [("missing", partition, records(b"a")) for partition in range(2_000)]
+    long = busy.send(ApiKey.PRODUCE, 12, produce_request([*parts, ("t", 0, records(b"last"))]))
+    turns = 0
+    while not long.done():
+        turns += 1
+        assert (await produce(other, "t", records(b"x"))).error_code is ErrorCode.none
+    assert turns > 1
+    assert 1 < (await long).responses[-1].partition_responses[0].base_offset <= turns + 1
+
+
+@simulated()
+async def test_what_follows_very_many_partitions_is_appended_behind_them(node):
+    client = await with_many_partitions(node)
+    long = client.send(ApiKey.PRODUCE, 12, produce_request(many_parts()))
+    after = [produce_later(client, "t", records(b"after"), partition=MANY - 1) for _ in range(3)]
+    assert [of_one_partition(await answer).base_offset for answer in after] == [1, 2, 3]
+    assert long.done()
+
+
+@simulated()
+async def test_very_many_partitions_without_an_answer(node):
+    client, other = await with_many_partitions(node), await node.client()
+    whole = [("t", partition, records(b"a")) for partition in range(MANY)]
+    client.connection.write([frame(*whole, acks=0)])
+    assert (await produce(client, "t", records(b"b"), partition=MANY - 1)).base_offset == 1
+    client.connection.write([frame(*many_parts(), acks=0)])
+    with pytest.raises(RefusedError):
+        await produce(client, "t", records(b"c"))
+    assert node.log("t", MANY - 1).log_end_offset == 3
+    assert (await produce(other, "t", records(b"c"))).base_offset == 2
+
+
+@simulated()
+async def test_very_many_partitions_that_end_in_the_middle_end_the_connection(node):
+    client = await with_many_partitions(node)
+    whole = frame(*many_parts(), acks=-1)
+    with pytest.raises(RefusedError):
+        await client.send_frame(whole[:-3000] + b"\xff" * 3000, 99)
+    assert node.log("t").log_end_offset == 0
+
+
+@clustered()
+async def test_very_many_partitions_are_acknowledged_when_all_followers_have_them(cluster):
+    cluster.controller.create(partitions=MANY)
+    await cluster.applied()
+    client = await cluster[1].client()
+    parts = [("t", partition, records(b"%d" % partition)) for partition in range(MANY)]
+    answer = await client.call(ApiKey.PRODUCE, 12, produce_request(parts))
+    codes = [part.error_code for topic in answer.responses for part in topic.partition_responses]
+    taken = [partition for partition, code in enumerate(codes) if code is ErrorCode.none]
+    assert {*codes} <= {ErrorCode.none, ErrorCode.not_leader_or_follower}
+    assert len(taken) >= MANY // 3
+    assert all(cluster[node].log(partition=partition).log_end_offset == 1 for node in (1, 2, 3) for partition in taken)
 
 
 @clustered()
