@@ -39,7 +39,10 @@ from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
 from esp.storage.last_stop import previous_broker_epoch
 
-SEARCHES_AT_A_TIME: Final = 1
+SEARCHES_AT_A_TIME: Final = 4
+"""Each holds a batch while it waits for its turn to open it."""
+
+OPENED_AT_A_TIME: Final = 1
 """A search by time may open one batch after another, each of megabytes."""
 
 _METADATA_POLL_US: Final = 1_000_000
@@ -164,7 +167,8 @@ class BrokerRole:
         blocks = ProducerIdBlocks(controller, settings.node_id, lambda: self.lifecycle.epoch)
         services = Services(
             env=self._env,
-            searching=CpuShare(self._env.cpu, SEARCHES_AT_A_TIME),
+            searches=asyncio.Semaphore(SEARCHES_AT_A_TIME),
+            searching=CpuShare(self._env.cpu, OPENED_AT_A_TIME),
             node_id=settings.node_id,
             settings=settings,
             metadata=cache,

@@ -1,5 +1,6 @@
 """What the request handlers of broker listeners work with. Those of controller listeners: :mod:`esp.broker.controller.services`."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ class Services:
     """The parts of a node as the handlers of broker listeners (:mod:`esp.broker.handlers`) see them."""
 
     env: Env
+    searches: asyncio.Semaphore
+    """Held by each search in a log: who waits for it holds nothing of the log meanwhile."""
     searching: Cpu
     """Where batches are opened for searches: a share of the threads, so that nobody can take all of them by asking."""
     node_id: NodeId

@@ -1,11 +1,11 @@
 """How the interpreter of a node's process is set: so that what it does on its own does not show as a pause."""
 
 import gc
-import mmap
 import sys
 from typing import Final
 
 from esp.records.compression import make_large_rooms_by
+from esp.runtime.large_memory import large_memory
 
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread that computes in Python (it opens batches, say) may keep the interpreter while the loop waits for it; Python's own
@@ -15,12 +15,7 @@ default is ten times that."""
 def shorten_pauses() -> None:
     """Let the loop have the interpreter soon when other threads work."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    make_large_rooms_by(zeroed_when_written)
-
-
-def zeroed_when_written(size: int) -> memoryview:
-    """Memory that the kernel zeroes page by page when it is written to, for which nobody holds the interpreter."""
-    return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    make_large_rooms_by(large_memory)
 
 
 def spare_what_exists() -> None:

@@ -18,6 +18,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from esp.runtime.libc import FAILED, mincore, mmap_memory, munmap
+
 STRIDE_BYTES: Final = 4 * 1024 * 1024
 """Windows start at multiples of this and are two strides long, so that every read of up to a stride lies within one."""
 
@@ -32,16 +34,6 @@ WINDOWS_MAX: Final = 4096
 _MEMORY_SHARE: Final = 16
 """A window is kept for each stride of the machine's memory divided by this: the next consumer of what was read pays a third."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_mmap = _libc.mmap
-_mmap.restype = ctypes.c_void_p
-_mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
-_munmap = _libc.munmap
-_munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-_mincore = _libc.mincore
-_mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
-_FAILED: Final = ctypes.c_void_p(-1).value
-
 
 class _Mapping(ctypes.Array[ctypes.c_char]):
     """Mapped memory; its views keep it. The length is a bound for any mapping: views are cut to what is mapped and in the file."""
@@ -55,7 +47,7 @@ class _Mapping(ctypes.Array[ctypes.c_char]):
     address: int
     size: int
 
-    def __del__(self, munmap: Callable[[int, int], int] = _munmap) -> None:
+    def __del__(self, munmap: Callable[[int, int], int] = munmap) -> None:
         munmap(self.address, self.size)
 
 
@@ -63,8 +55,8 @@ class _Window:
     __slots__ = ("_pages", "address", "mapping", "view")
 
     def __init__(self, fd: int, start: int, length: int) -> None:
-        address = _mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
-        if address == _FAILED:
+        address = mmap_memory(None, length, mmap.PROT_READ, mmap.MAP_SHARED, fd, start)
+        if address == FAILED:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         self.address = address
@@ -80,7 +72,7 @@ class _Window:
             return True
         start -= start % mmap.PAGESIZE
         pages = self._pages
-        if _mincore(self.address + start, end - start, (ctypes.c_char * len(pages)).from_buffer(pages)) != 0:
+        if mincore(self.address + start, end - start, (ctypes.c_char * len(pages)).from_buffer(pages)) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         return pages.find(0, 0, -(-(end - start) // mmap.PAGESIZE)) < 0

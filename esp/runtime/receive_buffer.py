@@ -6,8 +6,9 @@ kernel hands out a page when the first byte comes there: memory again in proport
 megabytes are zeroed or copied. :mod:`esp.runtime.buffer_sweeper` shrinks what has not been needed for a while.
 """
 
-import mmap
 from collections.abc import Callable
+
+from esp.runtime.large_memory import large_memory
 
 INITIAL_BYTES = 16 * 1024
 """Enough for all requests but large produce; larger ones make small requests no cheaper."""
@@ -110,16 +111,13 @@ class ReceiveBuffer:
 
     def _move(self, capacity: int) -> None:
         left = len(self)
-        view = memoryview(_storage(capacity))
+        view = _storage(capacity)
         view[:left] = self.view[self.start : self.end]
         self.view, self.capacity = view, capacity
         self.start, self.end = 0, left
 
 
-def _storage(capacity: int) -> bytearray | mmap.mmap:
+def _storage(capacity: int) -> memoryview:
     if capacity <= ZEROED_BYTES_MAX:
-        return bytearray(capacity)
-    mapping = mmap.mmap(-1, capacity, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Linux; one byte in a huge page would take 2 MiB
-        mapping.madvise(mmap.MADV_NOHUGEPAGE)
-    return mapping
+        return memoryview(bytearray(capacity))
+    return large_memory(capacity, in_small_pages=True)  # one byte in a huge page would take 2 MiB

@@ -1,9 +1,10 @@
 """Hostile clients against a running node, by seed: what they send is spoilt, endless, huge, slow, or too much, and one client is honest.
 
-    python -m tests.integration.fuzz --minutes 30 [--seed N]
+    python -m tests.integration.fuzz --minutes 30 [--seed N] [--kafka]
 
 The node must stay up and go on serving, its memory must stay below a bound, and so must what the honest client's requests take of the
-node; their latencies are told for the time before and for the time under attack.
+node; their latencies are told for the time before and for the time under attack. Kafka can be attacked in the same way, to compare: of it
+no more is asked than that it lives.
 """
 
 import argparse
@@ -30,7 +31,8 @@ from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind, ServedApi
 from esp.records.builder import build_batch
 from esp.records.record import NewRecord
 from esp.testing.node import Node
-from esp.testing.node_process import HOST
+from esp.testing.node_process import HOST, NodeProcess
+from esp.testing.real_kafka import RealKafka
 from tests.integration import messages
 from tests.integration.fuzz_report import MEMORY_MAX_BYTES, MIB, Descriptors, Phase, Report, Tally
 from tests.integration.honest_client import HonestClient, waits_are_told
@@ -67,6 +69,10 @@ PREPARED: Final = b"prepared for requests of every kind"
 """What a node logs when it has made what the first request of a kind would make: that is done once, and is no attack's doing."""
 
 PREPARED_WITHIN_S: Final = 120.0
+KAFKA_WARM_UP_S: Final = 20.0
+KAFKA_SETTINGS: Final = {"queued.max.request.bytes": str(100 * MIB)}
+"""Kafka allows no less than one request may have."""
+
 CALM_S: Final = 5.0
 CLOSED_WITHIN_S: Final = 60.0
 """After the attacks: idle connections are ended within 7.5 s, those that somebody has let go of at once."""
@@ -93,7 +99,6 @@ ALONE_SHARE: Final = 0.5
 ELEMENTS: Final = 5_000
 
 SERVED: Final = tuple(api for key, api in SERVED_ON[ListenerKind.BROKER].items() if key not in LEGITIMATE)
-SLICED: Final = tuple(api for api in SERVED if api.key not in (ApiKey.PRODUCE, ApiKey.FETCH))
 
 
 class Attacker:
@@ -104,7 +109,7 @@ class Attacker:
         rng: of this attacker alone.
     """
 
-    def __init__(self, node: Node, rng: random.Random) -> None:
+    def __init__(self, node: NodeProcess, rng: random.Random) -> None:
         self._node = node
         self._rng = rng
         self.tallies: dict[str, Tally] = {name: Tally() for name in KINDS}
@@ -198,8 +203,8 @@ class Attacker:
             self._tally.requests += 2000
 
     def _name_many(self) -> None:
-        """A request whose arrays have thousands of elements, of an API that decodes and answers them one by one."""
-        requests = many(self._rng.choice(SLICED))
+        """A request whose arrays have thousands of elements, which are decoded and answered one by one."""
+        requests = many(self._rng.choice(SERVED))
         with self._connect() as connection:
             for _ in range(self._rng.randint(1, 5)):
                 connection.sendall(self._rng.choice(requests))
@@ -276,13 +281,14 @@ def many(api: ServedApi) -> list[bytes]:
     return requests or [frame(example(load_request_schema(api.key, api.max_version)), 1)]
 
 
-def run(directory: Path, minutes: float, seed: int) -> Report:
+def run(directory: Path, minutes: float, seed: int, *, is_kafka: bool = False) -> Report:
     """Attack a node for some time and report."""
     report = Report(seed)
     began = time.monotonic()
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
     bombs()
-    with Node(directory, SETTINGS) as node:
+    make_node = RealKafka if is_kafka else Node
+    with make_node(directory / "node", {**SETTINGS, **(KAFKA_SETTINGS if is_kafka else {})}) as node:
         with Wire(node) as wire:
             wire.call(messages.metadata("honest", "bombs", create=True))
         wait_until_prepared(node)
@@ -314,13 +320,18 @@ def run(directory: Path, minutes: float, seed: int) -> Report:
                     default=report.phases[0],
                 )
                 phase.latencies.append(latency)
-        report.failures += judge(node, report)
+        report.failures += judge(node, report, is_kafka=is_kafka)
     report.seconds = time.monotonic() - began
     return report
 
 
 def attack(
-    node: Node, report: Report, attackers: Sequence[Attacker], name: str, kinds: Mapping[str, int], seconds: float
+    node: NodeProcess,
+    report: Report,
+    attackers: Sequence[Attacker],
+    name: str,
+    kinds: Mapping[str, int],
+    seconds: float,
 ) -> None:
     """One phase of a run: all attackers, in these kinds, for some time."""
     if not node.is_running:
@@ -338,15 +349,18 @@ def attack(
         thread.join()
 
 
-def look_at(node: Node, report: Report) -> None:
+def look_at(node: NodeProcess, report: Report) -> None:
     """Write down what the node has taken."""
     with suppress(FileNotFoundError):  # it has just ended
         report.memory.append(node.own_memory_bytes())
         report.descriptors.append(Descriptors.of(node.pid))
 
 
-def wait_until_prepared(node: Node) -> None:
+def wait_until_prepared(node: NodeProcess) -> None:
     """Wait for the end of what a node does on its own after its start."""
+    if isinstance(node, RealKafka):
+        wait_until_warm(node)
+        return
     deadline = time.monotonic() + PREPARED_WITHIN_S
     while PREPARED not in node.stderr_path.read_bytes():
         assert node.is_running, node.output
@@ -354,11 +368,23 @@ def wait_until_prepared(node: Node) -> None:
         time.sleep(0.1)
 
 
-def judge(node: Node, report: Report) -> Iterator[str]:
+def wait_until_warm(kafka: RealKafka) -> None:
+    """Write until the new topics have leaders, and the virtual machine has compiled what serves them."""
+    batch = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=-1, timestamp_ms=int(time.time() * 1000))
+    deadline = time.monotonic() + KAFKA_WARM_UP_S
+    with Wire(kafka) as wire:
+        while time.monotonic() < deadline:
+            for topic in ("honest", "bombs"):
+                wire.call(messages.produce(topic, batch))
+
+
+def judge(node: NodeProcess, report: Report, *, is_kafka: bool) -> Iterator[str]:
     """All that must not be."""
     if not node.is_running:
         report.crashes += 1
         yield f"the node ended:\n{node.output[-5000:]}"
+        return
+    if is_kafka:
         return
     if max(report.memory) > MEMORY_MAX_BYTES:
         yield f"the node took {max(report.memory) / MIB:.0f} MiB"
@@ -384,12 +410,13 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=30.0, help="how long (default: 30)")
     parser.add_argument("--seed", type=int, default=None, help="of the attacks (default: a new one)")
+    parser.add_argument("--kafka", action="store_true", help="attack Kafka instead, for a comparison")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(message)s")
     with tempfile.TemporaryDirectory(prefix="esp-fuzz-") as directory:
         _LOGGER.info("seed %d", seed)
-        report = run(Path(directory), options.minutes, seed)
+        report = run(Path(directory), options.minutes, seed, is_kafka=options.kafka)
     _LOGGER.info("%s", report)
     return 1 if report.failures else 0
 

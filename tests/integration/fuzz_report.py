@@ -72,6 +72,13 @@ class Report:
     crashes: int = 0
     failures: list[str] = field(default_factory=list)
 
+    @property
+    def under_attack(self) -> Phase:
+        """All phases after the first, as one."""
+        phases = self.phases[1:]
+        latencies = [latency for phase in phases for latency in phase.latencies]
+        return Phase("under attack, in all", phases[0].begun_s if phases else float("nan"), latencies)
+
     def __str__(self) -> str:
         answered = sum(len(phase.latencies) for phase in self.phases)
         connections = sum(tally.connections for tally in self.tallies.values())
@@ -91,7 +98,7 @@ class Report:
                 f"  an honest client: {answered} requests answered",
                 *(
                     f"    {phase.name}: {described(phase.latencies)}; p99 x {phase.of_node_p99_ms / calm_ms:.1f}"
-                    for phase in self.phases
+                    for phase in (*self.phases, self.under_attack)
                 ),
                 f"  crashes: {self.crashes}",
                 f"  failures: {len(self.failures)}",

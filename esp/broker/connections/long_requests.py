@@ -84,16 +84,11 @@ class _LongRequest:
         self._turns = turns
         self._handle = handle
         self._request = request
-        self._is_abandoned = False
         self._is_large = is_large
-        request.on_abandoned = self._abandon
-
-    def _abandon(self) -> None:
-        self._is_abandoned = True
 
     async def answer(self, body: memoryview) -> None:
         """Do all of it."""
-        if not self._is_abandoned:
+        if not self._request.is_abandoned:
             await self._answer(body)
 
     async def _answer(self, body: memoryview) -> None:
@@ -106,7 +101,7 @@ class _LongRequest:
             request.client.hold.end(str(error))
             return
         answer = await self._answer_in_parts(message)
-        if self._is_abandoned:
+        if request.is_abandoned:
             return
         frame = messages.encode_response_in_slices(request.api_key, request.api_version, request.correlation_id, answer)
         request.reply(await self._turns.run(frame))
@@ -127,7 +122,7 @@ class _LongRequest:
         part: Part | None = next(parts)
         while part is not None:
             await self._turns.wait()
-            if self._is_abandoned and self._is_large:
+            if request.is_abandoned and self._is_large:
                 return None
             answer = done(self._handle(request, part.message))
             following = next(parts, None)

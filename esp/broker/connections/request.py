@@ -52,6 +52,7 @@ class Request:
         "client",
         "client_id",
         "correlation_id",
+        "is_abandoned",
         "on_abandoned",
     )
 
@@ -70,9 +71,17 @@ class Request:
         self.client_id = client_id
         self.client = client
         self.answer: Sequence[Buffer] | None = None
+        self.is_abandoned = False
+        """Whether the connection has ended while the request was kept: nobody waits for its answer any more."""
         self.on_abandoned: Callable[[], None] | None = None
-        """Called if the connection ends while the request is kept: nobody waits for its answer any more."""
+        """Called when that happens."""
         self._on_reply = on_reply
+
+    def abandon(self) -> None:
+        """Say that nobody waits for the answer any more."""
+        self.is_abandoned = True
+        if self.on_abandoned is not None:
+            self.on_abandoned()
 
     def on_answer(self, observe: Callable[[Sequence[Buffer]], None]) -> None:
         """Call ``observe`` with the answer when it is there, before it leaves. For a request that is kept."""

@@ -290,8 +290,7 @@ class Session:
             self._give_back()
         parked, self._parked = self._parked, deque()
         for request in parked:
-            if request.on_abandoned is not None:
-                request.on_abandoned()
+            request.abandon()
         for callback in self.client.at_end:
             callback()
         self._on_end(self)

@@ -32,11 +32,11 @@ class LongFetch:
         self._parked_on: dict[HostedPartition, None] = {}
         self._timer: Timer | None = None
         self._is_looking = True
-        self._has_news = self._is_late = self._is_abandoned = False
+        self._has_news = self._is_late = False
 
     async def begin(self, max_wait_ms: int) -> None:
         """Look for the first time; answer, if there is enough or no time to wait. The connection goes on then."""
-        self._request.on_abandoned = self._abandon
+        self._request.on_abandoned = self._stop_waiting
         self._is_late = max_wait_ms <= 0
         if not self._is_late:
             self._timer = self._clock.call_later_us(max_wait_ms * 1000, self._time_out)
@@ -48,7 +48,7 @@ class LongFetch:
         for done, hosted in enumerate(self._fetch.replicas()):
             if done % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
                 await self._turns.wait()
-                if self._is_abandoned:
+                if self._request.is_abandoned:
                     return
             self._parked_on[hosted] = None
             hosted.wait(self._on_news)
@@ -68,21 +68,17 @@ class LongFetch:
 
     async def _look(self) -> None:
         is_enough = False
-        while not is_enough and not self._is_abandoned:
+        while not is_enough and not self._request.is_abandoned:
             self._has_news = False
             was_late = self._is_late
             is_enough = await self._fetch.read_slowly(self._turns) or was_late
             if not (is_enough or self._has_news or self._is_late):
                 self._is_looking = False
                 return
-        if not self._is_abandoned:
+        if not self._request.is_abandoned:
             self._stop_waiting()
             buffers = await self._turns.run(self._fetch.encode_in_slices())
             self._request.reply(buffers)
-
-    def _abandon(self) -> None:
-        self._is_abandoned = True
-        self._stop_waiting()
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

@@ -17,6 +17,7 @@ from esp.broker.data_path.delayed_produce import DelayedProduce
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
 from esp.protocol.errors import DecodeError
 from esp.protocol.produce_codec import (
@@ -142,7 +143,7 @@ class LongProduce:
                 )
             except RecompressionNeededError:
                 recompressed = await self._cpu.run(
-                    recompress_for_topic, bytearray(records), hosted.log.settings, self._clock.wall_ms()
+                    _recompress_copy, records, hosted.log.settings, self._clock.wall_ms()
                 )
                 hosted = self._find(topic, partition, unfinished.request.client_id)
                 leader = hosted.leading()
@@ -155,6 +156,11 @@ class LongProduce:
         if unfinished.acks == ALL_REPLICAS and hosted.log.high_watermark < next_offset:
             unfinished.delayed.add(len(unfinished.results), hosted, next_offset, leader.leader_epoch)
         return ProduceResult(topic, partition, 0, base_offset, append_time_ms, hosted.log.log_start_offset)
+
+
+def _recompress_copy(records: memoryview, settings: TopicSettings, now_ms: int) -> bytearray:
+    """What stands where it was received is left as it is; it is not copied before it is this request's turn."""
+    return recompress_for_topic(bytearray(records), settings, now_ms)
 
 
 def refusal_of_request(asked: ProduceRequest) -> ApiError | None:

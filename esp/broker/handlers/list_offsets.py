@@ -111,13 +111,16 @@ async def _by_time(
     try:
         hosted = _led_here(services, request, topic, wanted)
         log, leader = hosted.log, hosted.leading()
-        found: TimestampAndOffset | None
-        if wanted.timestamp == MAX_TIMESTAMP:
-            found = await log.find_max_timestamp(services.searching)
-        elif wanted.timestamp >= 0:
-            found = await log.find_offset_by_timestamp(wanted.timestamp, services.searching)
-        else:
+        if wanted.timestamp < 0 and wanted.timestamp != MAX_TIMESTAMP:
             raise ApiError(ErrorCode.unsupported_version)
+        found: TimestampAndOffset | None = None
+        async with services.searches:
+            if request.is_abandoned:  # nobody sees the answer
+                pass
+            elif wanted.timestamp == MAX_TIMESTAMP:
+                found = await log.find_max_timestamp(services.searching)
+            else:
+                found = await log.find_offset_by_timestamp(wanted.timestamp, services.searching)
     except READ_ERRORS as error:
         return _refused(wanted, code_of(error))
     if found is None or found.offset >= log.high_watermark:

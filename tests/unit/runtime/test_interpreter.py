@@ -4,7 +4,8 @@ import gc
 import sys
 
 from esp.records.compression import compress, decompress, make_large_rooms_by
-from esp.runtime.interpreter import SWITCH_INTERVAL_S, shorten_pauses, spare_what_exists, zeroed_when_written
+from esp.runtime.interpreter import SWITCH_INTERVAL_S, shorten_pauses, spare_what_exists
+from esp.runtime.large_memory import large_memory
 
 
 def test_other_threads_give_the_interpreter_back_soon() -> None:
@@ -25,20 +26,12 @@ def test_what_exists_is_looked_through_no_more() -> None:
         gc.unfreeze()
 
 
-def test_memory_for_large_outputs_is_writable_and_zero() -> None:
-    room = zeroed_when_written(3_000_001)
-    assert len(room) == 3_000_001
-    assert bytes(room) == bytes(3_000_001)
-    room[-1] = 7
-    assert room[-1] == 7
-
-
 def test_large_batches_are_opened_in_it() -> None:
     asked: list[int] = []
 
     def make(size: int) -> memoryview:
         asked.append(size)
-        return zeroed_when_written(size)
+        return large_memory(size)
 
     data = bytes(1_000_000)
     make_large_rooms_by(make)

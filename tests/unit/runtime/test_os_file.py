@@ -152,7 +152,7 @@ def test_read_copies_when_nothing_more_can_be_mapped(path: str, monkeypatch: pyt
         ctypes.set_errno(errno.ENOMEM)
         return 2**64 - 1
 
-    monkeypatch.setattr(mapped_views, "_mmap", fail)
+    monkeypatch.setattr(mapped_views, "mmap_memory", fail)
     buffer = file.read_cached(0, LARGE)
     assert isinstance(buffer, bytes)
     assert buffer == data

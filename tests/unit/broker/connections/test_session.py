@@ -363,6 +363,7 @@ def test_who_keeps_a_request_is_told_that_its_connection_has_ended():
     played.dispatcher.parked[3].on_abandoned = lambda: abandoned.append(3)
     played.session.on_closed()
     assert abandoned == [2, 3]
+    assert all(request.is_abandoned for request in played.dispatcher.parked.values())
 
 
 def test_who_wants_to_know_is_told_of_the_end_of_the_connection_in_order():

@@ -1,10 +1,13 @@
+import asyncio
+
 import pytest
 from crc32c import crc32c
 
 from esp.model.errors import ErrorCode
 from esp.records.batch_header import HEADER_SIZE
+from esp.storage import timestamp_search
 from tests.unit.broker.conversation import create_topic, list_offset, produce
-from tests.unit.broker.simulated_node import records, simulated
+from tests.unit.broker.simulated_node import RefusedError, records, simulated
 
 NOW_MS = 1_795_000_000_000
 SEGMENT = "/data/t-0/00000000000000000000.log"
@@ -99,3 +102,25 @@ async def test_a_batch_whose_records_make_no_sense_costs_an_error_and_not_the_no
         assert (await list_offset(client, "t", timestamp)).error_code is ErrorCode.corrupt_message
     assert node.hosted("t").log.rot is None, "what is there is what was written"
     assert (await list_offset(client, "t", -1)).offset == 10
+
+
+@simulated()
+async def test_searches_for_clients_that_have_gone_are_not_made(node, monkeypatch):
+    opened, begun = [], asyncio.Event()
+    open_batch = timestamp_search._open
+
+    def counted(*args):
+        opened.append(args)
+        begun.set()
+        return open_batch(*args)
+
+    monkeypatch.setattr(timestamp_search, "_open", counted)
+    client, leaving = await filled(node), await node.client()
+    asked = [asyncio.ensure_future(list_offset(leaving, "t", NOW_MS + 1)) for _ in range(50)]
+    await begun.wait()
+    leaving.close()
+    assert (await list_offset(client, "t", NOW_MS + 1)).offset == 1
+    assert len(opened) < 10
+    assert all(
+        isinstance(answer, RefusedError) for answer in (await asyncio.gather(*asked, return_exceptions=True))[10:]
+    )
