@@ -115,10 +115,10 @@ class FetchHandler:
             hold.end(str(error))
             return
         if asked.replica_id >= 0:
-            hold.end()
             answer = self._replica_sessions.handle(request, asked)
             if answer is not None:
                 request.reply(answer)
+            hold.end()
             return
         try:
             session = self._begin_session(request, asked, asked.partitions[:SLICE_ELEMENTS])
