@@ -321,6 +321,8 @@ def run(directory: Path, minutes: float, seed: int, *, is_kafka: bool = False) -
                 )
                 phase.latencies.append(latency)
         report.failures += judge(node, report, is_kafka=is_kafka)
+        if is_kafka:
+            node.kill()  # an orderly stop may take it minutes after this
     report.seconds = time.monotonic() - began
     return report
 
