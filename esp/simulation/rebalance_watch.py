@@ -1,5 +1,6 @@
 """What is looked after in runs whose replication is throttled, or whose cluster repairs itself: the checkers of both, and what they ask."""
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
@@ -9,11 +10,18 @@ from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.repair_checker import RepairChecker
 from esp.simulation.checkers.throttle_checker import ThrottleChecker
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.groups import Until
 from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.world import World
 
 REPAIR_S: Final = 300.0
 """How long it may take until what brokers hold that never come back is with others, a few partitions at a time."""
+
+LOOK_S: Final = 4.0
+"""Within which a controller looks for what it has to repair, and begins with it."""
+
+LOOKS: Final = 30
+"""How often it may find something more when everything is whole: a few partitions at a time."""
 
 
 class RebalanceWatch:
@@ -55,6 +63,21 @@ class RebalanceWatch:
             goes_on = controller is not None and controller.process is not None and not controller.process.is_paused
             epoch = probe.quorum_epoch(controller) if controller is not None and goes_on else None
             self.repairs.check_withdrawn(self._metadata.image, self._world.loop.time(), epoch)
+
+    async def settle(
+        self, until: Until, core: Collection[int], find_unconverged: Callable[[], list[str]], converge_s: float
+    ) -> None:
+        """Wait until everything is whole, and until a controller that has seen all of it has nothing to move. Raises ViolationError."""
+        for _ in range(LOOKS):
+            await until(REPAIR_S, "LIVE-REPAIR", lambda: self.find_unfinished(core))
+            await until(converge_s, "LIVE-ISR", find_unconverged)
+            topics = self._metadata.image.topics_by_id
+            if self.repairs is None:
+                return
+            await asyncio.sleep(LOOK_S)
+            if self._metadata.image.topics_by_id == topics:
+                return
+        raise ViolationError("LIVE-REPAIR", "the cluster", f"there is something to move after {LOOKS} looks")
 
     def find_unfinished(self, core: Collection[int]) -> list[str]:
         """What the cluster still has to repair, by what can be seen and by what the controller means to do (LIVE-REPAIR)."""

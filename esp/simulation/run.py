@@ -32,7 +32,7 @@ from esp.simulation.nemesis import Nemesis, draw_plan
 from esp.simulation.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
 from esp.simulation.outcome import Outcome
 from esp.simulation.profile import Profile
-from esp.simulation.rebalance_watch import REPAIR_S, RebalanceWatch
+from esp.simulation.rebalance_watch import RebalanceWatch
 from esp.simulation.rot import find_rotten_copies
 from esp.simulation.trace import logged_to
 from esp.simulation.workload.clients import Clients
@@ -232,8 +232,7 @@ class Run:
             "LIVE-NO-STUCK",
             lambda: [] if all(task.done() for task in self._administration) else ["an administrator waits"],
         )
-        await self._until(REPAIR_S, "LIVE-REPAIR", lambda: self._rebalance.find_unfinished(self._core))
-        await self._until(CONVERGE_S, "LIVE-ISR", self._unconverged)
+        await self._rebalance.settle(self._until, self._core, self._unconverged, CONVERGE_S)
         if self._ledger.rotten:
             await asyncio.sleep(SCRUB_S)
             await self._until(

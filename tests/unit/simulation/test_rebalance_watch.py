@@ -2,6 +2,7 @@
 
 from esp.simulation.profile import Profile
 from esp.simulation.run import Run
+from esp.simulation.seeds import run_seed
 
 
 def test_cluster_that_repairs_itself_has_nothing_left_to_do_in_the_end():
@@ -11,3 +12,8 @@ def test_cluster_that_repairs_itself_has_nothing_left_to_do_in_the_end():
     assert run.execute().violation is None
     assert run._rebalance.repairs.begun > 0  # what was drained and is empty
     assert run._rebalance.find_unfinished(profile.layout.brokers) == []
+
+
+def test_rest_comes_when_the_controller_has_looked_and_found_nothing_more():
+    # a broker that held nothing came back a moment before everything else was whole, and got its share after that
+    assert run_seed(2078).violation is None
