@@ -204,6 +204,8 @@ def _decode_legacy(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
         topics, position = read_legacy_count(body, position, 6)
         progress.take(topics)
         for _ in range(topics):
+            if progress.is_due():
+                yield
             topic, position = read_legacy_text(body, position)
             count, position = read_legacy_count(body, position, 4)
             progress.take(count)
@@ -296,6 +298,8 @@ def _read_end(body: bytes, version: int, progress: Progress) -> SlicedWork[_Requ
     topics, position = read_compact_count(body, 0, 3)
     progress.take(topics)
     for _ in range(topics):
+        if progress.is_due():
+            yield
         topic, position = read_topic(body, position)
         count, position = read_compact_count(body, position, 4)
         progress.take(count)

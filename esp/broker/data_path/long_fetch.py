@@ -36,6 +36,8 @@ class LongFetch:
 
     async def begin(self, max_wait_ms: int) -> None:
         """Look for the first time; answer, if there is enough or no time to wait. The connection goes on then."""
+        if self._request.is_abandoned:  # nobody would say it once more
+            return
         self._request.on_abandoned = self._stop_waiting
         self._is_late = max_wait_ms <= 0
         if not self._is_late:

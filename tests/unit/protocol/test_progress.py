@@ -82,7 +82,7 @@ def test_a_fetch_request_for_many_partitions_is_read_in_slices(version):
         body = body_of(ApiKey.FETCH, version, message, flexible=version >= 12)
         asked, yields = counted(decode_fetch_in_slices(body, version))
         assert isinstance(asked, FetchRequest)
-        elements = 2 * count + len(forgotten)
+        elements = 2 * count + 2 * len(forgotten)
         assert yields == max(0, (elements - AT_ONCE_ELEMENTS - 1) // SLICE_ELEMENTS + 1)
         assert len(asked.partitions) == count
         assert len(asked.forgotten) == len(forgotten)

@@ -4,11 +4,18 @@ import asyncio
 
 import pytest
 
+from esp.broker.connections.request import ClientContext, Request
+from esp.broker.connections.turns import Turns
 from esp.broker.data_path import fetch_sessions
+from esp.broker.data_path.long_fetch import LongFetch
+from esp.broker.data_path.pending_fetch import ConsumerReads, PendingFetch
 from esp.model.errors import ErrorCode
+from esp.ports.network import Address
+from esp.protocol.fetch_codec import FetchPartition
 from esp.protocol.messages import encode_request
 from esp.protocol.progress import AT_ONCE_ELEMENTS
 from esp.protocol.registry import ApiKey
+from esp.simulation.machine.clock import SimulatedClock
 from tests.unit.broker.conversation import create_topic, fetch_later, fetch_request, metadata, produce
 from tests.unit.broker.simulated_node import RefusedError, records, simulated, values
 
@@ -118,6 +125,20 @@ async def test_a_client_may_go_at_any_moment(node):
             await waiting
     await asyncio.sleep(1)
     assert not any(node.hosted("t", partition)._waiters for partition in range(MANY))
+
+
+@simulated()
+async def test_who_has_gone_before_it_was_begun_is_not_waited_for(node):
+    client = await filled(node)
+    request = Request(ApiKey.FETCH, 12, 1, None, ClientContext("", Address("127.0.0.1", 5)), pytest.fail)
+    request.abandon()
+    hosted = [node.hosted("t", partition) for partition in range(MANY)]
+    wanted_here = [FetchPartition("t", partition, 1, 1 << 20) for partition in range(20)]
+    reads = ConsumerReads(lambda _topic, partition: hosted[partition], lambda: True)
+    fetch = PendingFetch(reads, request, wanted_here, None, incremental=False, min_bytes=1, max_bytes=1 << 20)
+    await LongFetch(fetch, request, SimulatedClock(node.loop), None, Turns()).begin(1_000)
+    assert not any(one._waiters for one in hosted)
+    assert (await metadata(client, [], version=9)).brokers
 
 
 @simulated()
