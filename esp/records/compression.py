@@ -50,6 +50,7 @@ _BLOCK_LENGTH: Final = struct.Struct(">i")
 
 _FIRST_OUTPUT_SIZE: Final = 64 * 1024
 _ZEROED_MAX: Final = 256 * 1024
+_GROWTH: Final = 4
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 """How cramjam says that the output buffer is too small; its other errors are about the input."""
 
@@ -128,7 +129,7 @@ def _decompress_stream(decompress_into: Callable[[Buffer, Buffer], int], data: B
             return output[:length]
         if size >= limit:
             raise TooLargeError(f"records decompress to more than the limit of {limit} bytes")
-        size = min(limit, 4 * size)
+        size = min(limit, (_GROWTH if size < _ZEROED_MAX else _large_growth) * size)
 
 
 def _zeroed(size: int) -> memoryview:
@@ -136,15 +137,18 @@ def _zeroed(size: int) -> memoryview:
 
 
 _make_large_room: Callable[[int], memoryview] = _zeroed
+_large_growth = _GROWTH
 
 
 def make_large_rooms_by(make: Callable[[int], memoryview]) -> None:
     """Say how this process gets memory for large outputs, of a size in bytes.
 
-    To zero tens of mebibytes here would keep the interpreter from all other threads for milliseconds.
+    To zero tens of mebibytes here would keep the interpreter from all other threads for milliseconds. Such memory must cost nothing until
+    it is written to: a room is then made large at once, so that a batch is decompressed once.
     """
-    global _make_large_room  # noqa: PLW0603 - one for the process, as its memory is
+    global _make_large_room, _large_growth  # noqa: PLW0603 - one for the process, as its memory is
     _make_large_room = make
+    _large_growth = 64
 
 
 def _room(size: int) -> memoryview:

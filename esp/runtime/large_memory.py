@@ -1,5 +1,7 @@
 """Memory for what is large: the kernel zeroes it page by page as it is written to, and nobody waits for its being given back.
 
+While a thread gives memory back nobody else can map any, so what is asked for again and again is kept for a while, as it was left.
+
 To give back tens of mebibytes takes the kernel milliseconds. Python's own ``mmap`` keeps the interpreter meanwhile, from all threads; here
 a thread of its own does it, without the interpreter and in pieces, between which the process may map other things.
 """
@@ -8,8 +10,10 @@ import ctypes
 import mmap
 import os
 import threading
-from collections.abc import Callable
-from queue import SimpleQueue
+import time
+from collections import deque
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from esp.runtime.libc import FAILED, madvise, mmap_memory, munmap
@@ -17,11 +21,19 @@ from esp.runtime.libc import FAILED, madvise, mmap_memory, munmap
 PIECE_BYTES: Final = 1024 * 1024
 """What is given back at a time: a fraction of a millisecond."""
 
+SPARE_BYTES: Final = 1024 * 1024
+"""The size of what is kept."""
+
+SPARES_MAX: Final = 16
+SPARE_S: Final = 10.0
+"""What is kept is given back after this time at the latest."""
+
 _ANONYMOUS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _READ_WRITE: Final = mmap.PROT_READ | mmap.PROT_WRITE
 
 
 _returned: Final[SimpleQueue[tuple[int, int]]] = SimpleQueue()
+_spares: Final[deque[int]] = deque()
 _starting: Final = threading.Lock()
 _giver: threading.Thread | None = None
 
@@ -35,8 +47,32 @@ class _Mapping(ctypes.Array[ctypes.c_char]):
     address: int
     size: int
 
-    def __del__(self, give_back: Callable[[tuple[int, int]], None] = _returned.put) -> None:
-        give_back((self.address, self.size))
+    def __del__(
+        self,
+        returned: SimpleQueue[tuple[int, int]] = _returned,
+        spares: deque[int] = _spares,
+        spare: tuple[int, int] = (SPARE_BYTES, SPARES_MAX),
+    ) -> None:  # the arguments are there when the module has gone already
+        size, count = spare
+        if self.size == size and len(spares) < count:
+            spares.append(self.address)
+            returned.put((0, 0))
+        else:
+            returned.put((self.address, self.size))
+
+
+def memory_as_it_was(size: int) -> memoryview:
+    """That many bytes to write to, at most :data:`SPARE_BYTES`, with anything in them that this process has had there before.
+
+    Raises:
+        OSError: there is no more memory, or no more mappings.
+    """
+    assert size <= SPARE_BYTES
+    try:
+        address = _spares.pop()
+    except IndexError:
+        return large_memory(SPARE_BYTES, in_small_pages=True)[:size]
+    return _view_of(address, SPARE_BYTES)[:size]
 
 
 def large_memory(size: int, *, in_small_pages: bool = False) -> memoryview:
@@ -54,10 +90,14 @@ def large_memory(size: int, *, in_small_pages: bool = False) -> memoryview:
     if address == FAILED:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    mapping = _Mapping.from_address(address)
-    mapping.address, mapping.size = address, size
     if in_small_pages and hasattr(mmap, "MADV_NOHUGEPAGE"):
         madvise(address, size, mmap.MADV_NOHUGEPAGE)
+    return _view_of(address, size)
+
+
+def _view_of(address: int, size: int) -> memoryview:
+    mapping = _Mapping.from_address(address)
+    mapping.address, mapping.size = address, size
     return memoryview(mapping).cast("B")[:size]
 
 
@@ -70,7 +110,20 @@ def _ensure_giver() -> None:
 
 
 def _give_back() -> None:
+    given_s = time.monotonic()
     while True:
-        address, size = _returned.get()
+        try:
+            address, size = _returned.get(timeout=SPARE_S if _spares else None)
+        except Empty:
+            size = 0
         for start in range(0, size, PIECE_BYTES):
             munmap(address + start, min(PIECE_BYTES, size - start))
+        if time.monotonic() - given_s >= SPARE_S:
+            given_s = time.monotonic()
+            _give_spares_back()
+
+
+def _give_spares_back() -> None:
+    with suppress(IndexError):  # somebody else has taken the last one
+        while _spares:
+            munmap(_spares.pop(), SPARE_BYTES)

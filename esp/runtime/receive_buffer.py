@@ -1,14 +1,14 @@
 """Where a connection's bytes arrive, so that a whole frame lies in one piece without having been copied together.
 
 One piece of memory, filled at its end and taken from its front. It grows only while bytes really arrive: a frame that merely claims to be
-large gets at most four times what it has sent. Beyond :data:`ZEROED_BYTES_MAX` it is a mapping of the frame's whole size, of which the
-kernel hands out a page when the first byte comes there: memory again in proportion to what was sent, without a moment in which tens of
+large gets at most four times what it has sent. For one beyond :data:`ZEROED_BYTES_MAX` it is a mapping of the frame's whole size, of which
+the kernel hands out a page when the first byte comes there: memory again in proportion to what was sent, without a moment in which
 megabytes are zeroed or copied. :mod:`esp.runtime.buffer_sweeper` shrinks what has not been needed for a while.
 """
 
 from collections.abc import Callable
 
-from esp.runtime.large_memory import large_memory
+from esp.runtime.large_memory import SPARE_BYTES, large_memory, memory_as_it_was
 
 INITIAL_BYTES = 16 * 1024
 """Enough for all requests but large produce; larger ones make small requests no cheaper."""
@@ -20,8 +20,8 @@ RECEIVED_AT_ONCE_MAX = 1024 * 1024
 """The most that is received in one go: a socket may hold tens of megabytes, whose copying holds up the loop. Requests of producers have at
 most this size unless they are told otherwise, and are not to be interrupted."""
 
-RECEIVED_PER_TURN_MAX = 256 * 1024
-"""As much of a larger frame, which others have their turns between."""
+RECEIVED_PER_TURN_MAX = 64 * 1024
+"""As much of a larger frame, which others have their turns between: a tenth of a millisecond when its memory is new."""
 
 RECEIVED_UNNOTICED_MAX = 32 * 1024
 """Up to this much of such a frame arrives without a turn having been taken for it: nobody sends much who sends that little at a time."""
@@ -102,8 +102,7 @@ class ReceiveBuffer:
         left = len(self)
         if left == self.capacity:
             assert self.wanted > left, "the owner of a full receive buffer took nothing and expects no more"
-            larger = left * _GROWTH
-            self._move(self.wanted if larger > ZEROED_BYTES_MAX else min(self.wanted, larger))
+            self._move(self.wanted if self.wanted > ZEROED_BYTES_MAX else min(self.wanted, left * _GROWTH))
             self._on_grown(self)
         elif self.start:
             self.view[:left] = self.view[self.start : self.end]
@@ -120,4 +119,6 @@ class ReceiveBuffer:
 def _storage(capacity: int) -> memoryview:
     if capacity <= ZEROED_BYTES_MAX:
         return memoryview(bytearray(capacity))
+    if capacity <= SPARE_BYTES:
+        return memory_as_it_was(capacity)
     return large_memory(capacity, in_small_pages=True)  # one byte in a huge page would take 2 MiB

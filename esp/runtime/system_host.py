@@ -1,17 +1,21 @@
 """The machine that the node runs on, and the end of its process."""
 
+import fcntl
 import logging
 import os
 import platform
 import resource
 import subprocess
 import sys
-from typing import NoReturn
+from typing import Final, NoReturn
 
 log = logging.getLogger(__name__)
 
 EXIT_STATUS = 70
 """EX_SOFTWARE of sysexits.h: an internal error, so that a supervisor can tell it from a refused configuration."""
+
+DESCRIPTORS: Final = 16_384
+"""Open files and sockets that there is room for from the start: an eighth of a mebibyte."""
 
 
 class SystemHost:
@@ -29,14 +33,27 @@ class SystemHost:
 
 
 def raise_open_files_limit() -> None:
-    """Take all the open files that the system grants: each segment has three, each connection and each mapped region one."""
+    """Take all the open files that the system grants: each segment has three, each connection and each mapped region one.
+
+    To be called before there are threads: with them the kernel makes its table larger in tens of milliseconds, in which nothing is served.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == hard:
-        return
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError) as error:  # macOS refuses an unlimited soft limit
+            log.warning("the limit of open files stays at %d: %s", soft, error)
+    _make_room_for_descriptors(min(DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+
+
+def _make_room_for_descriptors(count: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (OSError, ValueError) as error:  # macOS refuses an unlimited soft limit
-        log.warning("the limit of open files stays at %d: %s", soft, error)
+        os.close(fcntl.fcntl(null, fcntl.F_DUPFD_CLOEXEC, count - 1))
+    except OSError as error:  # it will be made when it is needed
+        log.debug("no room for %d descriptors: %s", count, error)
+    finally:
+        os.close(null)
 
 
 def _boot_id() -> str:

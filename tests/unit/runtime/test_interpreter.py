@@ -4,17 +4,19 @@ import gc
 import sys
 
 from esp.records.compression import compress, decompress, make_large_rooms_by
-from esp.runtime.interpreter import SWITCH_INTERVAL_S, shorten_pauses, spare_what_exists
+from esp.runtime.interpreter import SWITCH_INTERVAL_S, YOUNG_OBJECTS, shorten_pauses, spare_what_exists
 from esp.runtime.large_memory import large_memory
 
 
 def test_other_threads_give_the_interpreter_back_soon() -> None:
-    before = sys.getswitchinterval()
+    before, thresholds = sys.getswitchinterval(), gc.get_threshold()
     try:
         shorten_pauses()
         assert abs(sys.getswitchinterval() - SWITCH_INTERVAL_S) < 1e-6
+        assert gc.get_threshold() == YOUNG_OBJECTS
     finally:
         sys.setswitchinterval(before)
+        gc.set_threshold(*thresholds)
 
 
 def test_what_exists_is_looked_through_no_more() -> None:

@@ -1,20 +1,21 @@
 """Memory that is zero, writable, and given back by a thread."""
 
+import ctypes
 import gc
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from esp.runtime.large_memory import PIECE_BYTES, large_memory
+from esp.runtime.large_memory import PIECE_BYTES, SPARE_BYTES, SPARES_MAX, large_memory, memory_as_it_was
 
 SIZE = 3 * PIECE_BYTES + 1
 WITHIN_S = 20.0
 
 
-def mapped_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * 4096
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is mapped")
 
 
 @pytest.mark.parametrize("in_small_pages", [False, True])
@@ -42,17 +43,59 @@ def test_more_than_there_is_is_refused() -> None:
         large_memory(2**60)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is mapped")
-def test_it_is_given_back_when_nobody_has_it_any_more() -> None:
-    size = 256 * PIECE_BYTES
-    large_memory(1)  # the thread that gives back has memory of its own
-    before = mapped_bytes()
-    for _ in range(20):
-        memory = large_memory(size)
-        memory[:5] = b"12345"
-        assert mapped_bytes() >= before + size
-        del memory
+def address_of(memory: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def is_mapped(address: int) -> bool:
+    """Whether the address is in one of this process's mappings (Linux)."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        first, last = (int(bound, 16) for bound in line.split()[0].split("-"))
+        if first <= address < last:
+            return True
+    return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WITHIN_S
-    while mapped_bytes() >= before + size and time.monotonic() < deadline:
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert mapped_bytes() < before + size
+
+
+@linux
+def test_it_is_given_back_when_nobody_has_it_any_more() -> None:
+    memories = [large_memory(SIZE) for _ in range(20)]
+    addresses = [address_of(memory) for memory in memories]
+    assert all(map(is_mapped, addresses))
+    del memories[:]
+    wait_until(lambda: not any(map(is_mapped, addresses)))
+
+
+def test_memory_as_it_was_is_used_again() -> None:
+    first = memory_as_it_was(SPARE_BYTES)
+    address = address_of(first)
+    first[:5] = b"12345"
+    part = first[2:4]
+    del first
+    others = [memory_as_it_was(5) for _ in range(SPARES_MAX)]
+    assert address not in map(address_of, others)
+    assert bytes(part) == b"34"
+    del part
+    again = memory_as_it_was(4)
+    assert (address_of(again), bytes(again)) == (address, b"1234")
+
+
+def test_only_so_much_is_kept() -> None:
+    memories = [memory_as_it_was(1) for _ in range(SPARES_MAX + 3)]
+    addresses = {address_of(memory) for memory in memories}
+    del memories[:]
+    again = [memory_as_it_was(1) for _ in range(SPARES_MAX + 3)]
+    assert len(addresses & {address_of(memory) for memory in again}) >= SPARES_MAX
+
+
+@linux
+def test_what_is_kept_is_given_back_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esp.runtime.large_memory.SPARE_S", 0.01)
+    address = address_of(memory_as_it_was(1))
+    wait_until(lambda: not is_mapped(address))

@@ -1,6 +1,7 @@
 """The small real bodies: clock, threads, host, randomness, and all of them together."""
 
 import asyncio
+import resource
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ from esp.model.ids import uuid_to_base64
 from esp.runtime import system_random
 from esp.runtime.env import real_env
 from esp.runtime.system_clock import SystemClock
-from esp.runtime.system_host import EXIT_STATUS, SystemHost
+from esp.runtime.system_host import DESCRIPTORS, EXIT_STATUS, SystemHost
 from esp.runtime.system_random import SystemRandom
 from esp.runtime.thread_cpu import ThreadCpu
 
@@ -114,3 +115,15 @@ def test_real_env_is_complete() -> None:
     env = real_env()
     assert env.clock.wall_ms() > 0
     assert env.disk.exists("/")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells how large the table is")
+def test_there_is_room_for_descriptors_from_the_start() -> None:
+    """In a process of its own, which has no threads yet."""
+    program = (
+        "from esp.runtime.system_host import raise_open_files_limit as make_room\n"
+        "make_room()\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('FDSize')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) >= min(DESCRIPTORS, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
