@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from esp.model.errors import ApiError
-from esp.protocol.entity_fields import Entity, EntityField, entity_fields
+from esp.protocol.entity_fields import Entity, entity_fields
 from esp.protocol.messages import load_class
+from esp.protocol.progress import Progress, SlicedWork, whole
 from esp.protocol.registry import SERVED, ApiKey
 
 _Content = Mapping[str, Any]
@@ -18,28 +19,38 @@ _Content = Mapping[str, Any]
 
 def error_response(api_key: int, version: int, request: Any, error: ApiError) -> Any:
     """An instance of the API's response model class that refuses the whole ``request``, an instance of its request model class."""
+    return whole(error_response_in_slices(api_key, version, request, error))
+
+
+def error_response_in_slices(api_key: int, version: int, request: Any, error: ApiError) -> SlicedWork[Any]:
+    """Make what :func:`error_response` returns."""
     api = SERVED[api_key]
     model = load_class(api, api.response_model(version), "response")
     elements = _ELEMENTS.get(api_key)
     if elements is None:
         assert "error_code" in model.__dataclass_fields__, f"an answer to {api.name} has no place for an error"
-        return _build(model, {}, error)
-    return _build(model, elements(request), error)
+    return _build(model, {} if elements is None else elements(request), error, Progress())
 
 
-def _build(entity: type[Entity], content: _Content, error: ApiError) -> Any:
-    return entity(**{field.name: _value(field, content, error) for field in entity_fields(entity)})
-
-
-def _value(field: EntityField, content: _Content, error: ApiError) -> Any:
-    if field.name == "error_code":
-        return error.code
-    if field.name == "error_message":
-        return error.message
-    if field.name not in content:
-        return field.implied_default()
-    value = content[field.name]
-    return value if field.entity is None else tuple(_build(field.entity, element, error) for element in value)
+def _build(entity: type[Entity], content: _Content, error: ApiError, progress: Progress) -> SlicedWork[Any]:
+    values: dict[str, Any] = {}
+    for field in entity_fields(entity):
+        if field.name == "error_code":
+            values[field.name] = error.code
+        elif field.name == "error_message":
+            values[field.name] = error.message
+        elif field.name not in content:
+            values[field.name] = field.implied_default()
+        elif field.entity is None:
+            values[field.name] = content[field.name]
+        else:
+            built = []
+            for element in content[field.name]:
+                if progress.is_due():
+                    yield
+                built.append((yield from _build(field.entity, element, error, progress)))
+            values[field.name] = tuple(built)
+    return entity(**values)
 
 
 def _topics_to_create(request: Any) -> _Content:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from esp.protocol.errors import DecodeError
 
-SLICE_ELEMENTS: Final = 32
+SLICE_ELEMENTS: Final = 16
 """Elements of arrays between two yields: a fraction of a millisecond."""
 
 AT_ONCE_ELEMENTS: Final = 64

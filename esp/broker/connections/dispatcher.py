@@ -4,7 +4,8 @@ Broker listeners have the handlers of :mod:`esp.broker.handlers`, controller lis
 module per API. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
 modules are imported on first use, so that a node starts without them (:mod:`esp.broker.warm_up` comes later). A handler that has to wait is
 a coroutine function; one whose work cannot be divided by dividing the request (:mod:`esp.broker.connections.request_parts`) may be a
-generator function, which yields after each slice; one that refuses the whole request may raise ApiError.
+generator function, which yields after each slice, and which changes nothing after the first; or a coroutine that returns such a generator.
+One that refuses the whole request may raise ApiError.
 """
 
 import asyncio
@@ -21,7 +22,8 @@ from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError
 from esp.ports.network import Address, Buffer
 from esp.protocol import messages
-from esp.protocol.error_responses import error_response
+from esp.protocol.error_responses import error_response, error_response_in_slices
+from esp.protocol.progress import begin
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 
 log = logging.getLogger(__name__)
@@ -93,10 +95,15 @@ class Dispatcher:
         if len(body) > SHORT_BYTES:
             self.long_requests.begin(request, body)
             return None
-        answer = done(self._handle(request, messages.decode_request(api_key, version, body)))
+        answer = self._handle(request, messages.decode_request(api_key, version, body))
         if isinstance(answer, Coroutine):
             self._tasks.start(self._finish(request, answer), name=self.served[api_key].name)
             return None
+        if isinstance(answer, Generator):
+            answer = begin(answer)
+            if isinstance(answer, Generator):
+                self.long_requests.go_on(request, answer)
+                return None
         return (messages.encode_response(api_key, version, request.correlation_id, answer),)
 
     async def call(self, api_key: ApiKey, message: Any, *, client_id: str) -> Any:
@@ -119,13 +126,18 @@ class Dispatcher:
         try:
             answer = handler(self._services, request, message)
         except ApiError as error:
-            return error_response(request.api_key, request.api_version, message, error)
+            return error_response_in_slices(request.api_key, request.api_version, message, error)
         if isinstance(answer, Coroutine):
             return _awaited(request, message, answer)
         return _in_slices(request, message, answer) if isinstance(answer, Generator) else answer
 
     async def _finish(self, request: Request, answer: Coroutine[Any, Any, Any]) -> None:
         message = await answer
+        if isinstance(message, Generator):
+            message = begin(message)
+            if isinstance(message, Generator):
+                self.long_requests.go_on(request, message)
+                return
         request.reply(
             (messages.encode_response(request.api_key, request.api_version, request.correlation_id, message),)
         )
@@ -152,12 +164,12 @@ def _in_slices(request: Request, message: Any, answer: Generator[None, None, Any
     try:
         return (yield from answer)
     except ApiError as error:
-        return error_response(request.api_key, request.api_version, message, error)
+        return (yield from error_response_in_slices(request.api_key, request.api_version, message, error))
 
 
 async def _settle(future: asyncio.Future[Any], answer: Coroutine[Any, Any, Any]) -> None:
     try:
-        message = await answer
+        message = done(await answer)
     except asyncio.CancelledError:
         future.cancel()
         raise

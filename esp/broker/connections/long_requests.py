@@ -17,13 +17,16 @@ from esp.broker.connections.turns import Turns
 from esp.broker.tasks import Tasks
 from esp.protocol import messages
 from esp.protocol.errors import DecodeError
-from esp.protocol.progress import whole
+from esp.protocol.progress import SlicedWork, whole
 
 SHORT_BYTES: Final = 256
 """Bodies up to this size are handled at once: they name fewer than a hundred things, most of them a few."""
 
 WORKED_AT_BYTES: Final = 1024 * 1024
 """Of the bodies that are worked at; a larger one is worked at alone."""
+
+LONG_ANSWER_BYTES: Final = WORKED_AT_BYTES // 8
+"""What the long answer of a short request counts for there."""
 
 Handle = Callable[[Request, Any], Any]
 """Returns a decoded request's answer, or the coroutine that makes it, or the generator that does so in slices."""
@@ -67,6 +70,16 @@ class LongRequests:
         request.client.hold.begin()
         self._tasks.start(self._work(size, do), name="long request")
 
+    def go_on(self, request: Request, answer: SlicedWork[Any]) -> None:
+        """Answer a short request later, with what the rest of ``answer`` returns: it changes nothing, so its connection is not held."""
+        self._tasks.start(self._work(LONG_ANSWER_BYTES, partial(self._finish, request, answer)), name="long answer")
+
+    async def _finish(self, request: Request, answer: SlicedWork[Any]) -> None:
+        if request.is_abandoned:
+            return
+        message = await self.turns.run(answer)
+        await _reply(self.turns, request, message)
+
     async def _work(self, size: int, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
         room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._memory.take(size, lambda: None if room.done() else room.set_result(None)):
@@ -101,10 +114,7 @@ class _LongRequest:
             request.client.hold.end(str(error))
             return
         answer = await self._answer_in_parts(message)
-        if request.is_abandoned:
-            return
-        frame = messages.encode_response_in_slices(request.api_key, request.api_version, request.correlation_id, answer)
-        request.reply(await self._turns.run(frame))
+        await _reply(self._turns, request, answer)
 
     async def _answer_in_parts(self, message: Any) -> Any:
         """The answer; the connection's next requests are handled as soon as all parts have been begun, as after any other request."""
@@ -112,11 +122,9 @@ class _LongRequest:
         lists = lists_of(request.api_key, message)
         if lists is None:
             await self._turns.wait()
-            answer = self._handle(request, message)
-            if isinstance(answer, Generator):
-                answer = await self._turns.run(answer)
+            answer = await self._in_slices(self._handle(request, message))
             self._let_go_on(answer)
-            return await answer if isinstance(answer, Coroutine) else answer
+            return await self._in_slices(await answer) if isinstance(answer, Coroutine) else answer
         joined = JoinedAnswer(lists)
         parts = split(message, lists)
         part: Part | None = next(parts)
@@ -124,17 +132,21 @@ class _LongRequest:
             await self._turns.wait()
             if request.is_abandoned and self._is_large:
                 return None
-            answer = done(self._handle(request, part.message))
+            answer = await self._in_slices(self._handle(request, part.message))
             following = next(parts, None)
             if following is None:
                 self._let_go_on(answer)
             if isinstance(answer, Coroutine):
-                answer = await answer
+                answer = await self._in_slices(await answer)
             if not joined.add(part, answer) and following is not None:
                 request.client.hold.end()
                 break
             part = following
         return joined.result()
+
+    async def _in_slices(self, answer: Any) -> Any:
+        """An answer, or what a generator makes of it in slices."""
+        return await self._turns.run(answer) if isinstance(answer, Generator) else answer
 
     def _let_go_on(self, answer: Any) -> None:
         """Let the connection's next requests be handled; should one of them end the node, an answer that is still to be made is dropped."""
@@ -144,3 +156,9 @@ class _LongRequest:
             if isinstance(answer, Coroutine):
                 answer.close()
             raise
+
+
+async def _reply(turns: Turns, request: Request, answer: Any) -> None:
+    if not request.is_abandoned:
+        frame = messages.encode_response_in_slices(request.api_key, request.api_version, request.correlation_id, answer)
+        request.reply(await turns.run(frame))

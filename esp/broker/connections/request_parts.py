@@ -16,10 +16,10 @@ from esp.protocol.registry import ApiKey
 LOOKUPS: Final = 16
 """Elements of a part that are looked up in memory: half a millisecond on a slow machine."""
 
-CHANGES: Final = 100
+CHANGES: Final = 20
 """Elements of a part that others are asked about, or that are written down together: a part costs a round to the controller, or a write."""
 
-COMMITS: Final = 1000
+COMMITS: Final = 128
 """Offsets of a part that are committed together: a consumer has seldom more, and its commit should be there whole or not at all."""
 
 

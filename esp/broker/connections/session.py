@@ -31,6 +31,9 @@ MAX_REQUESTS_PER_TURN: Final = 8
 _SHORTCUTS_PER_TURN: Final = 2 * MAX_REQUESTS_PER_TURN
 """As many if all of them are answered by a shortcut, at half the cost."""
 
+_TURN_US: Final = 200
+"""Fewer are handled if they have taken so long by then."""
+
 MAX_HELD_BUFFERS: Final = 64
 """Buffers of answers that wait for the end of a read: a client that asks for much in one read, and takes nothing, is noticed after that."""
 
@@ -127,7 +130,7 @@ class Session:
 
     def _handle_frames(self, received: memoryview) -> int:
         self._reading = True
-        position = handled = 0
+        position = handled = began_us = 0
         end = len(received)
         while end - position >= 4 and not self._paused:
             length = _FRAME_LENGTH.unpack_from(received, position)[0]
@@ -160,8 +163,11 @@ class Session:
             if len(self._out) >= MAX_HELD_BUFFERS:
                 self._flush()
             handled += 1
-            if handled >= _SHORTCUTS_PER_TURN and position < end:
-                self._rest()
+            if position < end:
+                now_us = self._clock.monotonic_us()
+                began_us = began_us or now_us
+                if handled >= _SHORTCUTS_PER_TURN or now_us - began_us >= _TURN_US:
+                    self._rest()
         self._reading = False
         if self._out:
             self._flush()

@@ -68,7 +68,12 @@ def handle(
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(0))
             break
         partitions = topic.partitions[first_partition : first_partition + left]
-        topics.append(_topic(services, topic, tuple(_partition(services, partition) for partition in partitions)))
+        described: list[DescribeTopicPartitionsResponsePartition] = []
+        for partition in partitions:
+            if len(described) % LOOKUPS == LOOKUPS - 1:
+                yield
+            described.append(_partition(services, partition))
+        topics.append(_topic(services, topic, tuple(described)))
         if first_partition + len(partitions) < len(topic.partitions):
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(first_partition + len(partitions)))
             break

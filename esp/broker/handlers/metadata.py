@@ -35,6 +35,7 @@ from esp.controller.topic_names import find_name_problem
 from esp.model.errors import ErrorCode
 from esp.model.ids import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState
+from esp.protocol.progress import AT_ONCE_ELEMENTS, Progress, SlicedWork
 
 IDS_FROM: Final = 12
 """Versions 10 and 11 have topic ids in their requests, and no room in their answers for a topic without a name (KAFKA-12701)."""
@@ -47,8 +48,8 @@ AnyResponse = MetadataResponse | ResponseUpTo10
 
 def handle(
     services: Services, request: Request, message: MetadataRequest | RequestUpTo10
-) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
-    """Answer from memory; a request waits that creates topics, or asks by name for topics that other nodes lead."""
+) -> SlicedWork[AnyResponse] | Coroutine[Any, Any, SlicedWork[AnyResponse]]:
+    """Answer from memory, in slices; a request waits that creates topics, or asks by name for topics that other nodes lead."""
     missing = _to_create(services, request, message)
     if missing:
         return _create_and_answer(services, request, message, missing)
@@ -72,7 +73,7 @@ def _leaders_elsewhere(services: Services, message: MetadataRequest | RequestUpT
 
 async def _confirm_and_answer(
     services: Services, request: Request, message: MetadataRequest | RequestUpTo10, leaders: set[NodeId]
-) -> AnyResponse:
+) -> SlicedWork[AnyResponse]:
     await services.liveness.confirm(leaders)
     return _answer(services, request, message, {})
 
@@ -89,7 +90,7 @@ def _to_create(services: Services, request: Request, message: MetadataRequest | 
 
 async def _create_and_answer(
     services: Services, request: Request, message: MetadataRequest | RequestUpTo10, names: Sequence[str]
-) -> AnyResponse:
+) -> SlicedWork[AnyResponse]:
     refused = await create_missing_topics(services, names)
     return _answer(services, request, message, refused)
 
@@ -99,12 +100,15 @@ def _answer(
     request: Request,
     message: MetadataRequest | RequestUpTo10,
     refused: dict[str, ErrorCode],
-) -> AnyResponse:
+) -> SlicedWork[AnyResponse]:
     image = services.metadata.image
     with_operations = message.include_topic_authorized_operations
     topics: list[MetadataResponseTopic] = []
+    progress = Progress(AT_ONCE_ELEMENTS)
     if message.topics is None or (request.api_version == 0 and not message.topics):
-        topics = [_topic(services, request, topic, with_operations) for topic in image.topics_by_name.values()]
+        for topic in image.topics_by_name.values():
+            described = yield from _topic(services, request, topic, with_operations, progress)
+            topics.append(described)
     else:
         unique: dict[Any, None] = dict.fromkeys(message.topics)
         for wanted in unique:
@@ -122,7 +126,7 @@ def _answer(
                     MetadataResponseTopic(error_code=error, name=name, topic_id=wanted.topic_id, partitions=())
                 )
             else:
-                topics.append(_topic(services, request, found, with_operations))
+                topics.append((yield from _topic(services, request, found, with_operations, progress)))
     brokers = tuple(
         MetadataResponseBroker(
             node_id=BrokerId(node_id), host=address.host, port=i32(address.port), rack=services.metadata.rack(node_id)
@@ -155,13 +159,20 @@ def _why_unknown(name: str) -> ErrorCode:
     return ErrorCode.unknown_topic_or_partition if is_possible else ErrorCode.invalid_topic_exception
 
 
-def _topic(services: Services, request: Request, topic: TopicImage, with_operations: bool) -> MetadataResponseTopic:
+def _topic(
+    services: Services, request: Request, topic: TopicImage, with_operations: bool, progress: Progress
+) -> SlicedWork[MetadataResponseTopic]:
+    partitions: list[MetadataResponsePartition] = []
+    for partition in topic.partitions:
+        if progress.is_due():
+            yield
+        partitions.append(_partition(services, request, partition))
     return MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=TopicName(topic.name),
         topic_id=topic.topic_id,
         is_internal=services.metadata.is_internal(topic.name),
-        partitions=tuple(_partition(services, request, partition) for partition in topic.partitions),
+        partitions=tuple(partitions),
         topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED),
     )
 

@@ -14,8 +14,9 @@ from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartit
 from kio.schema.produce.v13.request import ProduceRequest
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.protocol.error_responses import error_response
+from esp.protocol.error_responses import error_response, error_response_in_slices
 from esp.protocol.messages import decode_response, encode_response
+from esp.protocol.progress import SLICE_ELEMENTS
 from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
 from tests.unit.protocol.hostile import example
 from tests.unit.protocol.strategies import wire_class
@@ -99,3 +100,19 @@ def test_an_answer_without_a_place_for_an_error_is_a_bug():
     request = ProduceRequest(transactional_id=None, acks=1, timeout=SECOND, topic_data=())
     with pytest.raises(AssertionError, match="Produce"):
         error_response(ApiKey.PRODUCE, SERVED[ApiKey.PRODUCE].max_version, request, REFUSAL)
+
+
+def test_an_error_for_very_many_things_is_made_in_slices():
+    names = [f"topic-{number}" for number in range(3 * SLICE_ELEMENTS)]
+    making = error_response_in_slices(ApiKey.CREATE_TOPICS, 7, create(*names), REFUSAL)
+    yields = 0
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            answer = end.value
+            break
+        yields += 1
+    assert yields == 2
+    assert answer == error_response(ApiKey.CREATE_TOPICS, 7, create(*names), REFUSAL)
+    assert [topic.name for topic in answer.topics] == names

@@ -2,12 +2,14 @@
 
 import asyncio
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 
 from esp.broker.any_listener.common import NO_THROTTLE
 from esp.broker.connections.long_requests import LongRequests
 from esp.broker.connections.request import ClientContext, Request
+from esp.broker.connections.request_parts import LOOKUPS
 from esp.broker.connections.turns import Turns
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
@@ -60,6 +62,56 @@ async def test_what_follows_on_the_connection_is_answered_behind_it(node):
         for count in (MANY, 1, 200, 2)
     ]
     assert [len((await answer).groups) for answer in answers] == [MANY, 1, 200, 2]
+
+
+@simulated()
+async def test_others_are_served_while_a_short_request_is_answered_at_length(node):
+    busy, other = await node.client(), await node.client()
+    await create_topic(busy, "wide", partitions=300)
+    await create_topic(busy, "narrow")
+    long = asyncio.ensure_future(metadata(busy, version=9))
+    await asyncio.sleep(0)
+    nothing = asyncio.ensure_future(metadata(busy, [], version=9))
+    turns = 0
+    while not long.done():
+        turns += 1
+        assert (await metadata(other, [], version=9)).brokers
+    assert turns > 1
+    answer = await long
+    assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("wide", 300), ("narrow", 1)]
+    assert [part.partition_index for part in answer.topics[0].partitions] == list(range(300))
+    assert (await nothing).topics == (), "answers come in the order of their requests"
+
+
+@simulated()
+async def test_a_page_of_one_topic_with_many_partitions_is_made_in_slices(node):
+    client = await node.client()
+    await create_topic(client, "wide", partitions=300)
+    made = model(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+    request = made.Request(topics=(made.TopicRequest(name="wide"),), response_partition_limit=2_000, cursor=None)
+    turns = []
+
+    async def wait(self):
+        turns.append(self)
+        await asyncio.sleep(0)
+
+    with patch.object(Turns, "wait", wait):
+        answer = await client.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+    assert len(turns) > 2 * 300 / LOOKUPS - 3, "for what is made, and for what is written"
+    (topic,) = answer.topics
+    assert [part.partition_index for part in topic.partitions] == list(range(300))
+
+
+@simulated()
+async def test_a_client_that_has_gone_gets_no_long_answer(node):
+    client = await node.client()
+    await create_topic(client, "wide", partitions=300)
+    asking = asyncio.ensure_future(metadata(client, version=9))
+    await asyncio.sleep(0)
+    client.close()
+    with pytest.raises(RefusedError):
+        await asking
+    assert (await metadata(await node.client(), [], version=9)).brokers
 
 
 @simulated()

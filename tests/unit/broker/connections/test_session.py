@@ -88,6 +88,14 @@ class Played:
             self.connection, client, self.dispatcher, self, max_frame_bytes, memory, self.ended.append
         )
         self.untaken = b""
+        self.now_us = 1
+        self.request_us = 0
+        """What each request takes."""
+
+    def monotonic_us(self) -> int:
+        """The clock: it moves when it is asked, which is once for each request before another one."""
+        self.now_us += self.request_us
+        return self.now_us
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> None:
         """The clock, of which only the next turn is asked."""
@@ -319,6 +327,17 @@ def test_who_sends_much_at_once_lets_others_have_their_turn():
     assert played.connection.reading
     played.receive(b"")
     assert len(played.dispatcher.seen) == MAX_REQUESTS_PER_TURN + 1
+
+
+def test_who_sends_what_takes_long_has_its_turn_sooner():
+    played = Played()
+    played.request_us = 110
+    played.receive(b"".join(frame(number) for number in range(MAX_REQUESTS_PER_TURN)))
+    assert len(played.dispatcher.seen) == 3, "two after the first have taken their time"
+    assert not played.connection.reading
+    played.turn()
+    played.receive(b"")
+    assert len(played.dispatcher.seen) == 6
 
 
 def test_who_sends_no_more_than_a_turn_is_read_on():
