@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from time import perf_counter_ns
 from typing import NoReturn, cast
 
 from esp.ports.host import Host
 from esp.ports.network import Address, Buffer, Connection, ConnectionOwner
 from esp.runtime.buffer_sweeper import BufferSweeper
+from esp.runtime.loop_shares import AddressShare, LoopShares
 from esp.runtime.receive_buffer import RECEIVED_UNNOTICED_MAX, ReceiveBuffer
 from esp.runtime.receive_turns import ReceiveTurns
 
@@ -26,10 +28,12 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         host: is stopped by any other error of an owner: such an error is ours, and what state it leaves nobody knows.
         sweeper: shrinks the receive buffer.
         turns: says when to go on receiving a large frame.
+        shares: says when to go on with those whose address has had much of the loop.
     """
 
     peer: Address
     _transport: asyncio.Transport
+    _share: AddressShare
     _owner: ConnectionOwner | None
 
     def __init__(
@@ -38,14 +42,19 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         host: Host,
         sweeper: BufferSweeper,
         turns: ReceiveTurns,
+        shares: LoopShares,
     ) -> None:
         self._make_owner = make_owner
         self._host = host
         self._sweeper = sweeper
         self._turns = turns
+        self._shares = shares
+        self._began_ns = 0
         self._buffer = ReceiveBuffer(sweeper.watch)
         self._owner = None
         self._paused = False
+        self._waits_for_turn = False
+        self._has_ended = False
 
     # --- esp.ports.network.Connection --------------------------------------------------------------------------------------------
 
@@ -92,6 +101,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(_WRITE_HIGH_BYTES, _WRITE_LOW_BYTES)
         name = transport.get_extra_info("peername")  # None if the peer has gone again
         self.peer = Address(name[0], name[1]) if name else Address("", 0)
+        self._share = self._shares.enter(self.peer.host)
         try:
             self._owner = self._make_owner(self)
         except ConnectionAbortedError as error:
@@ -101,39 +111,52 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Say where to receive."""
+        self._began_ns = perf_counter_ns() if self._shares.is_shared else 0
         try:
             return self._buffer.room()
         except AssertionError:
             self._stop_host()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Show the owner what has arrived, once it is as much as the owner waits for."""
-        buffer, owner = self._buffer, self._owner
+        """Show the owner what has arrived, once it is as much as the owner waits for, and it is the turn of the peer's address."""
+        buffer, began_ns = self._buffer, self._began_ns  # nothing is counted if that is 0
         buffer.end += nbytes
         if (
             not buffer.end
             or buffer.end - buffer.start < buffer.wanted
-            or owner is None
+            or self._owner is None
             or self._paused
             or self._transport.is_closing()
         ):
             if nbytes >= RECEIVED_UNNOTICED_MAX and buffer.is_large:
                 self._let_others_receive()
+        elif self._waits_for_turn or (began_ns and self._share.is_spent(perf_counter_ns())):
+            self._wait_for_turn()
         else:
-            try:
-                buffer.take(owner.on_bytes(buffer.offer()))
-            except ConnectionAbortedError as error:
-                self._refuse(error)
-            except Exception:
-                self._stop_host()
+            self._offer(self._owner)
+        if began_ns:
+            self._share.spend(began_ns, perf_counter_ns())
         if buffer.wanted > buffer.capacity == buffer.end:
             self._grow()
+
+    def eof_received(self) -> bool:
+        """End the connection as the peer has, when all that it sent has been taken; of many that end at once each waits for its turn.
+
+        Returns:
+            Whether it ends later.
+        """
+        if not (self._shares.is_shared or self._waits_for_turn):
+            return False
+        self._has_ended = True
+        self._shares.wait(self._share, self._receive)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the owner, whatever the reason."""
         if exc is not None:
             log.debug("connection with %s ended: %s", self.peer, exc)
         self._sweeper.forget(self._buffer)
+        self._shares.leave(self._share)
         owner, self._owner = self._owner, None
         if owner is not None:
             try:
@@ -151,6 +174,14 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     # -----------------------------------------------------------------------------------------------------------------------------
 
+    def _offer(self, owner: ConnectionOwner) -> None:
+        try:
+            self._buffer.take(owner.on_bytes(self._buffer.offer()))
+        except ConnectionAbortedError as error:
+            self._refuse(error)
+        except Exception:
+            self._stop_host()
+
     def _grow(self) -> None:
         """Make the room that the next read will need: in :meth:`get_buffer` it is too late to end the connection for want of it."""
         try:
@@ -162,17 +193,44 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def _let_others_receive(self) -> None:
         if not self._paused and not self._transport.is_closing():
             self._transport.pause_reading()
-            self._turns.wait(self._receive_again)
+            self._turns.wait(self._receive)
 
-    def _receive_again(self) -> None:
-        if not self._paused and not self._transport.is_closing():
+    def _receive(self) -> None:
+        """Receive more, unless there is a reason not to; without more to come the connection ends."""
+        if self._paused or self._waits_for_turn or self._transport.is_closing():
+            return
+        if self._has_ended:
+            self._transport.close()
+        else:
             self._transport.resume_reading()
+
+    def _wait_for_turn(self) -> None:
+        """Go on receiving meanwhile while there is room: most clients send nothing before they are answered, and to stop costs as much as
+        a small request."""
+        if self._waits_for_turn or len(self._buffer) == self._buffer.capacity:
+            self._transport.pause_reading()
+        if not self._waits_for_turn:
+            self._waits_for_turn = True
+            self._shares.wait(self._share, self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Offer what waited for the turn of the peer's address."""
+        buffer = self._buffer
+        self._waits_for_turn = False
+        if self._owner is not None and not (self._paused or self._transport.is_closing()):
+            began_ns = perf_counter_ns()
+            self._offer(self._owner)
+            self._share.spend(began_ns, perf_counter_ns())
+            if buffer.wanted > buffer.capacity == buffer.end:
+                self._grow()
+        self._receive()
 
     def _go_on(self) -> None:
         """Offer what is there, and only then receive: the buffer may be full, and is, if the owner waited for room for more."""
-        self.buffer_updated(0)
-        if not self._paused and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if not self._waits_for_turn:
+            self._began_ns = perf_counter_ns() if self._shares.is_shared else 0
+            self.buffer_updated(0)
+            self._receive()
 
     def _set_writable(self, writable: bool) -> None:
         if self._owner is not None:

@@ -9,23 +9,12 @@ from typing import Final
 from esp.ports.host import Host
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.runtime.asyncio_connection import AsyncioConnection
+from esp.runtime.asyncio_listener import AsyncioListener, listening_sockets
 from esp.runtime.buffer_sweeper import BufferSweeper
+from esp.runtime.loop_shares import LoopShares
 from esp.runtime.receive_turns import ReceiveTurns
 
 _ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
-_BACKLOG: Final = 1024  # connections that the kernel holds until the loop comes round: all clients of a failed node may arrive at once
-
-
-class AsyncioListener:
-    """See :class:`esp.ports.network.Listener`."""
-
-    def __init__(self, server: asyncio.Server, address: Address) -> None:
-        self.address = address
-        self._server = server
-
-    async def close(self) -> None:
-        """See :class:`esp.ports.network.Listener`."""
-        self._server.close()
 
 
 class AsyncioNetwork:
@@ -39,18 +28,18 @@ class AsyncioNetwork:
         self._host = host
         self._sweeper = BufferSweeper()
         self._turns = ReceiveTurns()
+        self._shares = LoopShares()
+        self._own_shares = LoopShares(is_counted=False)
 
     async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
         """See :class:`esp.ports.network.Network`. An empty host means all interfaces."""
-        server = await asyncio.get_running_loop().create_server(
-            lambda: AsyncioConnection(accept, self._host, self._sweeper, self._turns),
-            address.host or None,
-            address.port,
-            reuse_address=True,
-            backlog=_BACKLOG,
+        sockets = await listening_sockets(address)
+        port: int = sockets[0].getsockname()[1]
+        return AsyncioListener(
+            sockets,
+            Address(address.host, port),
+            lambda: AsyncioConnection(accept, self._host, self._sweeper, self._turns, self._shares),
         )
-        port: int = server.sockets[0].getsockname()[1]
-        return AsyncioListener(server, Address(address.host, port))
 
     async def connect(
         self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
@@ -59,7 +48,9 @@ class AsyncioNetwork:
         try:
             async with asyncio.timeout(timeout_us / 1_000_000):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: AsyncioConnection(open_, self._host, self._sweeper, self._turns), address.host, address.port
+                    lambda: AsyncioConnection(open_, self._host, self._sweeper, self._turns, self._own_shares),
+                    address.host,
+                    address.port,
                 )
         except OSError as error:
             if error.errno is None and _are_all_refusals(str(error)):
