@@ -49,12 +49,26 @@ class Phase:
     name: str
     begun_s: float
     latencies: list[Latency] = field(default_factory=list)
-    """Of the honest requests that began in it."""
+    """Of the honest requests to the node that began in it."""
+    control: list[Latency] = field(default_factory=list)
+    """Of those to its twin, which nobody attacks, on the same machine in the same time."""
 
     @property
     def of_node_p99_ms(self) -> float:
         """What honest requests took of the node."""
         return percentile([latency.of_node_ms for latency in self.latencies], 99)
+
+    @property
+    def times_p99(self) -> float:
+        """How many times as long honest requests take in all, at the 99th percentile, as those of the node's twin."""
+        control_ms = percentile([latency.ms for latency in self.control], 99)
+        return percentile([latency.ms for latency in self.latencies], 99) / control_ms
+
+    @property
+    def times_of_node_p99(self) -> float:
+        """The same of what they take of the node."""
+        control_ms = percentile([latency.of_node_ms for latency in self.control], 99)
+        return self.of_node_p99_ms / control_ms if control_ms else float("nan")
 
 
 @dataclass
@@ -76,13 +90,16 @@ class Report:
     def under_attack(self) -> Phase:
         """All phases after the first, as one."""
         phases = self.phases[1:]
-        latencies = [latency for phase in phases for latency in phase.latencies]
-        return Phase("under attack, in all", phases[0].begun_s if phases else float("nan"), latencies)
+        return Phase(
+            "under attack, in all",
+            phases[0].begun_s if phases else float("nan"),
+            [latency for phase in phases for latency in phase.latencies],
+            [latency for phase in phases for latency in phase.control],
+        )
 
     def __str__(self) -> str:
         answered = sum(len(phase.latencies) for phase in self.phases)
         connections = sum(tally.connections for tally in self.tallies.values())
-        calm_ms = self.phases[0].of_node_p99_ms if self.phases else float("nan")
         return "\n".join(
             (
                 f"seed {self.seed}, {self.seconds:.0f} s, {connections} hostile connections",
@@ -95,9 +112,11 @@ class Report:
                     f"  open {kind}: {counts[0]} before, {max(counts)} at most, {counts[-1]} after"
                     for kind, counts in zip(Descriptors._fields, zip(*self.descriptors, strict=True), strict=True)
                 ),
-                f"  an honest client: {answered} requests answered",
+                f"  an honest client: {answered} requests answered; beside each phase, those to a twin that nobody attacked",
                 *(
-                    f"    {phase.name}: {described(phase.latencies)}; p99 x {phase.of_node_p99_ms / calm_ms:.1f}"
+                    f"    {phase.name}: {described(phase.latencies)}\n"
+                    f"      its twin: {described(phase.control)}\n"
+                    f"      p99 x {phase.times_p99:.2f} in all, x {phase.times_of_node_p99:.2f} of the node"
                     for phase in (*self.phases, self.under_attack)
                 ),
                 f"  crashes: {self.crashes}",
