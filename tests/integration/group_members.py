@@ -4,10 +4,12 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRange
+from aiokafka.errors import KafkaError
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -172,6 +174,10 @@ class AiokafkaMember(Member):
             for partition, records in (await consumer.getmany(timeout_ms=int(POLL_S * 1000))).items():
                 self.read += [(partition.partition, record.offset) for record in records]
             self.assigned = frozenset(each.partition for each in consumer.assignment())
+        with suppress(KafkaError):  # the others leave too, which may end its generation
+            await (
+                consumer.commit()
+            )  # which finds the coordinator: told to stop while it knows none, aiokafka commits in vain for ever
         await consumer.stop()
         self.assigned = frozenset()
 
