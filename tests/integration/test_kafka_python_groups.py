@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -74,15 +75,20 @@ def fill(node: NodeProcess, topic: str, count: int = 10, partition: int = 0) -> 
         producer.flush(30)
 
 
-def poll_until(claim: Callable[[], bool], *consumers: KafkaConsumer, poll_ms: int = 50) -> list:
-    """Poll all consumers in turn until the claim is true; return the records that came."""
+def poll_until(claim: Callable[[], bool], *consumers: KafkaConsumer, poll_ms: int = 1_000) -> list:
+    """Poll all consumers, at once, until the claim is true; return the records that came.
+
+    A join that does not end within the poll in which it began may lose its assignment, or is begun again. So polls are long, and none of
+    them waits for a member that is polled only after it.
+    """
     got: list = []
     deadline = time.monotonic() + WITHIN_S
-    while not claim():
-        assert time.monotonic() < deadline, [consumer.assignment() for consumer in consumers]
-        for consumer in consumers:
-            for records in consumer.poll(timeout_ms=poll_ms).values():
-                got += records
+    with ThreadPoolExecutor(len(consumers)) as pool:
+        while not claim():
+            assert time.monotonic() < deadline, [consumer.assignment() for consumer in consumers]
+            for polled in pool.map(lambda consumer: consumer.poll(timeout_ms=poll_ms), consumers):
+                for records in polled.values():
+                    got += records
     return got
 
 
@@ -218,7 +224,7 @@ def test_static_member_keeps_its_place_and_fences_its_double(
     described = admin.describe_groups([topic])[topic]
     assert [member["group_instance_id"] for member in described["members"]] == ["i"]
     second = make_consumer(topic, **settings)
-    poll_until(lambda: sizes(second) == [2], second, poll_ms=3_000)  # a join that outlasts its poll is begun again
+    poll_until(lambda: sizes(second) == [2], second)
     assert second.group_metadata().generation_id == generation
     third = make_consumer(topic, **settings)
     poll_until(lambda: sizes(third) == [2], third)
