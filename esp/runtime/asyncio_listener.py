@@ -4,7 +4,6 @@ asyncio and uvloop accept all that wait, which may be a thousand, before anythin
 """
 
 import asyncio
-import errno
 import logging
 import socket
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Final
 
 from esp.ports.network import Address
 from esp.runtime.asyncio_connection import AsyncioConnection
+from esp.runtime.unhandled import OUT_OF_RESOURCES
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,6 @@ RETRY_S: Final = 0.1
 
 _BACKLOG: Final = 1024
 # connections that the kernel holds until the loop comes round: all clients of a failed node may arrive at once
-
-_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class AsyncioListener:
@@ -65,7 +63,7 @@ class AsyncioListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in _OUT_OF_RESOURCES:
+                if error.errno not in OUT_OF_RESOURCES:
                     raise
                 log.error("no room for another connection: %s", error)
                 self._loop.remove_reader(listening)

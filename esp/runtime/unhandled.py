@@ -9,8 +9,8 @@ from esp.ports.host import Host
 
 log = logging.getLogger(__name__)
 
-_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-# accept fails with these under a flood of connections; it works again when some have ended, and the node with it
+OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What fails with these, as accepting does under a flood of connections, works again when some have ended, and the node with it."""
 
 
 def stop_on_unhandled_errors(loop: asyncio.AbstractEventLoop, host: Host) -> None:
@@ -20,7 +20,7 @@ def stop_on_unhandled_errors(loop: asyncio.AbstractEventLoop, host: Host) -> Non
         error = context.get("exception")
         message = context.get("message", "unhandled error")
         log.error("%s", message, exc_info=error)
-        if error is not None and not (isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES):
+        if error is not None and not (isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES):
             host.fatal(message)
 
     loop.set_exception_handler(handle)

@@ -19,12 +19,12 @@ from kio.static.primitive import i32
 
 from esp.broker.any_listener.common import ALL_TOPIC_OPERATIONS, NO_THROTTLE, broker_ids
 from esp.broker.connections.request import Request
-from esp.broker.connections.request_parts import LOOKUPS
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE
 from esp.model.partition import PartitionState
+from esp.protocol.progress import Progress
 
 _PAGE_PARTITIONS_MAX = 2000
 
@@ -48,9 +48,10 @@ def handle(
     next_cursor = None
     heap = list(names)  # in the order of names as far as the page goes: to sort all of them would take long at once
     heapify(heap)
+    progress = Progress()
     while heap:
         name = heappop(heap)
-        if len(topics) % LOOKUPS == LOOKUPS - 1:
+        if progress.is_due():
             yield
         topic = image.topics_by_name.get(TopicName(name))
         if topic is None:
@@ -70,7 +71,7 @@ def handle(
         partitions = topic.partitions[first_partition : first_partition + left]
         described: list[DescribeTopicPartitionsResponsePartition] = []
         for partition in partitions:
-            if len(described) % LOOKUPS == LOOKUPS - 1:
+            if progress.is_due():
                 yield
             described.append(_partition(services, partition))
         topics.append(_topic(services, topic, tuple(described)))

@@ -9,12 +9,12 @@ import pytest
 from esp.broker.any_listener.common import NO_THROTTLE
 from esp.broker.connections.long_requests import LongRequests
 from esp.broker.connections.request import ClientContext, Request
-from esp.broker.connections.request_parts import LOOKUPS
 from esp.broker.connections.turns import Turns
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.protocol.messages import encode_request
+from esp.protocol.progress import SLICE_ELEMENTS
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import create_topic, metadata
 from tests.unit.broker.simulated_node import RefusedError, model, simulated
@@ -97,7 +97,7 @@ async def test_a_page_of_one_topic_with_many_partitions_is_made_in_slices(node):
 
     with patch.object(Turns, "wait", wait):
         answer = await client.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
-    assert len(turns) > 2 * 300 / LOOKUPS - 3, "for what is made, and for what is written"
+    assert len(turns) > 2 * 300 / SLICE_ELEMENTS - 3, "for what is made, and for what is written"
     (topic,) = answer.topics
     assert [part.partition_index for part in topic.partitions] == list(range(300))
 
