@@ -1,4 +1,4 @@
-"""Half a minute of hostile clients; ``make fuzz MINUTES=30`` runs as long as you like."""
+"""A minute of hostile clients; ``make fuzz MINUTES=30`` runs as long as you like."""
 
 import os
 import random
@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.fuzz import KINDS, split, spoil
 
-MINUTES = 0.5
+MINUTES = 1.0
 TIMES_MAX = 8
 """What a machine that does other things too may make of the factor of two that is asked for when the fuzzer runs alone."""
 
