@@ -38,7 +38,11 @@ class Tasks:
             self._host.fatal(f"task {task.get_name()} failed: {error!r}")
 
     async def stop(self) -> None:
-        """Cancel what still runs and wait for its end."""
+        """Cancel what still runs and wait for its end.
+
+        What was started in this round of the loop begins first: a coroutine that it was given would complain that nobody awaited it.
+        """
+        await asyncio.sleep(0)
         while self._running:
             task = next(iter(self._running))
             del self._running[task]

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 
 import pytest
 
@@ -109,3 +110,26 @@ def test_an_error_while_stopping_is_not_swallowed():
             await tasks.stop()
 
     simulate(scenario)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_task_was_given_to_await_is_begun_before_it_is_stopped(recwarn):
+    async def scenario(tasks, _host):
+        ended = []
+
+        async def inner():
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                ended.append("inner")
+
+        async def outer(given):
+            await given
+
+        tasks.start(outer(inner()), name="outer")
+        await tasks.stop()
+        assert ended == ["inner"]
+
+    simulate(scenario)
+    gc.collect()
+    assert not recwarn.list
