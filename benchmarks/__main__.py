@@ -23,7 +23,7 @@ NOTES: Final = (
     """Produce: one topic of 4 partitions, records of 1 KB in batches of 128 KiB, one batch per request (version 12), acks=all, no
 compression, one connection with 5 requests in flight. Memory is touched before each measurement.""",
     """Consume: what was just produced, from page cache, by Fetch version 12 in an incremental session, 1 MiB per partition and 50 MiB in
-all, one request at a time.""",
+all, one request at a time: twice, and then, as "again", three times more.""",
     "Small requests: one record of 100 bytes, acks=all, 50 connections with one request in flight each.",
     """Start: from the process start until Metadata is answered, directories formatted before, after an orderly stop. After kill -9: until
 all partitions answer again.""",

@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.batches import PARTITIONS, large_batch, small_batch
 from benchmarks.brokers import wait_until_deleted
 from benchmarks.client import create_topic, delete_topic
-from benchmarks.consume_load import measure_consume
+from benchmarks.consume_load import measure_consume, measure_consume_again
 from benchmarks.page_cache import touch_pages
 from benchmarks.produce_load import measure_produce
 from benchmarks.request_load import measure_latency, measure_small_requests
@@ -39,8 +39,11 @@ class Extent:
     """Produced in each round; consumed twice as much."""
 
     consume_passes: int = 2
-    requests: int = 30_000
-    """Small requests in each round."""
+    more_consume_passes: int = 3
+    """After those, what it costs that others read the same."""
+
+    requests: int = 90_000
+    """Small requests in each round: a second of CPU time, of which the kernel counts ticks of 10 ms."""
 
     latency_requests: int = 2_000
     start_rounds: int = 3
@@ -119,6 +122,7 @@ class Comparison:
         works: tuple[Callable[[NodeProcess], dict[Metric, float]], ...] = (
             produce,
             lambda node: measure_consume(node, topic, count * len(self._large), extent.consume_passes),
+            lambda node: measure_consume_again(node, topic, count * len(self._large), extent.more_consume_passes),
             lambda node: measure_small_requests(node, small_topic, self._small, extent.requests),
             lambda node: measure_latency(node, small_topic, self._small, extent.latency_requests),
         )

@@ -13,7 +13,14 @@ from kio.static.primitive import i32, i32Timedelta, i64
 from benchmarks.batches import PARTITIONS
 from benchmarks.client import Client, UnexpectedAnswerError, check
 from benchmarks.cost import CostMeter
-from benchmarks.results import CONSUME_ALL, CONSUME_RATE, CONSUME_USER, Metric
+from benchmarks.results import (
+    CONSUME_AGAIN_ALL,
+    CONSUME_AGAIN_USER,
+    CONSUME_ALL,
+    CONSUME_RATE,
+    CONSUME_USER,
+    Metric,
+)
 from esp.protocol.registry import ApiKey
 from esp.records.batch_header import HEADER_SIZE, read_header
 from esp.testing.node_process import NodeProcess
@@ -127,12 +134,22 @@ def consume(port: int, topic: str, size: int) -> None:
 
 def measure_consume(node: NodeProcess, topic: str, size: int, passes: int) -> dict[Metric, float]:
     """Return what reading ``topic`` whole, ``passes`` times one after the other, costs."""
-    with CostMeter(node) as cost:
-        for _ in range(passes):
-            consume(node.port, topic, size)
-    gigabytes = size * passes / 1e9
+    cost, gigabytes = _consume_often(node, topic, size, passes)
     return {
         CONSUME_USER: cost.user_s / gigabytes,
         CONSUME_ALL: cost.all_s / gigabytes,
         CONSUME_RATE: gigabytes * 1000 / cost.elapsed_s,
     }
+
+
+def measure_consume_again(node: NodeProcess, topic: str, size: int, passes: int) -> dict[Metric, float]:
+    """Return what it costs that others read ``topic`` whole, ``passes`` times, after :func:`measure_consume`."""
+    cost, gigabytes = _consume_often(node, topic, size, passes)
+    return {CONSUME_AGAIN_USER: cost.user_s / gigabytes, CONSUME_AGAIN_ALL: cost.all_s / gigabytes}
+
+
+def _consume_often(node: NodeProcess, topic: str, size: int, passes: int) -> tuple[CostMeter, float]:
+    with CostMeter(node) as cost:
+        for _ in range(passes):
+            consume(node.port, topic, size)
+    return cost, size * passes / 1e9

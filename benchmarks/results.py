@@ -32,6 +32,8 @@ PRODUCE_RATE: Final = Metric("produce_mb_per_s", "Produce: rate, one connection"
 CONSUME_USER: Final = Metric("consume_user_s_per_gb", "Consume: user CPU per GB", "s", 2, ratio_aim=0.3)
 CONSUME_ALL: Final = Metric("consume_all_s_per_gb", "Consume: all CPU per GB", "s", 2, ratio_aim=0.5)
 CONSUME_RATE: Final = Metric("consume_mb_per_s", "Consume: rate, one connection", "MB/s", 0)
+CONSUME_AGAIN_USER: Final = Metric("consume_again_user_s_per_gb", "Consume again: user CPU per GB", "s", 2)
+CONSUME_AGAIN_ALL: Final = Metric("consume_again_all_s_per_gb", "Consume again: all CPU per GB", "s", 2)
 REQUEST_USER: Final = Metric("request_user_us", "Small request: user CPU", "µs", 1, ratio_aim=0.4)
 REQUEST_ALL: Final = Metric("request_all_us", "Small request: all CPU", "µs", 1, ratio_aim=0.5)
 REQUEST_RATE: Final = Metric("requests_per_s", "Small requests: rate, 50 connections", "/s", 0)
@@ -57,6 +59,8 @@ METRICS: Final = (
     CONSUME_USER,
     CONSUME_ALL,
     CONSUME_RATE,
+    CONSUME_AGAIN_USER,
+    CONSUME_AGAIN_ALL,
     REQUEST_USER,
     REQUEST_ALL,
     REQUEST_RATE,
