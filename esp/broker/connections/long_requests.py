@@ -2,7 +2,8 @@
 
 Kafka has threads for that. Here a request of more than a few hundred bytes, of which some name a hundred thousand things, waits for its
 turn before each slice (:mod:`esp.broker.connections.turns`); its connection is held until all of it is handled, so that nothing overtakes
-it. What the bytes become takes far more memory than they, so only so many of them are worked at.
+it. What the bytes become takes far more memory than they, so only so many of them are worked at. Who only waits for other clients, as the
+members of a group do for one another, is none of those.
 """
 
 import asyncio
@@ -32,6 +33,9 @@ Handle = Callable[[Request, Any], Any]
 """Returns a decoded request's answer, or the coroutine that makes it, or the generator that does so in slices."""
 
 
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
 def done(answer: Any) -> Any:
     """An answer, or what a generator makes of a short request without others having their turn."""
     return whole(answer) if isinstance(answer, Generator) else answer
@@ -59,20 +63,25 @@ class LongRequests:
 
     def begin(self, request: Request, body: memoryview) -> None:
         """Answer a request, later. Its body stays where it was received: a connection that is held receives nothing."""
-        long = _LongRequest(self.turns, self._handle, request, is_large=len(body) > FREE_BYTES)
-        self.work(request, len(body), partial(long.answer, body))
+        room = _Room(self._memory, len(body))
+        long = _LongRequest(self.turns, self._handle, request, room)
+        self._begin(request, room, partial(long.answer, body))
 
-    def work(self, request: Request, size: int, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def work(self, request: Request, size: int, do: Work) -> None:
         """Do long work for a request with a body of ``size`` bytes, within what memory there is.
 
         Its connection is held, until ``do`` ends that.
         """
-        request.client.hold.begin()
-        self._tasks.start(self._work(size, do), name="long request")
+        self._begin(request, _Room(self._memory, size), do)
 
     def go_on(self, request: Request, answer: SlicedWork[Any]) -> None:
         """Answer a short request later, with what the rest of ``answer`` returns: it changes nothing, so its connection is not held."""
-        self._tasks.start(self._work(LONG_ANSWER_BYTES, partial(self._finish, request, answer)), name="long answer")
+        room = _Room(self._memory, LONG_ANSWER_BYTES)
+        self._tasks.start(_within(room, partial(self._finish, request, answer)), name="long answer")
+
+    def _begin(self, request: Request, room: "_Room", do: Work) -> None:
+        request.client.hold.begin()
+        self._tasks.start(_within(room, do), name="long request")
 
     async def _finish(self, request: Request, answer: SlicedWork[Any]) -> None:
         if request.is_abandoned:
@@ -80,24 +89,46 @@ class LongRequests:
         message = await self.turns.run(answer)
         await _reply(self.turns, request, message)
 
-    async def _work(self, size: int, do: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._memory.take(size, lambda: None if room.done() else room.set_result(None)):
-            await room
-        try:
-            await do()
-        finally:
-            self._memory.give_back(size)
+
+class _Room:
+    """What one request takes of the memory of those that are worked at."""
+
+    def __init__(self, memory: RequestMemory, size: int) -> None:
+        self.size = size
+        self._memory = memory
+        self._is_taken = False
+
+    async def take(self) -> None:
+        """Return when there is room, and it has been taken."""
+        has_room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._memory.take(self.size, lambda: None if has_room.done() else has_room.set_result(None)):
+            await has_room
+        self._is_taken = True
+
+    def give_back(self) -> None:
+        """The request is worked at no more; does nothing a second time."""
+        if self._is_taken:
+            self._is_taken = False
+            self._memory.give_back(self.size)
+
+
+async def _within(room: _Room, do: Work) -> None:
+    await room.take()
+    try:
+        await do()
+    finally:
+        room.give_back()
 
 
 class _LongRequest:
     """One of them. If its client goes away it is finished all the same, as by Kafka, unless it is large or has not been begun."""
 
-    def __init__(self, turns: Turns, handle: Handle, request: Request, *, is_large: bool) -> None:
+    def __init__(self, turns: Turns, handle: Handle, request: Request, room: _Room) -> None:
         self._turns = turns
         self._handle = handle
         self._request = request
-        self._is_large = is_large
+        self._room = room
+        self._is_large = room.size > FREE_BYTES
 
     async def answer(self, body: memoryview) -> None:
         """Do all of it."""
@@ -124,7 +155,10 @@ class _LongRequest:
             await self._turns.wait()
             answer = await self._in_slices(self._handle(request, message))
             self._let_go_on(answer)
-            return await self._in_slices(await answer) if isinstance(answer, Coroutine) else answer
+            if isinstance(answer, Coroutine):
+                self._room.give_back()  # who waits for a group's other members may wait for requests that need this room
+                answer = await self._in_slices(await answer)
+            return answer
         joined = JoinedAnswer(lists)
         parts = split(message, lists)
         part: Part | None = next(parts)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from esp.broker.any_listener.common import NO_THROTTLE
-from esp.broker.connections.long_requests import LongRequests
+from esp.broker.connections.long_requests import WORKED_AT_BYTES, LongRequests
 from esp.broker.connections.request import ClientContext, Request
 from esp.broker.connections.turns import Turns
 from esp.broker.tasks import Tasks
@@ -17,6 +17,7 @@ from esp.protocol.messages import encode_request
 from esp.protocol.progress import SLICE_ELEMENTS
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import create_topic, metadata
+from tests.unit.broker.group_conversation import join, until_coordinated
 from tests.unit.broker.simulated_node import RefusedError, model, simulated
 
 MANY = 2_000
@@ -160,3 +161,23 @@ async def test_a_page_of_topics_is_made_in_slices_too(node):
     answer = await client.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
     assert [topic.name for topic in answer.topics] == names
     assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == ("t", 2)
+
+
+@simulated(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3000)
+async def test_who_waits_for_others_takes_no_memory_from_those_that_are_waited_for(node):
+    """Members of one group, whose subscriptions are more together than is worked at at one time."""
+    clients = [await node.client() for _ in range(30)]
+    await until_coordinated(clients[0])
+    member_ids = [""] * len(clients)
+    for round_ in (1, 2):  # first whoever comes is waited for, and then those who are members
+        protocols = (("range", bytes([round_]) * (WORKED_AT_BYTES // 20)),)
+        joined = await asyncio.gather(
+            *(
+                join(client, member_id=member_id, protocols=protocols, rebalance_ms=20_000, session_ms=30_000)
+                for client, member_id in zip(clients, member_ids, strict=True)
+            )
+        )
+        assert {answer.error_code for answer in joined} == {ErrorCode.none}
+        assert {answer.generation_id for answer in joined} == {round_}
+        assert max(len(answer.members) for answer in joined) == len(clients)
+        member_ids = [answer.member_id for answer in joined]
