@@ -32,8 +32,8 @@ LONG_ANSWER_BYTES: Final = WORKED_AT_BYTES // 8
 Handle = Callable[[Request, Any], Any]
 """Returns a decoded request's answer, or the coroutine that makes it, or the generator that does so in slices."""
 
-
 Work = Callable[[], Coroutine[Any, Any, None]]
+"""Answers one request, and ends the hold of its connection."""
 
 
 def done(answer: Any) -> Any:
