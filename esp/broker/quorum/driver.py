@@ -385,6 +385,8 @@ class RaftDriver:
     async def _write_snapshot(self, image: ClusterImage) -> None:
         async with self._snapshot_lock:
             snapshot_id = await self._keeper.write(image)
+            if snapshot_id is None:
+                return
             async with self.files.cutting():
                 self._keeper.clean_blocking()
         self._step(lambda now: self._node.on_snapshot_written(now, snapshot_id, self._log.log_start_offset))

@@ -11,6 +11,7 @@ from esp.broker.metadata.loader import encode_snapshot
 from esp.broker.metadata.snapshots import MetadataSnapshots
 from esp.broker.quorum.config import RaftConfig
 from esp.controller.image import ClusterImage
+from esp.model.errors import ApiError
 from esp.ports.env import Env
 from esp.raft.snapshot import SnapshotId, build_snapshot
 from esp.raft.voter_history import VoterHistory
@@ -61,17 +62,27 @@ class SnapshotKeeper:
         self._bytes_at_last = applied_bytes
         self._time_of_last_us = self._env.clock.monotonic_us()
 
-    async def write(self, image: ClusterImage) -> SnapshotId:
+    async def write(self, image: ClusterImage) -> SnapshotId | None:
         """Make a snapshot of a committed image, durably.
+
+        Returns:
+            Its id; None if a snapshot that holds the image came first: the log may begin at that one already.
 
         Raises:
             OSError: the device failed or is full.
         """
+        if not self.is_news(image):
+            return None
         log = self._log
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         last = log.read(image.offset, 1, log.log_end_offset, at_least_one=True)
         if last is None:
-            last = await log.read_cold(image.offset, 1, log.log_end_offset, at_least_one=True)
+            try:
+                last = await log.read_cold(image.offset, 1, log.log_end_offset, at_least_one=True)
+            except ApiError:
+                if self.is_news(image):
+                    raise
+                return None
         timestamp_ms = read_header(last).max_timestamp
         voters, level = self._voters.at(snapshot_id.end_offset)
         control: list[ControlEntity] = [kraft_version(level), voters.to_record()] if level > 0 else []

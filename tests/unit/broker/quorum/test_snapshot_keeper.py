@@ -89,6 +89,25 @@ async def test_a_leader_that_has_nothing_but_its_snapshot_proposes_much_at_once(
     assert len(member.image.topics_by_id) == 120
 
 
+@with_quorum(1, snapshot_max_new_bytes=1000, retention_bytes=0, retention_ms=-1)
+async def test_a_snapshot_that_is_due_twice_before_it_is_begun_is_written_once(quorum):
+    """What the controller proposes counts at once, though the image that is committed is still the one of the snapshot under way."""
+    member = await quorum.elect()
+    snapshots = member.raft._keeper.snapshots
+
+    async def propose():
+        for _ in range(10):
+            for _ in range(2):
+                topics = [TopicRecord(name=f"t{quorum.uuid()}", topic_id=quorum.uuid()) for _ in range(20)]
+                member.loader.propose(topics)
+            await member.raft.committed(member.raft.next_offset)
+
+    await member.run(propose())
+    await asyncio.sleep(0.1)
+    assert member.log.log_start_offset == snapshots.ids[0].end_offset > 300
+    assert len(member.image.topics_by_id) == 400
+
+
 @with_quorum(1, snapshot_max_interval_ms=10_000)
 async def test_time_asks_for_a_snapshot_too_but_not_without_news(quorum):
     member = await quorum.elect()
