@@ -20,8 +20,8 @@ $(STAMP): pyproject.toml
 run: $(STAMP)  ## Play the flights of 2013 through a broker and Spark, check every count (PIPELINE_NODES=3: a cluster whose leaders are killed; ARGS=...)
 	$(BIN)/python -m pyspark_jobs.run $(if $(PIPELINE_NODES),--nodes $(PIPELINE_NODES) --kill-leaders) $(ARGS)
 
-test: $(STAMP)  ## Run all tests: units, properties, real clients, Kafka's own tools, Spark (ARGS=...)
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(ARGS)
+test: $(STAMP)  ## Run all tests: units, properties, real clients, Kafka's own tools, Spark (PROCESSES=3 side by side; ARGS=...)
+	$(BIN)/pytest --numprocesses $(or $(PROCESSES),3) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP)  ## Check style, types and layer contracts
 	$(BIN)/ruff check .
