@@ -105,7 +105,7 @@ class BrokerRole:
             OperatorError: the node cannot serve like this.
         """
         env, settings = self._env, self._settings
-        cache = MetadataCache(directories.cluster_id)
+        cache = MetadataCache(directories.cluster_id, settings.node_id)
         self._liveness = BrokerLiveness(env, settings.node_id, self._addresses_in(cache))
         self.replicas = replicas = ReplicaHost(env, settings.node_id, settings, directories.data, self._tasks)
         self._groups = GroupCoordinators(env, shard_config(settings, replicas.on_disk_error), cache, self._tasks)

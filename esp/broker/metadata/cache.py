@@ -19,10 +19,12 @@ class MetadataCache:
 
     Args:
         cluster_id: as it stands in ``meta.properties``.
+        node_id: this broker.
     """
 
-    def __init__(self, cluster_id: str) -> None:
+    def __init__(self, cluster_id: str, node_id: NodeId) -> None:
         self.cluster_id = cluster_id
+        self._node_id = node_id
         self.image = EMPTY_IMAGE
         self.alive: frozenset[NodeId] = frozenset()
         """Brokers that serve: registered and not fenced (BRK-8)."""
@@ -62,8 +64,11 @@ class MetadataCache:
 
     @property
     def controller_id(self) -> NodeId:
-        """A broker that clients may send controller requests to: any one that serves, the lowest here."""
-        return min(self.alive, default=NO_NODE)
+        """A broker that clients may send controller requests to: any one that serves.
+
+        It is this one, which has just shown that it is alive: a client that is told of one that has died meanwhile waits for it.
+        """
+        return self._node_id if self._node_id in self.alive else min(self.alive, default=NO_NODE)
 
     def endpoints(
         self, listener: str, *, with_fenced: bool = False, also: frozenset[NodeId] = frozenset()

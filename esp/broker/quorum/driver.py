@@ -384,8 +384,7 @@ class RaftDriver:
 
     async def _write_snapshot(self, image: ClusterImage) -> None:
         async with self._snapshot_lock:
-            snapshot_id = await self._keeper.write(image)
-            if snapshot_id is None:
+            if (snapshot_id := await self._keeper.write(image)) is None:
                 return
             async with self.files.cutting():
                 self._keeper.clean_blocking()

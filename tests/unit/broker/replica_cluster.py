@@ -319,7 +319,7 @@ class Broker:
                     )
                 )
         self.directory_ids = tuple(directory.meta.directory_id for directory in self.directories)
-        self.metadata = MetadataCache("c")
+        self.metadata = MetadataCache("c", self.node_id)
         self.is_current = True
         """Whether the node is to believe that it knows who leads."""
         self.replicas = ReplicaHost(env, self.node_id, settings, self.directories, tasks)

@@ -15,13 +15,13 @@ from tests.unit.controller.samples import Cluster
 
 def cached(brokers=3):
     cluster = Cluster(brokers)
-    cache = MetadataCache("cluster")
+    cache = MetadataCache("cluster", NodeId(2))
     cache.publish(cluster.image)
     return cluster, cache
 
 
 def test_nothing_is_known_before_the_first_image():
-    cache = MetadataCache("cluster")
+    cache = MetadataCache("cluster", NodeId(2))
     assert cache.controller_id == -1
     assert cache.endpoints("PLAINTEXT") == []
     assert cache.why_not_here("t", 0) is ErrorCode.unknown_topic_or_partition
@@ -31,11 +31,18 @@ def test_nothing_is_known_before_the_first_image():
 def test_brokers_that_serve_are_told_with_their_address_on_the_asking_listener():
     cluster, cache = cached()
     first = min(cluster.image.brokers)
-    assert cache.controller_id == first
     assert [node for node, _ in cache.endpoints("PLAINTEXT")] == sorted(cluster.image.brokers)
     assert all(isinstance(address, Address) for _, address in cache.endpoints("PLAINTEXT"))
     assert cache.endpoints("ANOTHER") == []
     assert cache.rack(first) == cluster.image.brokers[first].rack
+
+
+def test_clients_send_controller_requests_to_the_broker_that_they_ask_while_it_serves():
+    cluster, cache = cached()
+    assert cache.controller_id == 2
+    cluster.fence(NodeId(2))
+    cache.publish(cluster.image)
+    assert cache.controller_id == 1
 
 
 def test_fenced_brokers_are_told_only_to_who_asks_for_them():
@@ -74,7 +81,7 @@ def test_why_a_partition_is_not_here():
     ("topic", "is_internal"), [("__consumer_offsets", True), ("__transaction_state", True), ("t", False)]
 )
 def test_the_clusters_own_topics_are_internal(topic, is_internal):
-    assert MetadataCache("cluster").is_internal(topic) is is_internal
+    assert MetadataCache("cluster", NodeId(2)).is_internal(topic) is is_internal
 
 
 async def test_who_waits_for_metadata_goes_on_once_it_is_published():
