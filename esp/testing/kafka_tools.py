@@ -61,10 +61,12 @@ class KafkaTools:
 
     Args:
         library_dir: holds the jars.
+        options: of the JVM, for all of them.
     """
 
-    def __init__(self, library_dir: Path) -> None:
-        self._library_dir = library_dir
+    def __init__(self, library_dir: Path, options: Sequence[str] = ()) -> None:
+        self.library_dir = library_dir
+        self._options = options
 
     @classmethod
     def find(cls) -> "KafkaTools":
@@ -87,15 +89,20 @@ class KafkaTools:
                     complete.touch()
         return cls(home / "libs")
 
+    def with_options(self, *options: str) -> "KafkaTools":
+        """The same tools with further options of the JVM."""
+        return KafkaTools(self.library_dir, (*self._options, *options))
+
     def command(self, tool: str, *arguments: str, heap: str = "256m", options: Sequence[str] = ()) -> list[str]:
         """Return the command line of a tool: a name in :data:`TOOL_CLASSES` or any main class."""
         return [
             "java",
             f"-Xmx{heap}",
+            *self._options,
             *options,
             f"-Dlog4j2.configurationFile={_LOG4J}",
             "-cp",
-            f"{self._library_dir}/*",
+            f"{self.library_dir}/*",
             TOOL_CLASSES.get(tool, tool),
             *arguments,
         ]

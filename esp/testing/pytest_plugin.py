@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
+from esp.testing.class_archive import with_archive
 from esp.testing.cluster import Cluster, MakeNode
 from esp.testing.kafka_tools import KafkaTools, ToolsMissingError
 from esp.testing.node import Node
@@ -48,7 +49,7 @@ def skip_or_fail(reason: str) -> NoReturn:
 def kafka_tools() -> KafkaTools:
     """Kafka's command-line tools."""
     try:
-        return KafkaTools.find()
+        return with_archive(KafkaTools.find())
     except ToolsMissingError as error:
         skip_or_fail(str(error))
 

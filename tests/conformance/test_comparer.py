@@ -39,7 +39,7 @@ def _fields(content):
 @pytest.mark.timeout(600)
 def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: Path) -> None:
     known = Known.read()
-    with running_pair(tmp_path) as (ours, theirs):
+    with running_pair(tmp_path, kafka_tools) as (ours, theirs):
         for target in (ours, theirs):
             prepare(target)
         found = [str(each) for each in compare(ours, theirs, CASES, in_short=True) if not known.explains(each)]

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
 from esp.testing.node_process import HOST
 from esp.testing.ports import free_port
@@ -28,10 +29,16 @@ _SETTINGS: Final = {
 
 
 @contextmanager
-def running_pair(directory: Path) -> Iterator[tuple[Target, Target]]:
-    """Start both, each a quorum of its own whose voters stand in the metadata log; they are gone when the block ends."""
+def running_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[tuple[Target, Target]]:
+    """Start both, each a quorum of its own whose voters stand in the metadata log; they are gone when the block ends.
+
+    Args:
+        directory: where they keep their data.
+        tools: Kafka's, unless they are to be found.
+    """
     (port, controller_port), (kafka_port, kafka_controller_port) = [(free_port(), free_port()) for _ in range(2)]
-    kafka = RealKafka(directory / "kafka", _settings(kafka_port, kafka_controller_port), kafka_port, heap="400m")
+    settings = _settings(kafka_port, kafka_controller_port)
+    kafka = RealKafka(directory / "kafka", settings, kafka_port, tools=tools, heap="400m")
     kafka.format(secrets.token_urlsafe(16), "--standalone")
     with Node(directory / "esp", _settings(port, controller_port), port) as ours, kafka as theirs:
         targets = Target("ESP", ours, controller_port), Target("Kafka", theirs, kafka_controller_port)
