@@ -63,7 +63,7 @@ class BrokerRole:
         self._settings = settings
         self._tasks = Tasks(env.host)
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
-        self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, self._tasks)
+        self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, self._tasks, env.clock)
         self.server = Server(env, self.dispatcher, connection_limits(settings))
         self._endpoints: dict[str, Address] = {}
         self.listening: list[Address] = []

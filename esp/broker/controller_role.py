@@ -41,7 +41,7 @@ class ControllerRole:
         self._env = env
         self._settings = settings
         self._tasks = Tasks(env.host)
-        self.dispatcher = make_dispatcher(ListenerKind.CONTROLLER, None, self._tasks)
+        self.dispatcher = make_dispatcher(ListenerKind.CONTROLLER, None, self._tasks, env.clock)
         """Answers what is sent to the controller listeners, and what this node's own broker asks."""
         self.listening: list[Address] = []
         """The addresses of the controller listeners, once they are bound."""

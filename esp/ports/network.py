@@ -6,7 +6,10 @@ without a coroutine per request.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+TURN_US: Final = 200
+"""How long the owner of a connection goes on with what has arrived, unless the network wants others to have their turn sooner."""
 
 Buffer = bytes | bytearray | memoryview
 """What can be written: any contiguous bytes. A buffer given to ``write`` must not change afterwards."""
@@ -47,6 +50,8 @@ class Connection(Protocol):
     """One end of an ordered byte stream."""
 
     peer: Address
+    turn_us: int
+    """How long its owner is to go on with what has arrived before it lets others have their turn."""
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Queue the buffers, in order. Nothing happens when the connection has ended."""

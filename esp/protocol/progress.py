@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 from esp.protocol.errors import DecodeError
 
-SLICE_ELEMENTS: Final = 16
-"""Elements of arrays between two yields: a fraction of a millisecond."""
+SLICE_ELEMENTS: Final = 4
+"""Elements of arrays between two yields: some tens of microseconds."""
 
 AT_ONCE_ELEMENTS: Final = 64
 """Of topics and partitions of a Produce or Fetch request before the first yield; it has no second slice if there are no more."""

@@ -7,9 +7,9 @@ from time import perf_counter_ns
 from typing import NoReturn, cast
 
 from esp.ports.host import Host
-from esp.ports.network import Address, Buffer, Connection, ConnectionOwner
+from esp.ports.network import TURN_US, Address, Buffer, Connection, ConnectionOwner
 from esp.runtime.buffer_sweeper import BufferSweeper
-from esp.runtime.loop_shares import AddressShare, LoopShares
+from esp.runtime.loop_shares import SPENT_TURN_US, AddressShare, LoopShares
 from esp.runtime.receive_buffer import RECEIVED_UNNOTICED_MAX, ReceiveBuffer
 from esp.runtime.receive_turns import ReceiveTurns
 
@@ -32,6 +32,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     """
 
     peer: Address
+    turn_us: int
     _transport: asyncio.Transport
     _share: AddressShare
     _owner: ConnectionOwner | None
@@ -44,6 +45,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         turns: ReceiveTurns,
         shares: LoopShares,
     ) -> None:
+        self.turn_us = TURN_US
         self._make_owner = make_owner
         self._host = host
         self._sweeper = sweeper
@@ -218,9 +220,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         buffer = self._buffer
         self._waits_for_turn = False
         if self._owner is not None and not (self._paused or self._transport.is_closing()):
+            self.turn_us = SPENT_TURN_US
             began_ns = perf_counter_ns()
             self._offer(self._owner)
             self._share.spend(began_ns, perf_counter_ns())
+            self.turn_us = TURN_US
             if buffer.wanted > buffer.capacity == buffer.end:
                 self._grow()
         self._receive()

@@ -26,6 +26,9 @@ LARGE_NS: Final = 50_000
 ROUND_NS: Final = 100_000
 """What those who wait may take in a round of the loop, all together; the last of them ends what it has begun."""
 
+SPENT_TURN_US: Final = 20
+"""How long the owner of a connection that waited for its turn goes on with what has arrived: mostly for a request or two."""
+
 ROUND_PIECES: Final = 8
 """How many of those who wait go on in a round: to end a connection, say, takes time only later."""
 

@@ -20,6 +20,7 @@ from esp.broker.connections.request import ClientContext, Request
 from esp.broker.connections.turns import Turns
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError
+from esp.ports.clock import Clock
 from esp.ports.network import Address, Buffer
 from esp.protocol import messages
 from esp.protocol.error_responses import error_response, error_response_in_slices
@@ -45,6 +46,7 @@ class Dispatcher:
         kind: of the listeners.
         services: what their cold handlers work with, if that is known already; see :meth:`provide`.
         tasks: where handlers that wait live.
+        clock: the node's.
         hot: the handlers that get bytes, by API.
     """
 
@@ -52,7 +54,7 @@ class Dispatcher:
     """Whether a connection's :class:`~esp.broker.connections.request.Shortcut` may answer in its place."""
 
     def __init__(
-        self, kind: ListenerKind, services: Any, tasks: Tasks, hot: Mapping[int, HotHandler] | None = None
+        self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, hot: Mapping[int, HotHandler] | None = None
     ) -> None:
         self.served = SERVED_ON[kind]
         self._package = _PACKAGES[kind]
@@ -60,7 +62,7 @@ class Dispatcher:
         self._tasks = tasks
         self._hot: dict[int, HotHandler] = {**(hot or {})}
         self._cold: dict[int, ColdHandler] = {}
-        self.turns = Turns()
+        self.turns = Turns(clock)
         """Who goes on of those that have much to do for the clients of these listeners."""
         self.long_requests = LongRequests(tasks, self.turns, self._handle)
         """Works at those that may take long; hot handlers, which are not asked through it, take turns with them."""
@@ -149,7 +151,7 @@ class Dispatcher:
         return handler
 
 
-MakeDispatcher = Callable[[ListenerKind, Any, Tasks], Dispatcher]
+MakeDispatcher = Callable[[ListenerKind, Any, Tasks, Clock], Dispatcher]
 """Makes a dispatcher, whose arguments these are."""
 
 

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 
-LOOKUPS: Final = 16
-"""Elements of a part that are looked up in memory: half a millisecond on a slow machine."""
+LOOKUPS: Final = 8
+"""Elements of a part that are looked up in memory: a tenth of a millisecond on a slow machine."""
 
-CHANGES: Final = 20
+CHANGES: Final = 10
 """Elements of a part that others are asked about, or that are written down together: a part costs a round to the controller, or a write."""
 
 COMMITS: Final = 128

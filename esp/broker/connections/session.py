@@ -26,13 +26,13 @@ MAX_PARKED_REQUESTS: Final = 128
 """Unanswered requests of one connection before it is read no further; clients keep 5, or a few tens when told to."""
 
 MAX_REQUESTS_PER_TURN: Final = 8
-"""Requests of one connection that are handled before all others have had their turn; clients keep 5 under way unless told to keep more."""
+"""Requests of one connection that are handled before all others have had their turn; clients keep 5 under way unless told to keep more.
+
+Fewer are handled if their turn is over by then.
+"""
 
 _SHORTCUTS_PER_TURN: Final = 2 * MAX_REQUESTS_PER_TURN
 """As many if all of them are answered by a shortcut, at half the cost."""
-
-_TURN_US: Final = 200
-"""Fewer are handled if they have taken so long by then."""
 
 MAX_HELD_BUFFERS: Final = 64
 """Buffers of answers that wait for the end of a read: a client that asks for much in one read, and takes nothing, is noticed after that."""
@@ -166,7 +166,7 @@ class Session:
             if position < end:
                 now_us = self._clock.monotonic_us()
                 began_us = began_us or now_us
-                if handled >= _SHORTCUTS_PER_TURN or now_us - began_us >= _TURN_US:
+                if handled >= _SHORTCUTS_PER_TURN or now_us - began_us >= self._connection.turn_us:
                     self._rest()
         self._reading = False
         if self._out:

@@ -1,24 +1,40 @@
 """Who goes on next of those with long work to do on the loop.
 
-Work that grows with what a peer sends is divided into slices of a fraction of a millisecond. Before each one whoever does it waits for a
-turn: in each round of the loop one of them goes on, the one that has waited longest. However many there are, everybody else waits for one
-slice at most.
+Work that grows with what a peer sends is divided into slices of some tens of microseconds. Before each one whoever does it waits for its
+turn: in each round of the loop one of them goes on, the one that has waited longest, for about :data:`TURN_US`. However many there are,
+everybody else waits for one turn at most. A turn is as long as the slices that fit into it: what a slice takes depends on what was asked,
+and of what machine. It has a number of slices at most, which alone counts where time stands still, in the simulator.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from esp.ports.clock import Clock
+
+TURN_US: Final = 100
+"""After that time no slice begins before the next turn."""
+
+SLICES_MAX: Final = 8
+"""Of one turn."""
 
 Result = TypeVar("Result")
 
 
 class Turns:
-    """First come, first served; runs on the loop in which :meth:`call` is called."""
+    """First come, first served; runs on the loop in which :meth:`call` is called.
 
-    def __init__(self) -> None:
+    Args:
+        clock: the node's.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._now_us = clock.monotonic_us
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_due = False
+        self._slices_left = 0
+        self._ends_us = 0
 
     def call(self, go_on: Callable[[], None]) -> None:
         """Call ``go_on`` when it is its turn, in one of the next rounds of the loop."""
@@ -28,10 +44,15 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._give_turn)
 
     async def wait(self) -> None:
-        """Return when it is the caller's turn, for one slice."""
+        """Return when there is time for the caller's next slice: at once while the last turn that was given has some left."""
+        self._slices_left -= 1
+        if self._slices_left >= 0 and self._now_us() < self._ends_us:
+            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.call(lambda: None if turn.done() else turn.set_result(None))
         await turn
+        self._slices_left = SLICES_MAX - 1
+        self._ends_us = self._now_us() + TURN_US
 
     async def run(self, work: Generator[None, None, Result]) -> Result:
         """Drive a generator that yields after each slice; return, or raise, what it does."""

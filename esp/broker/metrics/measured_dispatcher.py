@@ -26,7 +26,7 @@ class MeasuredDispatcher(Dispatcher):
     allows_shortcuts = False
 
     def __init__(self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, metrics: RequestMetrics) -> None:
-        super().__init__(kind, services, tasks)
+        super().__init__(kind, services, tasks, clock)
         self._now_us: Final = clock.monotonic_us
         self._metrics = metrics
 

@@ -18,6 +18,7 @@ from esp.broker.metrics.loop_delay import LoopDelay
 from esp.broker.metrics.measured_dispatcher import MeasuredDispatcher
 from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.tasks import Tasks
+from esp.ports.clock import Clock
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
@@ -37,10 +38,10 @@ class NodeMetrics:
         self._tasks = Tasks(env.host)
         self._server: HttpServer | None = None
 
-    def dispatcher(self, kind: ListenerKind, services: Any, tasks: Tasks) -> Dispatcher:
+    def dispatcher(self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock) -> Dispatcher:
         """A dispatcher that is measured; the arguments are those of the plain one."""
         metrics = self.requests.setdefault(kind, RequestMetrics())
-        return MeasuredDispatcher(kind, services, tasks, self._env.clock, metrics)
+        return MeasuredDispatcher(kind, services, tasks, clock, metrics)
 
     async def serve(self, address: Address, node: MeasuredNode) -> Address:
         """Let them be read, and return where.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from esp.ports.network import Address, Buffer, Connection, ConnectionOwner, Listener
+from esp.ports.network import TURN_US, Address, Buffer, Connection, ConnectionOwner, Listener
 from esp.simulation.machine.links import Links
 from esp.simulation.machine.listener import SimulatedListener
 from esp.simulation.machine.loop import Process, current_process
@@ -63,14 +63,14 @@ class SimulatedConnection:
         """The other end is gone and could not say so: its host lost power."""
         self.delivery_due = False
         """Whether the arrival of the first of ``sent`` is on the loop's list."""
+        self.turn_us = TURN_US
         self._network = network
         self._owner: ConnectionOwner | None = None
         self._received = bytearray()
         self._expected = 0
         self._sent_bytes = 0
         self._arrival_s = 0.0
-        self._closing = False
-        self._paused = False
+        self._closing = self._paused = False
         self._writable = True
 
     # --- esp.ports.network.Connection --------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class PlayedServer:
     def __init__(self, world, address, handlers):
         self.address = address
         self.served = SERVED
-        self.turns = Turns()
+        self.turns = Turns(world.env.clock)
         self.handlers = handlers
         self.seen = []
         """Name of the API, message."""

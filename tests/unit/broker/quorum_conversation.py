@@ -90,7 +90,7 @@ class Member:
         )
         self.tasks = Tasks(env.host)
         services = SimpleNamespace(raft=self.raft, env=env)
-        dispatcher = Dispatcher(ListenerKind.CONTROLLER, services, self.tasks)
+        dispatcher = Dispatcher(ListenerKind.CONTROLLER, services, self.tasks, self.env.clock)
         self.server = Server(env, dispatcher, LIMITS)
         if self.raft.config.endpoints:
             await self.server.listen(LISTENER, self.address)

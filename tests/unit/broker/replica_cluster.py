@@ -333,7 +333,7 @@ class Broker:
             producer_ids=None,
             is_current=lambda: self.is_current,
         )
-        dispatcher = Dispatcher(ListenerKind.BROKER, services, tasks)
+        dispatcher = Dispatcher(ListenerKind.BROKER, services, tasks, env.clock)
         long_requests = dispatcher.long_requests
         dispatcher.provide(
             services,

@@ -109,7 +109,7 @@ def test_what_only_the_controller_can_do_goes_there_and_its_answer_back(api_key)
     async def scenario(world):
         message, answer = object(), object()
         played = services(world, answer)
-        handle = Dispatcher(ListenerKind.BROKER, played, Tasks(world.env.host))._load(api_key)
+        handle = Dispatcher(ListenerKind.BROKER, played, Tasks(world.env.host), world.env.clock)._load(api_key)
         assert await handle(played, asked(0), message) is answer
         assert played.controller.seen == [(api_key, message)]
 
@@ -121,7 +121,7 @@ def test_without_a_controller_the_client_is_told_in_the_form_of_its_request(api_
     @in_world
     async def scenario(world):
         played = services(world, ApiError(ErrorCode.request_timed_out))
-        dispatcher = Dispatcher(ListenerKind.BROKER, played, Tasks(world.env.host))
+        dispatcher = Dispatcher(ListenerKind.BROKER, played, Tasks(world.env.host), world.env.clock)
         message = example(wire_class((api_key, SERVED[api_key].max_version, "request")))
         answer = await dispatcher.call(api_key, message, client_id="c")
         codes = (

@@ -9,6 +9,7 @@ from esp.broker.tasks import Tasks
 from esp.broker.warm_up import BEGIN_AFTER_US, PAUSE_US, WarmUp
 from esp.protocol import messages
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
+from esp.runtime.system_clock import SystemClock
 from esp.simulation.machine.clock import SimulatedClock
 from esp.simulation.machine.loop import SimulatedLoop
 
@@ -53,7 +54,7 @@ def test_a_node_that_stops_takes_no_further_step():
 
 def test_a_dispatcher_prepares_every_handler_and_version_but_those_that_read_bytes_themselves():
     hot = {ApiKey.PRODUCE: lambda *_: None, ApiKey.FETCH: lambda *_: None}
-    dispatcher = Dispatcher(ListenerKind.BROKER, SimpleNamespace(), Tasks(None), hot)
+    dispatcher = Dispatcher(ListenerKind.BROKER, SimpleNamespace(), Tasks(None), SystemClock(), hot)
     served = SERVED_ON[ListenerKind.BROKER]
     prepared = [step.args for step in dispatcher.preparations() if step.func is messages.prepare_to_serve]
     assert prepared == [

@@ -17,9 +17,9 @@ from typing import NoReturn
 import pytest
 import uvloop
 
-from esp.ports.network import Address, Connection, ConnectionOwner
+from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner
 from esp.runtime.asyncio_network import AsyncioNetwork
-from esp.runtime.loop_shares import BURST_NS, ROUND_PIECES
+from esp.runtime.loop_shares import BURST_NS, ROUND_PIECES, SPENT_TURN_US
 from esp.runtime.os_disk import OsDisk
 from esp.runtime.receive_buffer import INITIAL_BYTES
 from esp.runtime.unhandled import stop_on_unhandled_errors
@@ -270,6 +270,24 @@ def test_who_has_had_more_than_its_share_is_served_after_others(run: Run) -> Non
             both.modest.sendall(frame(b"little"))
             await until(lambda: len(order) == 2)
             assert order == ["modest", "greedy"]
+
+    assert run(body).fatal_reasons == []
+
+
+@linux
+def test_who_has_had_more_than_its_share_goes_on_for_less_time(run: Run) -> None:
+    async def body(pair: Pair) -> None:
+        both = Addresses(pair)
+        await both.connect()
+        turns: dict[str, int] = {}
+        for name, owner in (("greedy", both.greedy_owner), ("modest", both.modest_owner)):
+            owner.at_frame = lambda name=name, owner=owner: turns.update({name: owner.connection.turn_us})  # type: ignore[misc]
+        both.spend()
+        both.greedy.sendall(frame(b"much"))
+        both.modest.sendall(frame(b"little"))
+        await until(lambda: len(turns) == 2)
+        assert turns == {"greedy": SPENT_TURN_US, "modest": TURN_US}
+        assert both.greedy_owner.connection.turn_us == TURN_US
 
     assert run(body).fatal_reasons == []
 

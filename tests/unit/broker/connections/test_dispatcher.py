@@ -14,6 +14,7 @@ from esp.ports.network import Address
 from esp.protocol.errors import DecodeError
 from esp.protocol.messages import decode_response, encode_request
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
+from esp.runtime.system_clock import SystemClock
 from esp.simulation.machine.loop import SimulatedLoop
 from tests.unit.broker.simulated_node import model
 
@@ -26,7 +27,7 @@ class Host:
 
 
 def new_dispatcher(hot=None, kind=ListenerKind.BROKER):
-    return Dispatcher(kind, SimpleNamespace(), Tasks(Host()), hot)
+    return Dispatcher(kind, SimpleNamespace(), Tasks(Host()), SystemClock(), hot)
 
 
 def request(api_key, version, on_reply=lambda _at_once: None):

@@ -16,6 +16,7 @@ from esp.ports.network import Address
 from esp.protocol.messages import encode_request
 from esp.protocol.progress import SLICE_ELEMENTS
 from esp.protocol.registry import ApiKey
+from esp.runtime.system_clock import SystemClock
 from tests.unit.broker.conversation import create_topic, metadata
 from tests.unit.broker.group_conversation import join, until_coordinated
 from tests.unit.broker.simulated_node import RefusedError, model, simulated
@@ -134,7 +135,7 @@ async def test_a_large_request_ends_with_its_client_and_a_smaller_one_is_done(co
         return model(ApiKey.DESCRIBE_GROUPS, 5, "response").DescribeGroupsResponse(throttle_time=NO_THROTTLE, groups=())
 
     tasks = Tasks(SimpleNamespace(fatal=pytest.fail))
-    long = LongRequests(tasks, Turns(), handle)
+    long = LongRequests(tasks, Turns(SystemClock()), handle)
     frame = encode_request(ApiKey.DESCRIBE_GROUPS, 5, 1, None, groups([f"g{n}" for n in range(count)]))
     request = Request(ApiKey.DESCRIBE_GROUPS, 5, 1, None, ClientContext("", Address("127.0.0.1", 5)), pytest.fail)
     long.begin(request, memoryview(frame)[4 + 11 :])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from esp.broker.connections.request import NO_REPLY, ClientContext, Request
 from esp.broker.connections.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.connections.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, MAX_REQUESTS_PER_TURN, Session
-from esp.ports.network import Address
+from esp.ports.network import TURN_US, Address
 from esp.protocol.errors import DecodeError
 from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind
 
@@ -32,6 +32,7 @@ class PlayedConnection:
         self.expected: list[int] = []
         self.reading = True
         self.ended = False
+        self.turn_us = TURN_US
 
     def write(self, buffers: Sequence) -> None:
         self.written.extend(map(bytes, buffers))

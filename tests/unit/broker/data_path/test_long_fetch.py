@@ -136,7 +136,8 @@ async def test_who_has_gone_before_it_was_begun_is_not_waited_for(node):
     wanted_here = [FetchPartition("t", partition, 1, 1 << 20) for partition in range(20)]
     reads = ConsumerReads(lambda _topic, partition: hosted[partition], lambda: True)
     fetch = PendingFetch(reads, request, wanted_here, None, incremental=False, min_bytes=1, max_bytes=1 << 20)
-    await LongFetch(fetch, request, SimulatedClock(node.loop), None, Turns()).begin(1_000)
+    clock = SimulatedClock(node.loop)
+    await LongFetch(fetch, request, clock, None, Turns(clock)).begin(1_000)
     assert not any(one._waiters for one in hosted)
     assert (await metadata(client, [], version=9)).brokers
 
