@@ -4,19 +4,23 @@ They travel as they are, without Kafka's Envelope: there is no authorizer that w
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from datetime import timedelta
 from typing import Any, Final
 
 from esp.broker.services import Services
 from esp.broker.waiting import time_limit
 from esp.controller.image import ClusterImage
+from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.registry import ApiKey
 
 log = logging.getLogger(__name__)
 
 FORWARD_TIMEOUT_MS: Final = 30_000
 """How long a controller is looked for on behalf of a client: Kafka's ``request.timeout.ms``."""
+
+WHOLE_MAX: Final = 100
+"""Elements of a request that is passed on as a whole: nobody has as many features, or listeners, and a few thousand take milliseconds."""
 
 _APPLY_MS_MIN: Final = 1_000
 
@@ -28,6 +32,16 @@ async def forward(services: Services, api_key: ApiKey, message: Any) -> Any:
         ApiError: REQUEST_TIMED_OUT.
     """
     return await services.controller.call(api_key, message, timeout_ms=FORWARD_TIMEOUT_MS)
+
+
+def check_whole(elements: Sized) -> None:
+    """Refuse what nobody needs, before it is passed on as a whole.
+
+    Raises:
+        ApiError: INVALID_REQUEST.
+    """
+    if len(elements) > WHOLE_MAX:
+        raise ApiError(ErrorCode.invalid_request, f"{len(elements)} elements are more than {WHOLE_MAX}")
 
 
 async def until_applied(services: Services, condition: Callable[[ClusterImage], bool], timeout: timedelta) -> None:

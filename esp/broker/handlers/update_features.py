@@ -5,7 +5,7 @@ from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 
 from esp.broker.any_listener.feature_messages import AnyUpdateFeaturesRequest, answer_in_version, wanted_updates
 from esp.broker.connections.request import Request
-from esp.broker.forwarding import forward, until_applied
+from esp.broker.forwarding import check_whole, forward, until_applied
 from esp.broker.services import Services
 from esp.controller.features import KRAFT_VERSION
 from esp.model.errors import ErrorCode
@@ -16,6 +16,7 @@ async def handle(
     services: Services, request: Request, message: AnyUpdateFeaturesRequest
 ) -> UpdateFeaturesResponse | ResponseUpTo1:
     """Pass the controller's answer on once this node follows."""
+    check_whole(message.feature_updates)
     wanted = wanted_updates(message)
     answer: UpdateFeaturesResponse = await forward(services, ApiKey.UPDATE_FEATURES, wanted)
     if answer.error_code is ErrorCode.none and not wanted.validate_only:

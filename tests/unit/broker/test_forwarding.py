@@ -1,6 +1,7 @@
 """What brokers pass on to the controller, and what they wait for, with a controller and a metadata cache that the test plays."""
 
 import asyncio
+import dataclasses
 import datetime as dt
 import logging
 import uuid
@@ -15,6 +16,7 @@ from kio.schema.delete_topics.v6 import response as delete_response
 
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.forwarding import WHOLE_MAX
 from esp.broker.handlers import create_topics, delete_topics
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
@@ -107,11 +109,28 @@ FORWARDED = [
 def test_what_only_the_controller_can_do_goes_there_and_its_answer_back(api_key):
     @in_world
     async def scenario(world):
-        message, answer = object(), object()
+        message, answer = SimpleNamespace(listeners=()), object()
         played = services(world, answer)
         handle = Dispatcher(ListenerKind.BROKER, played, Tasks(world.env.host), world.env.clock)._load(api_key)
         assert await handle(played, asked(0), message) is answer
         assert played.controller.seen == [(api_key, message)]
+
+    scenario()
+
+
+@pytest.mark.parametrize(
+    ("api_key", "field"), [(ApiKey.ADD_RAFT_VOTER, "listeners"), (ApiKey.UPDATE_FEATURES, "feature_updates")]
+)
+def test_what_nobody_needs_is_not_passed_on(api_key, field):
+    @in_world
+    async def scenario(world):
+        played = services(world, None)
+        dispatcher = Dispatcher(ListenerKind.BROKER, played, Tasks(world.env.host), world.env.clock)
+        message = example(wire_class((api_key, SERVED[api_key].max_version, "request")))
+        many = dataclasses.replace(message, **{field: getattr(message, field)[:1] * (WHOLE_MAX + 1)})
+        answer = await dispatcher.call(api_key, many, client_id="c")
+        assert answer.error_code is ErrorCode.invalid_request
+        assert played.controller.seen == []
 
     scenario()
 
