@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace) -> int:
 
     from esp.broker.app import BrokerNode
     from esp.runtime.env import real_env
-    from esp.runtime.interpreter import shorten_pauses, spare_what_exists
+    from esp.runtime.interpreter import search_regularly, shorten_pauses, spare_what_exists
     from esp.runtime.unhandled import stop_on_unhandled_errors
 
     spare_what_exists()
@@ -107,6 +107,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"ready node={settings.node_id} listening={node.listening[0]}", flush=True)
         spare_what_exists()
         node.warm_up(spare_what_exists)
+        search_regularly(loop)
         await stop.wait()
         await node.stop()
         with contextlib.suppress(FileNotFoundError):

@@ -1,5 +1,6 @@
 """How the interpreter of a node's process is set: so that what it does on its own does not show as a pause."""
 
+import asyncio
 import gc
 import sys
 from typing import Final
@@ -14,7 +15,14 @@ default is ten times that."""
 YOUNG_OBJECTS: Final = (400, 1, 500)
 """How many new objects there may be before they are searched for cycles, how often that is done before those are searched that survived it,
 and how often that before all are: Python's own are 700, 10 and 10, with which pauses of one and of ten milliseconds come while large
-messages are decoded. What a node does leaves hardly any cycles behind, so it matters little that those are found later."""
+messages are decoded. What a node does leaves hardly any cycles behind; all are searched by the clock too, or those few would lie about for
+hours where little happens."""
+
+SEARCH_EVERY_S: Final = 60.0
+"""How often all objects are searched for cycles whatever happens: a deleted topic's files and indexes, say, are in some."""
+
+SEARCH_SHARE: Final = 0.001
+"""Of the time, at most: where very many objects have come since the start, they are searched less often."""
 
 
 def shorten_pauses() -> None:
@@ -22,6 +30,17 @@ def shorten_pauses() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*YOUNG_OBJECTS)
     make_large_rooms_by(large_memory)
+
+
+def search_regularly(loop: asyncio.AbstractEventLoop) -> None:
+    """Search all objects for cycles now and then, for as long as the loop runs."""
+
+    def search() -> None:
+        began_s = loop.time()
+        gc.collect()
+        loop.call_later(max(SEARCH_EVERY_S, (loop.time() - began_s) / SEARCH_SHARE), search)
+
+    loop.call_later(SEARCH_EVERY_S, search)
 
 
 def spare_what_exists() -> None:

@@ -80,8 +80,9 @@ class Request:
     def abandon(self) -> None:
         """Say that nobody waits for the answer any more."""
         self.is_abandoned = True
-        if self.on_abandoned is not None:
-            self.on_abandoned()
+        on_abandoned, self.on_abandoned = self.on_abandoned, None
+        if on_abandoned is not None:
+            on_abandoned()
 
     def on_answer(self, observe: Callable[[Sequence[Buffer]], None]) -> None:
         """Call ``observe`` with the answer when it is there, before it leaves. For a request that is kept."""
@@ -95,7 +96,7 @@ class Request:
         self._on_reply = observed
 
     def reply(self, buffers: Sequence[Buffer], *, at_once: bool = True) -> None:
-        """Answer later than the handler returned.
+        """Answer later than the handler returned. The request refers to nobody then who may refer to it.
 
         Args:
             buffers: the answer.
@@ -103,7 +104,13 @@ class Request:
         """
         assert self.answer is None, "a request is answered once"
         self.answer = buffers
-        self._on_reply(at_once)
+        self.on_abandoned = None
+        on_reply, self._on_reply = self._on_reply, _answered
+        on_reply(at_once)
+
+
+def _answered(_at_once: bool) -> None:
+    """Whom an answered request tells of its answer."""
 
 
 NO_REPLY: Sequence[Buffer] = ()

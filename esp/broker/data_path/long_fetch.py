@@ -85,6 +85,7 @@ class LongFetch:
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None  # it refers to this
         for hosted in self._parked_on:
             hosted.forget(self._on_news)
         self._parked_on.clear()

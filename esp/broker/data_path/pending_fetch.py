@@ -226,6 +226,7 @@ class PendingFetch:
     def _stop_waiting(self) -> None:
         assert self._timer is not None
         self._timer.cancel()
+        self._timer = None  # it refers to this
         for hosted in self._parked_on:
             hosted.forget(self._look_again)
         self._parked_on.clear()

@@ -1,9 +1,11 @@
 """Fetch requests that wait, that are cut to a size, that need the device: through a whole node, which wakes them."""
 
 import asyncio
+import gc
 
 import pytest
 
+from esp.broker.data_path.pending_fetch import PendingFetch
 from esp.model.errors import ErrorCode
 from tests.unit.broker.conversation import create_topic, delete_topic, fetch, fetch_later, of_one_partition, produce
 from tests.unit.broker.simulated_node import RefusedError, records, simulated, values
@@ -65,6 +67,31 @@ async def test_a_fetch_that_finds_nothing_is_answered_empty_when_its_time_is_up(
     assert 0.5 <= node.loop.time() - before < 0.51
     assert (answer.error_code, answer.records, answer.high_watermark) == (0, b"", 3)
     assert not node.hosted("t")._waiters
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "client gone"])
+def test_a_fetch_that_waited_is_in_no_circle(is_answered):
+    """Circles are found late: each would keep its connection, and the buffer of that, for a minute."""
+
+    @simulated()
+    async def scenario(node):
+        client = await filled(node)
+        waiting = fetch_later(client, [("t", 0, 3)], max_wait_ms=500)
+        gc.collect()
+        gc.disable()
+        try:
+            await asyncio.sleep(0.1)
+            assert sum(isinstance(found, PendingFetch) for found in gc.get_objects()) == 1
+            if is_answered:
+                await waiting
+            client.close()
+            await asyncio.sleep(1)
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert not any(isinstance(found, PendingFetch) for found in gc.get_objects())
+        finally:
+            gc.enable()
+
+    scenario()
 
 
 @simulated()
