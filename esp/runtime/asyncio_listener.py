@@ -1,4 +1,4 @@
-"""Accepts connections a few at a time, so that a flood of them holds up those that are there already for a moment only.
+"""Accepts connections one in a round of the loop, so that a flood of them holds up those that are there already for a moment only.
 
 asyncio and uvloop accept all that wait, which may be a thousand, before anything else of the loop has its turn.
 """
@@ -14,9 +14,6 @@ from esp.runtime.asyncio_connection import AsyncioConnection
 from esp.runtime.unhandled import OUT_OF_RESOURCES
 
 log = logging.getLogger(__name__)
-
-ACCEPTED_PER_ROUND: Final = 2
-"""Connections of one listener in a round of the loop: each takes it nearly a tenth of a millisecond."""
 
 RETRY_S: Final = 0.1
 """When to accept again after there was no room for one more connection."""
@@ -57,21 +54,21 @@ class AsyncioListener:
             self._loop.add_reader(listening, self._accept, listening)
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(ACCEPTED_PER_ROUND):
-            try:
-                accepted, _peer = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in OUT_OF_RESOURCES:
-                    raise
-                log.error("no room for another connection: %s", error)
-                self._loop.remove_reader(listening)
-                self._loop.call_later(RETRY_S, self._listen_again, listening)
-                return
-            beginning = self._loop.create_task(self._begin(accepted))
-            self._beginning.add(beginning)
-            beginning.add_done_callback(self._beginning.discard)
+        """Accept one: each takes a tenth of a millisecond until it is there."""
+        try:
+            accepted, _peer = listening.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in OUT_OF_RESOURCES:
+                raise
+            log.error("no room for another connection: %s", error)
+            self._loop.remove_reader(listening)
+            self._loop.call_later(RETRY_S, self._listen_again, listening)
+            return
+        beginning = self._loop.create_task(self._begin(accepted))
+        self._beginning.add(beginning)
+        beginning.add_done_callback(self._beginning.discard)
 
     async def _begin(self, accepted: socket.socket) -> None:
         try:

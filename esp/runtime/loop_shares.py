@@ -29,7 +29,7 @@ ROUND_NS: Final = 100_000
 SPENT_TURN_US: Final = 20
 """How long the owner of a connection that waited for its turn goes on with what has arrived: mostly for a request or two."""
 
-ROUND_PIECES: Final = 8
+ROUND_PIECES: Final = 4
 """How many of those who wait go on in a round: to end a connection, say, takes time only later."""
 
 DEBT_MAX_NS: Final = 50_000_000
