@@ -172,9 +172,10 @@ class RepairChecker:
         state: PartitionState,
         now_s: float,
     ) -> tuple[NodeId, ...]:
-        """That the controller had a reason; returns which of the original brokers were away. Raises ViolationError.
+        """That the controller had a reason; returns which of the original brokers it has given up. Raises ViolationError.
 
-        Who was leaving already, as one that drained when that began, is not given up now.
+        Who was leaving already, as one that drained when that began, is not given up now, though it be away: unless it is away for long. Of
+        whom that may be so or not, none is returned.
         """
         if len(state.target_replicas) != len(state.original_replicas):
             raise ViolationError("INV-REPAIR", name, f"it begins to change the number of replicas: {state}")
@@ -186,11 +187,20 @@ class RepairChecker:
             if node not in former.removing_replicas and not self._may_be_given_up(node, now_s):
                 away_s = now_s - self._away_s[node]
                 raise ViolationError("INV-REPAIR", name, f"{node} is given up after {away_s:.1f} s (REPAIR-1): {state}")
-        return tuple(node for node in gone if node in state.original_replicas)
+        leaving = [node for node in gone if node in former.removing_replicas]
+        if any(self._may_be_given_up(node, now_s) and not self._must_be_given_up(node, now_s) for node in leaving):
+            return ()
+        away_in_passing = {node for node in leaving if not self._may_be_given_up(node, now_s)}
+        return tuple(node for node in gone if node in state.original_replicas and node not in away_in_passing)
 
     def _may_be_given_up(self, node: NodeId, now_s: float) -> bool:
         away_s = now_s - self._away_s.get(node, now_s)
         return away_s >= self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S
+
+    def _must_be_given_up(self, node: NodeId, now_s: float) -> bool:
+        """Whether every controller, whatever its clock, has seen by now that a broker is away for long."""
+        away_s = now_s - self._away_s.get(node, now_s)
+        return away_s >= self._profile.dead_after_ms / 1000 * CLOCK_RATE_MAX + UNSEEN_S
 
     def _waits(self, state: PartitionState, now_s: float) -> bool:
         """Whether a reassignment cannot end because of a broker that may have been given up; then it does not count (REPAIR-5)."""

@@ -1,5 +1,6 @@
 """What a controller moves by itself is held against REPAIR-1 to REPAIR-5."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -116,6 +117,22 @@ def test_repair_that_goes_on_though_its_broker_is_back_is_found():
     scene.checker.check_withdrawn(scene.cluster.image, 100.0, TERM + 1)  # another controller knows nothing of it
     with pytest.raises(ViolationError, match="REPAIR-3"):
         scene.checker.check_withdrawn(scene.cluster.image, 13.1 + WITHDRAW_S, TERM)
+
+
+@pytest.mark.parametrize(
+    ("redirected_s", "is_found"),
+    [(5.0, False), (12.0, False), (40.0, True)],
+    ids=["away", "maybe given up", "given up"],
+)
+def test_who_was_leaving_already_is_given_up_only_if_it_was_away_for_long(redirected_s, is_found):
+    scene = Scene()
+    scene.move(0.0, 1, 3)
+    scene.change(1.0, lambda cluster: cluster.fence(2))
+    scene.move(redirected_s, 1, 4)
+    back_s = redirected_s + 1
+    scene.change(back_s, lambda cluster: cluster.start_broker(2))
+    with pytest.raises(ViolationError, match="REPAIR-3") if is_found else nullcontext():
+        scene.checker.check_withdrawn(scene.cluster.image, back_s + WITHDRAW_S + 1, TERM)
 
 
 def test_repair_of_a_term_that_nobody_knows_may_go_on():
