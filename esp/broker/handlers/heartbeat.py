@@ -7,7 +7,7 @@ from esp.broker.any_listener.common import NO_THROTTLE
 from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import Heartbeat
-from esp.model.errors import ErrorCode
+from esp.model.errors import ApiError, ErrorCode
 
 
 def handle(services: Services, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
@@ -17,15 +17,16 @@ def handle(services: Services, request: Request, message: HeartbeatRequest) -> H
         ApiError: NOT_COORDINATOR.
     """
     shard = services.groups.shard_of(message.group_id)
-    error = shard.core.heartbeat(
-        Heartbeat(
-            group_id=message.group_id,
-            generation_id=message.generation_id,
-            member_id=message.member_id,
-            group_instance_id=message.group_instance_id,
-        ),
-        shard.now(),
+    heartbeat = Heartbeat(
+        group_id=message.group_id,
+        generation_id=message.generation_id,
+        member_id=message.member_id,
+        group_instance_id=message.group_instance_id,
     )
-    if error is ErrorCode.coordinator_load_in_progress:
+    try:
+        error = shard.core.heartbeat(heartbeat, shard.now())
+    except ApiError as refusal:
+        if refusal.code is not ErrorCode.coordinator_load_in_progress:
+            raise
         error = ErrorCode.none
     return HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=error)
