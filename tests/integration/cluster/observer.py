@@ -1,11 +1,11 @@
 """Asks a cluster for its topics: where replicas are, who leads, who is in sync."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
 
 from esp.testing.cluster import Cluster
 from tests.integration.conftest import eventually
@@ -13,7 +13,7 @@ from tests.integration.conftest import eventually
 FOUND_WITHIN_S = 30.0
 ASK_TIMEOUT_S = 3.0
 CREATED_WITHIN_S = 20.0
-"""librdkafka sends this to the controller that it knows. If that has died it waits some seconds before it asks anybody who it is now."""
+"""A topic takes milliseconds; a quorum that has just lost its leader, or half of its voters, some seconds."""
 
 
 class Partition(NamedTuple):
@@ -48,23 +48,32 @@ class Observer:
     def make(self, topic: str, partitions: int, replicas: int, **settings: object) -> None:
         """Create a topic and wait for nothing but the answer."""
         configs = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        new = NewTopic(topic, partitions, replicas, config=configs)
-        self.admin.create_topics([new], request_timeout=CREATED_WITHIN_S)[topic].result()
+        self.make_all([NewTopic(topic, partitions, replicas, config=configs)])
+
+    def make_all(self, new: Sequence[NewTopic], timeout_s: float = CREATED_WITHIN_S) -> None:
+        """Create topics and wait for nothing but the answers.
+
+        Somebody is asked first who the controller is: librdkafka waits for the one that it was told of last, and asks nobody anew if
+        that was the only broker it was connected to when it died.
+        """
+        self._ask()
+        for created in self.admin.create_topics(list(new), request_timeout=timeout_s).values():
+            created.result()
 
     def partitions(self, topic: str) -> dict[int, Partition]:
         """The partitions now, by number."""
-        described = self._describe(topic)
+        described = self._ask(topic).topics[topic].partitions
         return {
             number: Partition(found.leader, frozenset(found.replicas), frozenset(found.isrs))
             for number, found in described.items()
         }
 
-    def _describe(self, topic: str) -> dict[int, PartitionMetadata]:
-        """Ask until somebody answers: librdkafka may pick a node that is paused, and waits for it."""
+    def _ask(self, topic: str | None = None) -> ClusterMetadata:
+        """Ask for a topic, or for all, until somebody answers: librdkafka may pick a node that is paused, and waits for it."""
         deadline = time.monotonic() + FOUND_WITHIN_S
         while True:
             try:
-                return self.admin.list_topics(topic, ASK_TIMEOUT_S).topics[topic].partitions
+                return self.admin.list_topics(topic, ASK_TIMEOUT_S)
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise

@@ -71,7 +71,7 @@ class Rebalancer:
     def make_topic(self, topic: str, replicas: Sequence[Sequence[int]], mib: int) -> None:
         """Create a topic with its partitions where they are wanted, and so much in each."""
         new = NewTopic(topic, len(replicas), replica_assignment=[list(each) for each in replicas])
-        self.observer.admin.create_topics([new], request_timeout=20)[topic].result()
+        self.observer.make_all([new])
         self.observer.wait_until_whole(topic)
         producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5, "log_level": 0})
         for number in range(len(replicas)):

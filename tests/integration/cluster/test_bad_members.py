@@ -101,9 +101,8 @@ def test_a_voter_with_an_empty_disk_must_be_formatted_and_does_not_vote(
     require_service(cluster, topic)
     # its disk is not the voter that it was: of the three voters one is left, and nobody may commit (RAFT-45)
     cluster.nodes[1].stop()
-    created = observer.admin.create_topics([NewTopic("uncommitted", 1, 1)], request_timeout=5)["uncommitted"]
     with pytest.raises(KafkaException):
-        created.result(20)
+        observer.make_all([NewTopic("uncommitted", 1, 1)], timeout_s=5)
     cluster.nodes[1].start()
     observer.create("committed", 1)
 

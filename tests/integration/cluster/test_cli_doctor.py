@@ -14,7 +14,7 @@ from esp.cli.kafka_configs import ConfigsAdmin, ResourceType
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.real_kafka import RealKafka
-from tests.integration.cluster.observer import CREATED_WITHIN_S, Observer
+from tests.integration.cluster.observer import Observer
 from tests.integration.conftest import eventually
 
 pytestmark = pytest.mark.timeout(240)
@@ -62,8 +62,7 @@ class Patient:
             NewTopic(name, len(replicas), replica_assignment=replicas, config={"min.insync.replicas": min_isr})
             for name, (replicas, min_isr) in TOPICS.items()
         ]
-        for made in self.observer.admin.create_topics(new, request_timeout=CREATED_WITHIN_S).values():
-            made.result()
+        self.observer.make_all(new)
         for name in TOPICS:
             self.observer.wait_until_whole(name)
         with ConfigsAdmin(self.bootstrap) as admin:

@@ -28,9 +28,8 @@ def test_two_of_five_may_be_lost_and_the_third_stops_the_metadata_until_it_is_ba
         observer.create(topic + "-with-three", 3, 3)
         third = active_controller(cluster)
         cluster.nodes[third].kill()
-        created = observer.admin.create_topics([NewTopic("uncommitted", 1, 1)], request_timeout=3)["uncommitted"]
         with pytest.raises(KafkaException):
-            created.result(20)
+            observer.make_all([NewTopic("uncommitted", 1, 1)], timeout_s=3)
         cluster.nodes[first].start()
         load.wait_for_acks(500)
         observer.create(topic + "-after", 3, 3)

@@ -119,7 +119,7 @@ def test_partitions_move_grow_and_shrink_under_load_and_lose_nothing(
     observer = observe(cluster)
     mover = Mover(kafka_tools, cluster, topic, tmp_path)
     first, second = {0: [1, 2], 1: [2, 1]}, {0: [3, 4], 1: [4, 3]}
-    observer.admin.create_topics([new_topic(topic, first)])[topic].result(20)
+    observer.make_all([new_topic(topic, first)])
     observer.wait_until_whole(topic)
     with Load(cluster, topic) as load:
         load.wait_for_acks(500)
@@ -152,7 +152,7 @@ def test_a_reassignment_to_a_dead_broker_is_seen_left_alone_and_cancelled(
     cluster = make_cluster(4, brokers_only=(4,))
     observer = observe(cluster)
     mover = Mover(kafka_tools, cluster, topic, tmp_path)
-    observer.admin.create_topics([new_topic(topic, {0: [1, 2], 1: [2, 3]})])[topic].result(20)
+    observer.make_all([new_topic(topic, {0: [1, 2], 1: [2, 3]})])
     observer.wait_until_whole(topic)
     cluster.nodes[4].stop()
     begin(cluster, topic, [4, 2])  # the tool looks first whether the broker is there
