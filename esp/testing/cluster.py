@@ -202,7 +202,7 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if error is None:
+            if error is None and all(node.STOPS_WITHOUT_MAJORITY for node in self.nodes.values()):
                 self.stop()
         finally:
             self.close()

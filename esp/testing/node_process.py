@@ -43,6 +43,8 @@ class NodeProcess(ABC):
     """
 
     START_TIMEOUT_S: float = 60.0
+    STOPS_WITHOUT_MAJORITY: bool = True
+    """Whether it stops when told to while most voters are gone, as they may be when all nodes of a cluster are told at once."""
 
     def __init__(
         self,

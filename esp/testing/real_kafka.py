@@ -44,6 +44,9 @@ class RealKafka(NodeProcess):
         heap: Java's ``-Xmx``.
     """
 
+    STOPS_WITHOUT_MAJORITY = False
+    """It waits for five minutes for a controller that lets it go."""
+
     def __init__(
         self,
         data_dir: Path,
