@@ -74,9 +74,9 @@ class Observer:
         while True:
             try:
                 return self.admin.list_topics(topic, ASK_TIMEOUT_S)
-            except KafkaException:
+            except KafkaException as error:
                 if time.monotonic() > deadline:
-                    raise
+                    raise AssertionError("no broker answers") from error
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The number of the partition's leader now."""
