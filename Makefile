@@ -2,6 +2,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A checkout's modules are compiled once, as an installed package's are: where this is set, each process does it anew, half a second of it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint fmt sim sim-shrink mutants chaos fuzz soak bench demo-rebalance clean
