@@ -6,6 +6,8 @@ from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 pytest_plugins = ["esp.testing.pytest_plugin"]
 
@@ -24,3 +26,26 @@ _LONGEST_FIRST: Final = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take minutes: the short ones then fill what the processes have left at the end."""
     items.sort(key=lambda item: next(n for n, folder in enumerate(_LONGEST_FIRST) if item.path.is_relative_to(folder)))
+
+
+_WITH_A_SESSION: Final = ("tests/integration/spark/", "tests/unit/pyspark_jobs/")
+_PIPELINES: Final = "tests/integration/spark/test_pipeline"
+"""They start sessions of their own, in processes of their own."""
+
+
+class _OneSparkSession(LoadFileScheduling):
+    """A file is run by one process, and all files that share a Spark session by the same one.
+
+    A session takes half a minute of processor time to start and to warm up, as much as all that many of these files do with it.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_WITH_A_SESSION) and not nodeid.startswith(_PIPELINES):
+            return "Spark"
+        return super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Say which tests go to one process, where ``--dist loadfile`` is asked for."""
+    return _OneSparkSession(config, log) if config.getoption("dist") == "loadfile" else None

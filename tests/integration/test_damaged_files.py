@@ -1,6 +1,8 @@
 """Damaged files: the node mends what it can and says so, or refuses to run and names the file; nothing acknowledged is given up for it."""
 
 import resource
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from esp.records.batch_header import HEADER_SIZE
 from esp.simulation.checkers.client_history import Outcome, check
+from esp.testing.node import Node
 from esp.testing.node_process import NodeError, NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from esp.testing.segment_files import read_batch_headers, segment_paths
@@ -22,15 +25,33 @@ pytestmark = pytest.mark.skipif(AGAINST_KAFKA, reason="our own messages and reme
 
 RECORDS = 3000
 
+Ended = Callable[[str], NodeProcess]
+
+
+@pytest.fixture(scope="module")
+def data_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What a node leaves that was stopped and one that was killed: a topic "t" of several segments with 3,000 records in 300 batches."""
+    made = {}
+    for ending in ("stop", "kill"):
+        with Node(tmp_path_factory.mktemp(ending) / "data") as node:
+            create(node)
+            fill(node, 0, RECORDS)
+            getattr(node, ending)()
+        assert len(segment_paths(node.log_dirs, "t")) > 2
+        made[ending] = node.data_dir
+    return made
+
 
 @pytest.fixture
-def filled(fresh_node: NodeFactory) -> NodeProcess:
-    """A node with a topic "t" of several segments with 3,000 records in 300 batches."""
-    node = fresh_node()
-    create(node)
-    fill(node, 0, RECORDS)
-    assert len(segment_paths(node.log_dirs, "t")) > 2
-    return node
+def ended(fresh_node: NodeFactory, data_dirs: dict[str, Path]) -> Ended:
+    """A node that has ended so, on files of its own."""
+
+    def make(ending: str) -> NodeProcess:
+        node = fresh_node(start=False)
+        shutil.copytree(data_dirs[ending], node.data_dir)
+        return node
+
+    return make
 
 
 def create(node: NodeProcess, segment_bytes: int = 1_048_576) -> None:
@@ -57,9 +78,9 @@ def partition_dir(node: NodeProcess) -> Path:
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["gone", "garbage", "cut"])
 @pytest.mark.parametrize("ending", ["stop", "kill"])
-def test_damaged_index_is_made_anew(filled: NodeProcess, suffix: str, damage: str, ending: str) -> None:
-    getattr(filled, ending)()
-    for path in partition_dir(filled).glob(f"*{suffix}"):
+def test_damaged_index_is_made_anew(ended: Ended, suffix: str, damage: str, ending: str) -> None:
+    node = ended(ending)
+    for path in partition_dir(node).glob(f"*{suffix}"):
         content = path.read_bytes()
         if damage == "gone":
             path.unlink()
@@ -67,14 +88,14 @@ def test_damaged_index_is_made_anew(filled: NodeProcess, suffix: str, damage: st
             path.write_bytes(bytes(reversed(range(240))))
         else:
             path.write_bytes(content[: len(content) // 2 + 1])
-    filled.start()
-    assert numbers(filled) == list(range(RECORDS))
-    with Wire(filled) as wire:
-        for header in read_batch_headers(filled.log_dirs, "t")[::37]:
+    node.start()
+    assert numbers(node) == list(range(RECORDS))
+    with Wire(node) as wire:
+        for header in read_batch_headers(node.log_dirs, "t")[::37]:
             answer = wire.call(messages.list_offsets("t", header.max_timestamp)).topics[0].partitions[0]
             assert 0 <= answer.offset <= header.last_offset
-    fill(filled, RECORDS, RECORDS + 10)
-    assert numbers(filled) == list(range(RECORDS + 10))
+    fill(node, RECORDS, RECORDS + 10)
+    assert numbers(node) == list(range(RECORDS + 10))
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
@@ -86,25 +107,24 @@ def test_damaged_index_is_made_anew(filled: NodeProcess, suffix: str, damage: st
 @pytest.mark.parametrize(
     "name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"]
 )
-def test_damaged_checkpoint_costs_no_record(filled: NodeProcess, name: str, content: bytes, ending: str) -> None:
-    getattr(filled, ending)()
-    (filled.data_dir / name).write_bytes(content)
-    assert_starts_whole_or_names(filled, name)
+def test_damaged_checkpoint_costs_no_record(ended: Ended, name: str, content: bytes, ending: str) -> None:
+    node = ended(ending)
+    (node.data_dir / name).write_bytes(content)
+    assert_starts_whole_or_names(node, name)
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 @pytest.mark.parametrize("name", ["leader-epoch-checkpoint", "partition.metadata", "*.snapshot"])
-def test_damaged_file_of_a_partition_costs_no_record(filled: NodeProcess, name: str, ending: str) -> None:
-    getattr(filled, ending)()
-    (partition_dir(filled) / "leader-epoch-checkpoint").stat()
-    for path in partition_dir(filled).glob(name):
+def test_damaged_file_of_a_partition_costs_no_record(ended: Ended, name: str, ending: str) -> None:
+    node = ended(ending)
+    (partition_dir(node) / "leader-epoch-checkpoint").stat()
+    for path in partition_dir(node).glob(name):
         path.write_bytes(b"garbage")
-    assert_starts_whole_or_names(filled, name.strip("*"))
+    assert_starts_whole_or_names(node, name.strip("*"))
 
 
 def assert_starts_whole_or_names(node: NodeProcess, name: str) -> None:
     """The node serves every record and takes new ones; or it refuses to run, and says because of which file."""
-    node.stderr_path.unlink()
     try:
         node.start()
     except NodeError:
@@ -119,45 +139,44 @@ def assert_starts_whole_or_names(node: NodeProcess, name: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"version=1\nnode.id=1\n", b"\xff" * 100])
-def test_damaged_meta_properties_are_named(filled: NodeProcess, content: bytes) -> None:
-    filled.stop()
-    path = filled.data_dir / "meta.properties"
+def test_damaged_meta_properties_are_named(ended: Ended, content: bytes) -> None:
+    node = ended("stop")
+    path = node.data_dir / "meta.properties"
     path.write_bytes(content)
-    filled.stderr_path.unlink()
     with pytest.raises(NodeError):
-        filled.start()
-    assert filled.exit_status == 1
-    assert str(path) in filled.stderr_path.read_text()
-    assert "Traceback" not in filled.stderr_path.read_text()
+        node.start()
+    assert node.exit_status == 1
+    assert str(path) in node.stderr_path.read_text()
+    assert "Traceback" not in node.stderr_path.read_text()
 
 
-def test_torn_last_batch_is_cut_off_after_a_kill(filled: NodeProcess) -> None:
-    filled.kill()
-    last = segment_paths(filled.log_dirs, "t")[-1]
+def test_torn_last_batch_is_cut_off_after_a_kill(ended: Ended) -> None:
+    node = ended("kill")
+    last = segment_paths(node.log_dirs, "t")[-1]
     content = last.read_bytes()
     last.write_bytes(content + content[: HEADER_SIZE + 100])  # a batch that was never acknowledged, half written
-    filled.start()
-    assert numbers(filled) == list(range(RECORDS))
-    fill(filled, RECORDS, RECORDS + 10)
-    assert numbers(filled) == list(range(RECORDS + 10))
+    node.start()
+    assert numbers(node) == list(range(RECORDS))
+    fill(node, RECORDS, RECORDS + 10)
+    assert numbers(node) == list(range(RECORDS + 10))
 
 
-def test_flipped_bit_in_an_old_segment_is_no_record_of_somebody_elses(filled: NodeProcess) -> None:
+def test_flipped_bit_in_an_old_segment_is_no_record_of_somebody_elses(ended: Ended) -> None:
     """A reader gets an error it can see, or the records before and none that is wrong; other topics go on."""
-    filled.stop()
-    first = segment_paths(filled.log_dirs, "t")[0]
+    node = ended("stop")
+    first = segment_paths(node.log_dirs, "t")[0]
     content = bytearray(first.read_bytes())
     content[len(content) // 2] ^= 1
     first.write_bytes(content)
-    filled.start()
+    node.start()
     with pytest.raises((KafkaException, AssertionError)) as told:
-        read_everything(filled, "t", timeout_s=5)
+        read_everything(node, "t", timeout_s=5)
     assert "not read to their end" in str(told.value) or told.value.args[0].code() in {
         KafkaError._BAD_MSG,
         KafkaError.INVALID_MSG,
         KafkaError.KAFKA_STORAGE_ERROR,
     }
-    with Wire(filled) as wire:
+    with Wire(node) as wire:
         assert messages.send_batch(wire, "t", None)[0] != ErrorCode.none
         assert wire.call(messages.metadata("t")).topics[0].error_code == ErrorCode.none
 

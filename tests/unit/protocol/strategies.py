@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import functools
 import io
 from typing import Any
 
@@ -40,6 +41,7 @@ def message_id(message: Any) -> str:
     return f"{SERVED[key].name}-{version}-{kind}"
 
 
+@functools.cache
 def wire_class(message: Any) -> Any:
     """kio's class of an entry of MESSAGES or GROUPS."""
     key, version, kind = message
@@ -52,14 +54,15 @@ def model_class(message: Any) -> Any:
     return load_class(SERVED[key], model_version(key, version, kind), kind)
 
 
-def wire_classes(group: Any) -> list[Any]:
+@functools.cache
+def wire_classes(group: Any) -> tuple[Any, ...]:
     """kio's classes of all versions in a group, oldest first."""
     key, model, kind = group
-    return [
+    return tuple(
         wire_class(message)
         for message in MESSAGES
         if message[0] == key and message[2] == kind and model_version(*message) == model
-    ]
+    )
 
 
 def _milliseconds(bits: int) -> st.SearchStrategy[dt.timedelta]:
@@ -91,8 +94,12 @@ PRIMITIVES = {
 }
 
 
+@functools.cache
 def entities(entity: Any) -> st.SearchStrategy[Any]:
-    """Instances of one of kio's classes."""
+    """Instances of one of kio's classes.
+
+    Made once: what hypothesis finds out about a strategy, it keeps in it, and would find out anew for each example.
+    """
     return st.builds(entity, **{field.name: _values(field) for field in dataclasses.fields(entity)})
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import resource
+import select
 import socket
 import struct
 import sys
@@ -251,8 +252,20 @@ class Addresses:
         self.share = self.greedy_owner.connection._share  # type: ignore[attr-defined]
 
     def spend(self) -> None:
-        now_ns = time.perf_counter_ns()
-        self.share.spend(now_ns - 100 * BURST_NS, now_ns)
+        """Let it have had more than its share for the next minute, however slowly the test goes on."""
+        then_ns = time.perf_counter_ns() + 60_000_000_000
+        self.share.spend(then_ns - 100 * BURST_NS, then_ns)
+
+    def send_at_once(self) -> None:
+        """Let a frame of each arrive before the loop looks: between two sockets the kernel may take a moment."""
+        self.greedy.sendall(frame(b"much"))
+        self.modest.sendall(frame(b"little"))
+        poll = select.poll()
+        for owner in (self.greedy_owner, self.modest_owner):
+            transport = owner.connection._transport  # type: ignore[attr-defined]
+            poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        while len(poll.poll(1000)) < 2:
+            pass
 
 
 @linux
@@ -266,8 +279,7 @@ def test_who_has_had_more_than_its_share_is_served_after_others(run: Run) -> Non
         for _ in range(10):
             order.clear()
             both.spend()
-            both.greedy.sendall(frame(b"much"))
-            both.modest.sendall(frame(b"little"))
+            both.send_at_once()
             await until(lambda: len(order) == 2)
             assert order == ["modest", "greedy"]
 
@@ -283,8 +295,7 @@ def test_who_has_had_more_than_its_share_goes_on_for_less_time(run: Run) -> None
         for name, owner in (("greedy", both.greedy_owner), ("modest", both.modest_owner)):
             owner.at_frame = lambda name=name, owner=owner: turns.update({name: owner.connection.turn_us})  # type: ignore[misc]
         both.spend()
-        both.greedy.sendall(frame(b"much"))
-        both.modest.sendall(frame(b"little"))
+        both.send_at_once()
         await until(lambda: len(turns) == 2)
         assert turns == {"greedy": SPENT_TURN_US, "modest": TURN_US}
         assert both.greedy_owner.connection.turn_us == TURN_US
