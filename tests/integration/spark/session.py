@@ -7,9 +7,10 @@ from pyspark.sql import SparkSession
 
 from pyspark_jobs.session import build_session
 
-QUICK_START = "-XX:TieredStopAtLevel=1"
-"""No optimising compiler, for the JVMs that live for a minute: it takes more from two cores than it gives back (a short
-streaming job: 29 to 35 s without it, 44 to 74 s with it)."""
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""No optimising compiler, and one thread that collects, for JVMs that live for a minute: both take more from two cores than they give
+back (a short streaming job: 29 to 35 s without that compiler, 44 to 74 s with it; the JVMs of a run of the pipeline: 86 s of processor
+time with that collector, 94 s with the usual one)."""
 
 
 @pytest.fixture(scope="session")
