@@ -17,7 +17,7 @@ from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
 from esp.placement.intents import Drain
 from esp.placement.limits import Limits
-from esp.rebalance.drain_watch import watch_drain
+from esp.rebalance.drain_watch import check_drain, watch_drain
 from esp.rebalance.driver import TURN_S
 from esp.rebalance.holding import Holding, look_for_holding
 from esp.rebalance.plan_file import PlanFile, write_plan
@@ -68,17 +68,18 @@ def drain(
         is_marked = knows_draining and broker in admin.draining([broker])
         does_it_by_itself = knows_draining and admin.self_repair_mode(_who_decides(admin, broker)) == "apply"
         file = None
-        if not (does_it_by_itself and admin.reassignments()):  # while something moves, there may be no plan
+        if does_it_by_itself:
+            check_drain(admin, broker, limits, SystemTimer())
+        else:
             file = plan_for(admin, Drain((NodeId(broker),)), limits, 0, SystemTimer().now_ms())
         if knows_draining and not is_marked:
             admin.drain(broker)
             _tell(f"Broker {broker} gets no new replicas: broker.draining=true", json=json)
         elif not is_alive:
             _tell(f"Broker {broker} is down, so it cannot be marked as draining; others get what it holds", json=json)
-        if does_it_by_itself:
+        if file is None:
             _watch(admin, broker, wait=wait, json=json)
         else:
-            assert file is not None, "there is one unless the controller does it"
             _carry_out(admin, broker, file, out, way, wait=wait)
 
 

@@ -1,16 +1,45 @@
-"""Watches the controller empty a broker by itself (self-repair), until that is done or does not go on."""
+"""A broker that the controller empties by itself (self-repair): whether it can, and how far it is.
+
+While it does so the cluster changes under whoever looks: what is told in several answers may be of several moments, and a broker hears of
+the end of a move a little later than the controller. So nothing is believed to stand in the way because of one look.
+"""
 
 from collections.abc import Callable
 from typing import Final
 
 from esp.model.errors import OperatorError
+from esp.model.ids import NodeId
+from esp.placement.intents import Drain
+from esp.placement.limits import Limits
 from esp.rebalance.cluster import ReassignmentAdmin
-from esp.rebalance.driver import TROUBLE_MS, Timer
+from esp.rebalance.driver import TROUBLE_MS, TURN_S, Timer
 from esp.rebalance.holding import Holding, look_for_holding
+from esp.rebalance.planning import plan_for
 
 LOOK_EVERY_S: Final = 1.0
 STALLED_MS: Final = 120_000
 """How long nothing may be on its way while something is left: the controller plans anew every 30 seconds, and moves at once what it can."""
+
+REFUSED_MS: Final = 3_000
+"""How long there must be no plan before it counts: many times what a broker's metadata lags behind the controller."""
+
+
+def check_drain(admin: ReassignmentAdmin, broker: int, limits: Limits, timer: Timer) -> None:
+    """Return if the others can take what a broker holds, or if partitions are moving: then nobody can tell, and the controller sees to it.
+
+    Raises:
+        OperatorError: there is no plan, with the constraints that stand in the way, or the cluster does not answer.
+    """
+    began_ms = timer.now_ms()
+    while not admin.reassignments():
+        try:
+            plan_for(admin, Drain((NodeId(broker),)), limits, 0, timer.now_ms())
+        except OperatorError:
+            if timer.now_ms() - began_ms >= REFUSED_MS:
+                raise
+        else:
+            return
+        timer.sleep(TURN_S)
 
 
 def watch_drain(admin: ReassignmentAdmin, broker: int, timer: Timer, watch: Callable[[Holding], None]) -> None:
