@@ -17,6 +17,9 @@ class ProducerChecks(Protocol):
             ApiError: epoch or sequence do not follow (PROD-1..3).
         """
 
+    def next_sequence(self, producer_id: int, epoch: int) -> int:
+        """The sequence that the producer's next batch under that epoch begins with; 0 if there is none of it yet."""
+
 
 class EpochStarts(Protocol):
     """At which offset each leader epoch of a log began (LOG-7)."""

@@ -112,6 +112,11 @@ class ProducerStates:
             )
         return None
 
+    def next_sequence(self, producer_id: int, epoch: int) -> int:
+        """The sequence that the producer's next batch under that epoch begins with; 0 if there is none of it yet."""
+        state = self._states.get(producer_id)
+        return (state.last_sequence + 1) & _SEQUENCE_MASK if state is not None and state.epoch == epoch else 0
+
     def update(self, header: HeaderFields) -> None:
         """Take in a batch of a producer that was appended, whoever wrote it."""
         base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, first, _ = header

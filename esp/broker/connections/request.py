@@ -6,6 +6,7 @@ from typing import Protocol
 
 from esp.broker.connections.hold import ConnectionHold
 from esp.ports.network import Address, Buffer
+from esp.replication.refused_batches import RefusedBatches
 
 
 class Shortcut(Protocol):
@@ -35,6 +36,8 @@ class ClientContext:
     """For a handler whose request must be done before the connection's next one is looked at."""
     shortcut: Shortcut | None = None
     """Asked first for each request of the connection, unless answers to earlier ones are outstanding; a handler that has one sets it."""
+    refused: RefusedBatches = field(default_factory=RefusedBatches, compare=False)
+    """What its producers were refused for now."""
 
 
 class Request:

@@ -28,6 +28,7 @@ from esp.protocol.produce_codec import (
 )
 from esp.protocol.progress import SLICE_ELEMENTS, SlicedWork
 from esp.replication.partition_leader import ALL_REPLICAS
+from esp.replication.refused_batches import RefusedBatches
 from esp.replication.topic_codec import RecompressionNeededError, recompress_for_topic
 
 AT_A_TIME: Final = 2
@@ -37,8 +38,8 @@ _ACKS: Final = frozenset((-1, 0, 1))
 Find = Callable[[TopicRef, int, str | None], HostedPartition]
 """The replica of a topic's partition that a client may produce to; raises ApiError."""
 
-Refuse = Callable[[HostedPartition | None, TopicRef, int, ApiError], ProduceResult]
-"""Makes the result of a batch that was refused."""
+Refuse = Callable[[RefusedBatches, HostedPartition | None, TopicRef, int, memoryview | None, ApiError], ProduceResult]
+"""Makes the result of a batch that was refused, and has the connection remember that."""
 
 
 class Unfinished(NamedTuple):
@@ -126,12 +127,16 @@ class LongProduce:
     async def _append(
         self, unfinished: Unfinished, topic: TopicRef, partition: int, records: memoryview | None
     ) -> ProduceResult:
+        request = unfinished.request
+        refused = request.client.refused
         hosted = None
         try:
             if unfinished.refusal is not None:
                 raise unfinished.refusal
-            hosted = self._find(topic, partition, unfinished.request.client_id)
+            hosted = self._find(topic, partition, request.client_id)
             leader = hosted.leading()
+            if refused.by_partition:
+                refused.check((topic, partition), records, leader.log.producers)
             if records is None:
                 raise ApiError(ErrorCode.invalid_record, "A partition without records")
             try:
@@ -139,19 +144,19 @@ class LongProduce:
                     records,
                     unfinished.acks,
                     self._clock.wall_ms(),
-                    zstd_allowed=unfinished.request.api_version >= ZSTD_FROM,
+                    zstd_allowed=request.api_version >= ZSTD_FROM,
                 )
             except RecompressionNeededError:
                 recompressed = await self._cpu.run(
                     _recompress_copy, records, hosted.log.settings, self._clock.wall_ms()
                 )
-                hosted = self._find(topic, partition, unfinished.request.client_id)
+                hosted = self._find(topic, partition, request.client_id)
                 leader = hosted.leading()
                 base_offset, next_offset, append_time_ms = leader.append(
                     memoryview(recompressed), unfinished.acks, self._clock.wall_ms(), any_codec=True
                 )
         except ApiError as error:
-            return self._refuse(hosted, topic, partition, error)
+            return self._refuse(refused, hosted, topic, partition, records, error)
         hosted.appended()
         if unfinished.acks == ALL_REPLICAS and hosted.log.high_watermark < next_offset:
             unfinished.delayed.add(len(unfinished.results), hosted, next_offset, leader.leader_epoch)

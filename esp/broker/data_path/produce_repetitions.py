@@ -22,6 +22,7 @@ from esp.protocol.registry import ApiKey
 from esp.protocol.varint import read_uvarint
 from esp.records.batch_header import HEADER_SIZE
 from esp.replication.partition_leader import ALL_REPLICAS
+from esp.replication.refused_batches import RefusedBatches
 from esp.replication.topic_codec import RecompressionNeededError
 
 LENGTH_SIZE: Final = 4
@@ -33,8 +34,8 @@ PARTITIONS_MAX: Final = 64
 _ReadStart = Callable[[memoryview], tuple[int, int, int, bytes]]
 """Returns the frame's length, API key and version in one number, correlation id, and common bytes."""
 
-Refuse = Callable[[HostedPartition, TopicRef, int, ApiError], ProduceResult]
-"""Makes the result of a batch that its leader refused."""
+Refuse = Callable[[RefusedBatches, HostedPartition, TopicRef, int, memoryview, ApiError], ProduceResult]
+"""Makes the result of a batch that its leader refused, and has the connection remember that."""
 
 
 class ProduceRepetitions:
@@ -46,13 +47,24 @@ class ProduceRepetitions:
         refuse: as it is done on the ordinary way.
     """
 
-    __slots__ = ("_by_common", "_client_id", "_kind", "_refuse", "_starts", "_topic_offset", "_version", "_wall_ms")
+    __slots__ = (
+        "_by_common",
+        "_client_id",
+        "_kind",
+        "_refuse",
+        "_refused",
+        "_starts",
+        "_topic_offset",
+        "_version",
+        "_wall_ms",
+    )
 
     def __init__(self, request: Request, clock: Clock, refuse: Refuse) -> None:
         self._version = request.api_version
         self._client_id = request.client_id
         self._wall_ms = clock.wall_ms
         self._refuse = refuse
+        self._refused = request.client.refused
         self._kind = ApiKey.PRODUCE << 16 | request.api_version
         self._topic_offset = COMMON_OFFSET + len(pack_client(request.client_id, 0, 0))
         self._starts: dict[int, tuple[_ReadStart, int]] = {}
@@ -103,14 +115,16 @@ class ProduceRepetitions:
         end = position + length - 1
         if frame[end:] != NO_TAGS or (acks == ALL_REPLICAS and not leader.commits_what_it_appends()):
             return None
+        records = frame[position:end]
         try:
-            base_offset, next_offset, time_ms = leader.append(frame[position:end], acks, self._wall_ms())
+            if self._refused.by_partition:
+                self._refused.check((topic, partition), records, leader.log.producers)
+            base_offset, next_offset, time_ms = leader.append(records, acks, self._wall_ms())
         except RecompressionNeededError:
             return None
         except ApiError as error:
-            return encode_produce_response(
-                self._version, correlation_id, [self._refuse(hosted, topic, partition, error)]
-            )
+            result = self._refuse(self._refused, hosted, topic, partition, records, error)
+            return encode_produce_response(self._version, correlation_id, [result])
         hosted.appended()
         log = hosted.log
         assert acks != ALL_REPLICAS or log.high_watermark >= next_offset, (

@@ -38,6 +38,7 @@ from esp.protocol.produce_codec import (
     read_acks,
 )
 from esp.replication.partition_leader import ALL_REPLICAS
+from esp.replication.refused_batches import RefusedBatches, while_settling
 from esp.replication.topic_codec import RecompressionNeededError
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
@@ -80,6 +81,7 @@ class ProduceHandler:
         refusal = refusal_of_request(asked)
         now_ms = self._clock.wall_ms()
         zstd_allowed = version >= ZSTD_FROM
+        refused = request.client.refused
         delayed: DelayedProduce | None = None
         results: list[ProduceResult] = []
         for topic, partition, records in partitions:
@@ -89,13 +91,15 @@ class ProduceHandler:
                     raise refusal
                 hosted = self._find(topic, partition, request.client_id)
                 leader = hosted.leading()
+                if refused.by_partition:
+                    refused.check((topic, partition), records, leader.log.producers)
                 if records is None:
                     raise ApiError(ErrorCode.invalid_record, "A partition without records")
                 base_offset, next_offset, append_time_ms = leader.append(
                     records, acks, now_ms, zstd_allowed=zstd_allowed
                 )
             except ApiError as error:
-                results.append(self._refuse(hosted, topic, partition, error))
+                results.append(self._refuse(refused, hosted, topic, partition, records, error))
                 continue
             except RecompressionNeededError:
                 delayed = delayed or self._delay(request, results)
@@ -130,11 +134,20 @@ class ProduceHandler:
         return hosted
 
     def _refuse(
-        self, hosted: HostedPartition | None, topic: TopicRef, partition: int, error: ApiError
+        self,
+        refused: RefusedBatches,
+        hosted: HostedPartition | None,
+        topic: TopicRef,
+        partition: int,
+        records: memoryview | None,
+        error: ApiError,
     ) -> ProduceResult:
         if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
             assert hosted is not None, "the disk fails where a replica is"
             self._replicas.on_disk_error(hosted, error)
+        if hosted is not None and hosted.took_over_us is not None:
+            error = while_settling(error, self._clock.monotonic_us() - hosted.took_over_us)
+        refused.refuse((topic, partition), records, error.code)
         return ProduceResult(topic, partition, error.code, -1, error_message=error.message)
 
     def _remember(

@@ -60,6 +60,7 @@ class HostedPartition:
         "log_start_waiters",
         "name",
         "state",
+        "took_over_us",
         "topic_id",
     )
 
@@ -82,6 +83,8 @@ class HostedPartition:
         """What the metadata says that was applied last; a leader may know a newer in-sync set."""
         self.leader: PartitionLeader | None = None
         self.follower: PartitionFollower | None = None
+        self.took_over_us: int | None = None
+        """When it last began to lead where another node had led, as far as this process knows."""
         self.high_watermark_is_firm = False
         """Whether this process learned the log's high watermark by leading or following, and every election since was clean (TRUNC-8)."""
         self.is_offline = False

@@ -144,6 +144,8 @@ class ReplicaRoles:
             if leader.update(state, now_us):
                 hosted.committed()
         else:
+            if hosted.follower is not None:
+                hosted.took_over_us = now_us
             self._end_role(hosted, state)
             hosted.state = state
             unflushed = hosted.log.recovery_point < hosted.log.log_end_offset

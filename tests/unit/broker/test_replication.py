@@ -8,6 +8,7 @@ import pytest
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
+from esp.replication.refused_batches import SETTLING_US
 from tests.unit.broker.conversation import (
     fetch,
     fetch_later,
@@ -190,6 +191,24 @@ async def test_several_rounds_of_divergence_end_with_the_leaders_log(cluster):
         if not cluster[node].process.alive:
             await cluster[node].start()
     await cluster.until(cluster.are_equal)
+
+
+@clustered()
+async def test_a_gap_is_no_loss_while_another_node_led_a_moment_ago(cluster):
+    async def send(node, sequence):
+        batch = records(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence)
+        return (await produce(await cluster[node].client(), "t", batch)).error_code
+
+    cluster.controller.create()
+    await cluster.applied()
+    assert await send(1, 0) is ErrorCode.none
+    assert await send(1, 2) is ErrorCode.out_of_order_sequence_number, "nobody led before"
+    cluster.controller.change(leader=NodeId(2))
+    await cluster.applied()
+    assert await send(2, 2) is ErrorCode.not_leader_or_follower, "the one before it may be on its way from there"
+    assert [await send(2, sequence) for sequence in (1, 2)] == [ErrorCode.none] * 2
+    await asyncio.sleep(SETTLING_US / 1e6)
+    assert await send(2, 4) is ErrorCode.out_of_order_sequence_number
 
 
 @clustered()

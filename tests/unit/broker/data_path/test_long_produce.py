@@ -242,6 +242,24 @@ async def test_a_topic_may_be_deleted_and_a_client_may_go_while_a_batch_is_recom
 # Very many partitions.
 
 
+@simulated()
+async def test_a_batch_behind_a_refused_one_is_refused_like_it_among_very_many_too(node):
+    def batch(sequence):
+        return records(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    client = await node.client()
+    await create_topic(client, partitions=MANY)
+    leader = node.hosted("t").leader
+    leader._may_commit = False
+    assert (await produce(client, "t", batch(0))).error_code is ErrorCode.not_enough_replicas
+    leader._may_commit = True
+    for sequence, code in ((1, ErrorCode.not_enough_replicas), (0, ErrorCode.none), (1, ErrorCode.none)):
+        parts = [("t", partition, batch(sequence)) for partition in range(MANY)]
+        answer = await client.call(ApiKey.PRODUCE, 12, produce_request(parts))
+        codes = {part.index: part.error_code for topic in answer.responses for part in topic.partition_responses}
+        assert codes[0] is code
+
+
 def many_parts(count=MANY):
     """For the partitions in turn; one of them there is not, one batch is junk, one topic recompresses."""
     parts = [("t", partition, records(b"%d" % partition)) for partition in range(count)]

@@ -180,6 +180,27 @@ async def test_too_few_replicas_are_refused_before_anything_is_appended(node):
     assert (await produce(client, "t", records(b"b"), acks=1)).error_code is ErrorCode.none
 
 
+@pytest.mark.parametrize("version", [8, 12], ids=["ordinary way", "short way"])
+@simulated()
+async def test_what_is_behind_a_refused_batch_on_its_connection_is_refused_like_it(node, version):
+    async def send(client, sequence):
+        batch = records(b"%d" % sequence, producer_id=7, producer_epoch=0, base_sequence=sequence)
+        answer = await produce(client, "t", batch, version=version)
+        return answer.error_code, answer.base_offset
+
+    client, other = await node.client(), await node.client()
+    await create_topic(client)
+    assert await send(client, 0) == (ErrorCode.none, 0)
+    leader = node.hosted("t").leader
+    leader._may_commit = False
+    assert await send(client, 1) == (ErrorCode.not_enough_replicas, -1)
+    leader._may_commit = True
+    assert await send(client, 2) == (ErrorCode.not_enough_replicas, -1)
+    assert await send(other, 2) == (ErrorCode.out_of_order_sequence_number, -1)
+    for sequence in (1, 2, 3):
+        assert await send(client, sequence) == (ErrorCode.none, sequence)
+
+
 @simulated(offsets_topic_num_partitions=1)
 async def test_only_administrators_write_to_internal_topics(node):
     client = await node.client()

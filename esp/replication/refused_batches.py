@@ -1,0 +1,123 @@
+"""What idempotent producers are told of batches that do not follow on the last one, but may soon (PROD-11, PROD-12).
+
+A producer sends up to five requests before it has heard of the first. Is that one refused because the leader is just changing, and the
+next looked at a moment later, when the change is done, then it does not follow on what the log has: OUT_OF_ORDER_SEQUENCE_NUMBER, in Kafka.
+Of a producer that the log does not know it is even taken. librdkafka takes that answer for a loss: it begins a new epoch, under which it
+sends again whatever was not acknowledged, of all partitions, and so a second time what is in the log (librdkafka #4953). So the next is
+refused like the one before it: both come again, in their order. Hearing of a new leader, librdkafka may also send it a batch while the one
+before is on its way back from the old leader: that is no loss yet either.
+
+Invariants: nothing is appended for what is decided here. :meth:`RefusedBatches.check` refuses a batch only while the log lacks one that
+comes before it, of the same producer and epoch, which was refused on the same connection; one that never comes again is the reason of no
+more than :data:`REFUSED_MAX` refusals in a row.
+"""
+
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.records.batch_header import HEADER_SIZE, MAGIC, read_fields
+from esp.replication.replica_log import ProducerChecks
+
+REFUSED_MAX: Final = 5
+"""Remembered for each partition: what a client has in flight at most."""
+
+PARTITIONS_MAX: Final = 64
+"""Remembered for each connection, in about half a KiB each. Those whom the other code misleads send one partition in a request."""
+
+FOR_NOW: Final = frozenset(
+    (
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.kafka_storage_error,
+    )
+)
+"""What a batch is refused with that its producer sends again as it is."""
+
+SETTLING_US: Final = 10_000_000
+"""For so long after the leader changed, a producer may have batches on their way back from the one before."""
+
+_SEQUENCES: Final = 1 << 31
+
+
+def while_settling(error: ApiError, led_us: int) -> ApiError:
+    """How a producer is told that a leader that took over from another one refused its batch (PROD-12).
+
+    Args:
+        error: why.
+        led_us: for how long it has led.
+    """
+    if error.code is ErrorCode.out_of_order_sequence_number and led_us < SETTLING_US:
+        return ApiError(ErrorCode.not_leader_or_follower, f"{error.message}; it may be on its way from another leader")
+    return error
+
+
+class _Refused(NamedTuple):
+    """The latest refusals in one partition of one producer under one epoch: their first sequences, the oldest refusal first."""
+
+    producer_id: int
+    epoch: int
+    sequences: tuple[int, ...]
+    code: ErrorCode
+
+
+class RefusedBatches:
+    """The batches that one connection was refused. A partition is named by whatever its callers name it by."""
+
+    __slots__ = ("by_partition",)
+
+    def __init__(self) -> None:
+        self.by_partition: dict[Hashable, _Refused] = {}
+        """Empty, as it nearly always is, it saves its callers :meth:`check`."""
+
+    def check(self, partition: Hashable, records: memoryview | None, producers: ProducerChecks) -> None:
+        """To be called before a batch is appended.
+
+        Args:
+            partition: where to.
+            records: what the producer sent.
+            producers: those that the partition's log knows.
+
+        Raises:
+            ApiError: one before it is missing, with the code that it was refused with.
+        """
+        refused = self.by_partition.get(partition)
+        if refused is None:
+            return
+        producer_id, epoch, sequence = _read(records)
+        if (producer_id, epoch) != refused[:2]:
+            return
+        expected = producers.next_sequence(producer_id, epoch)
+        missing = [each for each in refused.sequences if not _is_before(each, expected)]
+        if not missing:
+            del self.by_partition[partition]
+        for each in missing:
+            if _is_before(each, sequence):
+                raise ApiError(refused.code, f"The batch from sequence {each} on was refused and is to come first")
+
+    def refuse(self, partition: Hashable, records: memoryview | None, code: ErrorCode) -> None:
+        """A batch was refused, by :meth:`check` or for any other reason. With one that is no matter of time the producer begins anew."""
+        refused = self.by_partition.pop(partition, None)
+        producer_id, epoch, sequence = _read(records)
+        if producer_id < 0 or code not in FOR_NOW:
+            return
+        earlier = refused.sequences if refused is not None and refused[:2] == (producer_id, epoch) else ()
+        if len(self.by_partition) == PARTITIONS_MAX:
+            del self.by_partition[next(iter(self.by_partition))]
+        sequences = (*earlier, sequence)[-REFUSED_MAX:]
+        self.by_partition[partition] = _Refused(producer_id, epoch, sequences, code)
+
+
+def _read(records: memoryview | None) -> tuple[int, int, int]:
+    """A batch's producer id, epoch and first sequence; an id of -1 if it is none of an idempotent producer, or no batch."""
+    if records is None or len(records) < HEADER_SIZE:
+        return -1, -1, -1
+    _, _, _, magic, _, _, _, _, _, producer_id, epoch, sequence, _ = read_fields(records)
+    return (producer_id, epoch, sequence) if magic == MAGIC else (-1, -1, -1)
+
+
+def _is_before(sequence: int, other: int) -> bool:
+    """Whether one sequence comes before another; after the highest they begin again."""
+    return 0 < (other - sequence) % _SEQUENCES < _SEQUENCES >> 1
