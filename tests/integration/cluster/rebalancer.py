@@ -23,9 +23,12 @@ from esp.rebalance.cluster import (
 )
 from esp.testing.cluster import Cluster
 from tests.integration.cluster.observer import Observer
+from tests.integration.conftest import eventually
 
 MIB = 1024 * 1024
 RECORD = os.urandom(64 * 1024)
+HEARD_WITHIN_S = 15.0
+"""For what the controller has decided, which the brokers know some milliseconds later."""
 
 
 class Said(NamedTuple):
@@ -85,6 +88,18 @@ class Rebalancer:
         with ReassignmentsAdmin(self.bootstrap) as admin:
             found = admin.topics([topic])[topic]
             return [found[number].replicas for number in sorted(found)]
+
+    def wait_for_replicas(self, topic: str, *wanted: tuple[int, ...] | set[int]) -> None:
+        """Wait until the partitions are there, in that order if it is a tuple: a broker hears of a move's end a moment after the tool."""
+
+        def are_there() -> bool:
+            return [type(want)(each) for each, want in zip(self.replicas(topic), wanted, strict=True)] == list(wanted)
+
+        eventually(are_there, HEARD_WITHIN_S)
+
+    def wait_until_unthrottled(self, topic: str) -> None:
+        """Wait until nothing slows the topic, nor brokers that are alive: each of them tells what it has heard."""
+        eventually(lambda: self.throttles(topic) == {}, HEARD_WITHIN_S)
 
     def is_moving(self, topic: str) -> bool:
         """Whether a partition of the topic is being moved."""

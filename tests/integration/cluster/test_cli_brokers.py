@@ -83,7 +83,7 @@ def test_broker_is_emptied_removed_and_comes_back(run: Rebalancer, tmp_path: Pat
     assert f"Broker {LEAVING} holds nothing." in said
     assert Path(f"{path}.journal").exists()
     eventually(lambda: all(LEAVING not in replicas for replicas in run.replicas(topic)), timeout_s=30)
-    assert run.throttles(topic) == {}
+    run.wait_until_unthrottled(topic)
     eventually(lambda: listed(run)[LEAVING]["replicas"] == 0, timeout_s=30)
     assert listed(run)[LEAVING]["state"] == ("draining" if is_ours(run) else "alive")
     if is_ours(run):
