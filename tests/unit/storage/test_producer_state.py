@@ -54,6 +54,13 @@ def test_sequences_follow_one_another() -> None:
     assert refused(states, header(1)) is ErrorCode.out_of_order_sequence_number
 
 
+def test_next_sequence_is_told_of_the_same_epoch_only() -> None:
+    states = known(header(0, records=3), header(3))
+    assert states.next_sequence(9, 0) == 4
+    assert states.next_sequence(9, 1) == states.next_sequence(8, 0) == 0
+    assert known(header(LAST)).next_sequence(9, 0) == 0
+
+
 def test_sequences_wrap_to_zero() -> None:
     assert known(header(LAST)).check(header(0)) is None
     states = known(header(LAST - 1, records=4))
