@@ -21,14 +21,15 @@ from esp.rebalance.cluster import (
     LEADER_THROTTLED_REPLICAS,
     ConfigTarget,
 )
+from esp.rebalance.stages import BELIEVED_AFTER_MS
 from esp.testing.cluster import Cluster
 from tests.integration.cluster.observer import Observer
 from tests.integration.conftest import eventually
 
 MIB = 1024 * 1024
 RECORD = os.urandom(64 * 1024)
-HEARD_WITHIN_S = 15.0
-"""For what the controller has decided, which the brokers know some milliseconds later."""
+HEARD_WITHIN_S = BELIEVED_AFTER_MS / 1000
+"""For what the controller has decided, which the brokers know some milliseconds later: the tools wait no longer for it."""
 
 
 class Said(NamedTuple):

@@ -18,7 +18,7 @@ from esp.rebalance.cluster import (
     LEADER_THROTTLED_RATE,
     ConfigTarget,
 )
-from tests.integration.cluster.rebalancer import MIB, Rebalancer
+from tests.integration.cluster.rebalancer import HEARD_WITHIN_S, MIB, Rebalancer
 from tests.integration.conftest import eventually
 from tests.integration.load import Load
 
@@ -43,7 +43,7 @@ def reassign_script(run: Rebalancer, topic: str, directory: Path) -> list[str]:
     said.append(run(tool, "--execute", *at, status=1))
     said.append(run(tool, "--execute", *at, "--additional", "--throttle", "2000"))
     rates = {LEADER_THROTTLED_RATE: "2000", FOLLOWER_THROTTLED_RATE: "2000"}
-    eventually(lambda: run.throttles(topic).get(ConfigTarget(broker="1")) == rates, timeout_s=15)
+    eventually(lambda: run.throttles(topic).get(ConfigTarget(broker="1")) == rates, HEARD_WITHIN_S)
     said.append(run(tool, "--cancel", *at))
     run.wait_until_unthrottled(topic)
     said.append(run(tool, "--list"))
