@@ -33,6 +33,7 @@ lint: $(STAMP)  ## Check style, types and layer contracts
 	$(BIN)/python -m tools.api_table --check
 	$(BIN)/python -m tools.state_diagrams --check
 	$(BIN)/python -m tools.settings_table --check
+	$(BIN)/python -m tools.rooms --check
 
 fmt: $(STAMP)  ## Format the code
 	$(BIN)/ruff check --fix .

@@ -6,7 +6,7 @@ They know nothing of this repository, so that their own tests can show what they
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +16,6 @@ _FENCE: Final = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 _CODE_SPAN: Final = re.compile(r"`[^`\n]*`")
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
-_PACKAGE_HEADING: Final = re.compile(r"^#{2,4} `(esp(?:/\w+)*)/`$", re.MULTILINE)
-_MODULE_ROW: Final = re.compile(r"^\| `(esp/[\w/]+\.py)` \| (.*?) \|$", re.MULTILINE)
 _RULE_ID: Final = re.compile(
     r"\b(PROMISE|LOG|TRUNC|HW|ISR|PRODUCE|BRK|FAST|ELR|ELECT|REASSIGN|PROD|RAFT|SYNC|REC)-(\d+)(?:\.\d+)?(?:\.\.(\d+))?"
 )
@@ -63,32 +61,42 @@ def find_sleeps(source: str) -> list[str]:
     ]
 
 
-def find_long_modules(lengths: Mapping[str, int], *, limit: int, hard_limit: int, known: Collection[str]) -> list[str]:
-    """Modules that are too long; and entries of ``known``, which may have up to ``hard_limit`` lines, that need it no more."""
-    found = [
-        f"{path} has {length} lines, more than {hard_limit if path in known else limit}: divide it"
-        for path, length in lengths.items()
-        if length > (hard_limit if path in known else limit)
-    ]
-    found += [
-        f"{path} has {lengths.get(path, 0)} lines: it needs no exception from {limit} any more"
-        for path in known
-        if lengths.get(path, 0) <= limit
-    ]
-    return found
+def module_lengths(sources: Mapping[str, str]) -> dict[str, int]:
+    """How many lines each module has, by its path."""
+    return {path: len(source.splitlines()) for path, source in sources.items()}
 
 
-def compare_file_map(document: str, modules: Collection[str]) -> list[str]:
-    """Where the file map of a document and the modules that are there differ.
+def function_lengths(sources: Mapping[str, str]) -> dict[str, int]:
+    """How many lines each function has, by ``path:name``; of two with one name in a module, the longer one counts."""
+    lengths: dict[str, int] = {}
+    for path, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                name = f"{path}:{node.name}"
+                lengths[name] = max(lengths.get(name, 0), (node.end_lineno or node.lineno) - node.lineno + 1)
+    return lengths
 
-    A package stands as a heading with its path, which speaks for ``__init__.py``; a module as a row of two columns.
+
+def find_grown(lengths: Mapping[str, int], longest: Mapping[str, int], *, hint: int) -> list[str]:
+    """Where a ratchet has slipped: an entry of the table of the longest that grew, and a newcomer beyond the hint.
+
+    Args:
+        lengths: of everything that is there, in lines.
+        longest: the table: what was agreed on, in lines.
+        hint: from how many lines on something belongs into the table, if it is longer than the table's shortest entry.
     """
-    mapped = Counter(path for path, _text in _MODULE_ROW.findall(document))
-    mapped.update(f"{path}/__init__.py" for path in _PACKAGE_HEADING.findall(document))
-    found = [f"{path} is not in the file map" for path in sorted({*modules} - mapped.keys())]
-    found += [f"{path} is in the file map and not there" for path in sorted(mapped.keys() - {*modules})]
-    found += [f"{path} stands {count} times in the file map" for path, count in mapped.items() if count > 1]
-    found += [f"{path} has no description" for path, text in _MODULE_ROW.findall(document) if not text.strip()]
+    found = [
+        f"{name} has grown from {agreed} to {lengths[name]} lines: shorten it, or agree to it in the table"
+        for name, agreed in longest.items()
+        if lengths.get(name, 0) > agreed
+    ]
+    found += [f"{name} is in the table and not there" for name in longest if name not in lengths]
+    least = max(hint, min(longest.values(), default=0))
+    found += [
+        f"{name} has {length} lines, more than {least}: is it one thing? If so, agree to it in the table"
+        for name, length in lengths.items()
+        if length > least and name not in longest
+    ]
     return found
 
 

@@ -57,34 +57,32 @@ def test_sleep_that_asks_again_or_holds_up_no_thread_is_allowed(source: str) -> 
     assert rules.find_sleeps(source) == []
 
 
-def test_module_length_is_a_ratchet() -> None:
-    lengths = {"long.py": 500, "longer.py": 700, "short.py": 10, "shrunk.py": 390}
-    assert rules.find_long_modules(lengths, limit=400, hard_limit=600, known=("longer.py", "shrunk.py", "gone.py")) == [
-        "long.py has 500 lines, more than 400: divide it",
-        "longer.py has 700 lines, more than 600: divide it",
-        "shrunk.py has 390 lines: it needs no exception from 400 any more",
-        "gone.py has 0 lines: it needs no exception from 400 any more",
+def test_length_is_a_ratchet() -> None:
+    lengths = {
+        "grown.py": 510,
+        "same.py": 700,
+        "short.py": 10,
+        "shrunk.py": 390,
+        "newcomer.py": 801,
+        "at the hint.py": 800,
+    }
+    longest = {"grown.py": 500, "same.py": 700, "shrunk.py": 900, "gone.py": 600}
+    assert rules.find_grown(lengths, longest, hint=800) == [
+        "grown.py has grown from 500 to 510 lines: shorten it, or agree to it in the table",
+        "gone.py is in the table and not there",
+        "newcomer.py has 801 lines, more than 800: is it one thing? If so, agree to it in the table",
     ]
-    assert rules.find_long_modules({"long.py": 500}, limit=400, hard_limit=600, known=("long.py",)) == []
+    assert rules.find_grown({"new.py": 900, "old.py": 1000}, {"old.py": 1000}, hint=800) == []
+    assert rules.find_grown({}, {}, hint=800) == []
 
 
-def test_file_map_must_be_the_files() -> None:
-    document = (
-        "### `esp/a/`\n| `esp/a/b.py` | B. |\n| `esp/a/gone.py` | Gone. |\n| `esp/a/empty.py` |  |\n"
-        "| `esp/a/c.py` | C. |\n| `esp/a/c.py` | C. |\n"
-    )
-    modules = ["esp/a/__init__.py", "esp/a/b.py", "esp/a/c.py", "esp/a/new.py", "esp/a/empty.py"]
-    assert rules.compare_file_map(document, modules) == [
-        "esp/a/new.py is not in the file map",
-        "esp/a/gone.py is in the file map and not there",
-        "esp/a/c.py stands 2 times in the file map",
-        "esp/a/empty.py has no description",
-    ]
-    assert rules.compare_file_map("### `esp/a/`\n| `esp/a/b.py` | B. |\n", ["esp/a/__init__.py", "esp/a/b.py"]) == []
-
-
-def test_package_without_a_heading_is_missing_from_the_file_map() -> None:
-    assert rules.compare_file_map("", ["esp/a/__init__.py"]) == ["esp/a/__init__.py is not in the file map"]
+def test_lengths_are_counted_in_lines() -> None:
+    sources = {
+        "a.py": "def f():\n    pass\n\n\nclass C:\n    def f(self):\n        x = 1\n        return x\n",
+        "b.py": "",
+    }
+    assert rules.module_lengths(sources) == {"a.py": 8, "b.py": 0}
+    assert rules.function_lengths(sources) == {"a.py:f": 3}
 
 
 def test_links_must_lead_somewhere(tmp_path: Path) -> None:
