@@ -6,7 +6,7 @@ They know nothing of this repository, so that their own tests can show what they
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +16,6 @@ _FENCE: Final = re.compile(r"^(```+|~~~+).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 _CODE_SPAN: Final = re.compile(r"`[^`\n]*`")
 _LINK: Final = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
-_RULE_ID: Final = re.compile(
-    r"\b(PROMISE|LOG|TRUNC|HW|ISR|PRODUCE|BRK|FAST|ELR|ELECT|REASSIGN|PROD|RAFT|SYNC|REC)-(\d+)(?:\.\d+)?(?:\.\.(\d+))?"
-)
 
 
 def find_leftovers(text: str) -> list[str]:
@@ -129,11 +126,17 @@ def heading_anchors(text: str) -> set[str]:
     return found
 
 
-def cited_rules(text: str) -> set[str]:
-    """The ids of rules that a text names; ``LOG-7..11`` names five, ``TRUNC-3.8`` is a part of one."""
+def cited_rules(text: str, families: Collection[str]) -> set[str]:
+    """The ids of rules that a text names; ``LOG-7..11`` names five, ``TRUNC-3.8`` is a part of one.
+
+    Args:
+        text: that may cite rules.
+        families: what stands before the number in ids of rules; anything else that looks like one is none.
+    """
+    rule_id = rf"\b({'|'.join(sorted(families))})-(\d+)(?:\.\d+)?(?:\.\.(\d+))?"
     return {
         f"{family}-{number}"
-        for family, first, last in _RULE_ID.findall(text)
+        for family, first, last in re.findall(rule_id, text)
         for number in range(int(first), int(last or first) + 1)
     }
 
@@ -141,6 +144,11 @@ def cited_rules(text: str) -> set[str]:
 def defined_rules(document: str) -> Counter[str]:
     """The ids that a document explains, each in the first column of a row."""
     return Counter(re.findall(r"^\| ([A-Z]+-\d+) \|", document, re.MULTILINE))
+
+
+def rule_families(ids: Iterable[str]) -> set[str]:
+    """What the ids of rules begin with: LOG of LOG-13."""
+    return {rule.partition("-")[0] for rule in ids}
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:

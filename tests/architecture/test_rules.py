@@ -105,7 +105,8 @@ def test_anchors_are_those_of_github() -> None:
 
 
 def test_rules_are_cited_alone_in_ranges_and_in_part() -> None:
-    assert rules.cited_rules("(LOG-7..9, TRUNC-3.8; HW-2) UTF-8 SHA-256") == {
+    text = "(LOG-7..9, TRUNC-3.8; HW-2) UTF-8 SHA-256"
+    assert rules.cited_rules(text, {"LOG", "HW", "TRUNC"}) == {
         "LOG-7",
         "LOG-8",
         "LOG-9",
@@ -116,3 +117,8 @@ def test_rules_are_cited_alone_in_ranges_and_in_part() -> None:
 
 def test_rules_are_defined_in_the_first_column() -> None:
     assert rules.defined_rules("| LOG-1 | text HW-2 |\n| LOG-1 | again |\nREC-1\n") == {"LOG-1": 2}
+
+
+def test_families_are_those_that_the_document_defines() -> None:
+    document = "| LOG-1 | text HW-2 |\n| LOG-2 | more |\n| THROTTLE-1 | and more |\n"
+    assert rules.rule_families(rules.defined_rules(document)) == {"LOG", "THROTTLE"}

@@ -12,7 +12,7 @@ from tests.architecture import rules
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 CODE: Final = ("esp", "tests", "benchmarks", "tools", "pyspark_jobs")
-TEXT_SUFFIXES: Final = (".py", ".md", ".toml", ".xml", ".properties", ".json", "")
+TEXT_SUFFIXES: Final = (".py", ".md", ".txt", ".toml", ".xml", ".properties", ".json", "")
 """Of the files that are read for leftovers and paths; the last is that of Makefile, LICENSE and .ci/run."""
 
 LONG_MODULE_LINES: Final = 800
@@ -131,11 +131,12 @@ def test_every_document_can_be_found_from_the_first_page() -> None:
 
 def test_every_rule_that_is_cited_is_explained() -> None:
     defined = rules.defined_rules((ROOT / "docs" / "RULES.md").read_text(encoding="utf-8"))
+    families = rules.rule_families(defined)
     cited = {
         rule: named(path)
         for path in text_files()
         if not path.is_relative_to(ROOT / "tests" / "architecture")
-        for rule in rules.cited_rules(path.read_text(encoding="utf-8"))
+        for rule in rules.cited_rules(path.read_text(encoding="utf-8"), families)
     }
     assert {rule: path for rule, path in cited.items() if rule not in defined} == {}
     assert [rule for rule, count in defined.items() if count > 1] == []
