@@ -34,7 +34,7 @@ class ScriptError(Exception):
 class Stage:
     """What scripts of one area are played on. Its public methods that are marked by :func:`verb` are the commands.
 
-    Args of a verb are given by position or as ``key=value``; their annotations say what they are: ``int``, ``str``, or
+    A script gives arguments by position or as ``key=value``; their annotations say what they are: ``int``, ``str``, or
     ``tuple[int, ...]`` for ``1,2,3``. Names in scripts have ``-`` or ``.`` where Python has ``_``.
     """
 
@@ -68,11 +68,10 @@ def find_verbs(stage: Stage) -> dict[str, Callable[..., None]]:
 
 @dataclass(slots=True)
 class Block:
-    """Commands, with the numbers of their lines, and what was recorded of them; ``prose`` stands before them."""
+    """Commands with the numbers of their lines, and the comments and empty lines before them."""
 
     prose: list[str] = field(default_factory=list)
     commands: list[tuple[int, str]] = field(default_factory=list)
-    outcome: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Script:
 
 
 def read_script(name: str, text: str) -> Script:
-    """Take a script apart.
+    """Take a script apart. What was recorded is not kept: it is compared as text.
 
     Raises:
         ScriptError: it has no title, or what was recorded belongs to no command.
@@ -105,8 +104,8 @@ def read_script(name: str, text: str) -> Script:
     for number, line in enumerate(lines, 1):
         block = blocks[-1]
         if is_outcome and line:
-            block.outcome.append(line)
-        elif is_outcome or (not line and block.commands):
+            continue
+        if is_outcome or (not line and block.commands):
             blocks.append(Block(prose=[line]))
             is_outcome = False
         elif line == SEPARATOR:
@@ -143,7 +142,10 @@ def play(script: Script, stages: Mapping[str, Callable[[], Stage]]) -> str:
 
 
 def _perform(stage: Stage, place: str, command: str) -> None:
-    word, *given = shlex.split(command)
+    try:
+        word, *given = shlex.split(command)
+    except ValueError as error:
+        raise ScriptError(f"{place}: {error}") from error
     verbs = find_verbs(stage)
     if word not in verbs:
         close = get_close_matches(word, verbs, 1)
@@ -155,7 +157,11 @@ def _perform(stage: Stage, place: str, command: str) -> None:
         arguments = _bind(signature, given)
     except (TypeError, ValueError) as error:
         raise ScriptError(f"{place}: {word}: {error}; it is used as: {word} {_usage(signature)}") from error
-    method(*arguments.args, **arguments.kwargs)
+    try:
+        method(*arguments.args, **arguments.kwargs)
+    except Exception as error:
+        error.add_note(f"at {place}: {command}")
+        raise
 
 
 def _bind(signature: inspect.Signature, given: list[str]) -> inspect.BoundArguments:

@@ -26,6 +26,11 @@ class Counter(Stage):
     def rest(self) -> None:
         """Do nothing."""
 
+    @verb
+    def divide(self, by: int) -> None:
+        """Divide by a number."""
+        self._total //= by
+
     def not_a_verb(self) -> None:
         """Cannot be said in a script."""
 
@@ -83,9 +88,11 @@ def test_rewriting_records_the_outcome_and_keeps_the_prose(tmp_path: Path) -> No
 
 
 def test_unknown_verb_is_named_with_its_line_and_what_there_is() -> None:
-    with pytest.raises(ScriptError, match=r"^sum.txt:6: unknown verb 'ad'; is 'add' meant\? there are: add, rest$"):
+    with pytest.raises(
+        ScriptError, match=r"^sum.txt:6: unknown verb 'ad'; is 'add' meant\? there are: add, divide, rest$"
+    ):
         _play(RECORDED.replace("add 1", "ad 1"))
-    with pytest.raises(ScriptError, match=r"^sum.txt:6: unknown verb 'not-a-verb'; there are: add, rest$"):
+    with pytest.raises(ScriptError, match=r"^sum.txt:6: unknown verb 'not-a-verb'; there are: add, divide, rest$"):
         _play(RECORDED.replace("add 1", "not-a-verb"))
 
 
@@ -97,6 +104,12 @@ def test_wrong_argument_is_named_with_its_line_and_the_verbs_usage(command: str)
         _play(RECORDED.replace("add 1", command))
 
 
+def test_error_of_what_is_played_is_told_with_its_line() -> None:
+    with pytest.raises(ZeroDivisionError) as error:
+        _play(RECORDED.replace("add 1", "divide 0"))
+    assert error.value.__notes__ == ["at sum.txt:6: divide 0"]
+
+
 def test_script_has_a_title_that_names_a_known_area() -> None:
     for text in ("", "add 1\n", "# two numbers\n"):
         with pytest.raises(ScriptError, match=r"^sum.txt:1: a script begins with its title"):
@@ -105,8 +118,10 @@ def test_script_has_a_title_that_names_a_known_area() -> None:
         _play(RECORDED.replace("# sum:", "# sums:"))
 
 
-def test_comment_or_outcome_without_a_command_is_refused() -> None:
+def test_line_that_makes_no_sense_is_named() -> None:
     with pytest.raises(ScriptError, match=r"^sum.txt:7: a comment stands above the commands"):
         _play(RECORDED.replace("add 1\n", "add 1\n# later\n"))
+    with pytest.raises(ScriptError, match=r"^sum.txt:6: No closing quotation"):
+        _play(RECORDED.replace("add 1", "add '1"))
     with pytest.raises(ScriptError, match=r"^sum.txt:3: ---- without a command"):
         _play("# sum: nothing\n\n----\n")

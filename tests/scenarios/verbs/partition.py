@@ -158,8 +158,10 @@ class PartitionStage(Courier, LogWatcher):
 
     @verb
     def kill(self, number: int) -> None:
-        """End a broker's process; its disk stays as it is."""
+        """End a broker's process; its disk stays as it is. Fetches that wait there fail."""
         broker = self._brokers[number]
+        for asked in broker.parked.values():
+            self._forget(asked)
         broker.is_running = False
         broker.role, broker.image, broker.asked = None, None, None
         broker.parked.clear()
@@ -276,6 +278,7 @@ class PartitionStage(Courier, LogWatcher):
                 "AlterPartition",
                 line,
                 lambda: self._on_isr_answer(broker, life, change, answer),
+                change,
             )
         )
 
@@ -384,8 +387,7 @@ class PartitionStage(Courier, LogWatcher):
         broker = self._brokers[asked.leader]
         if not broker.is_running:
             self.say("  nobody listens")
-            if asked.follower.asked is asked:
-                asked.follower.asked = None
+            self._forget(asked)
             return
         role, follower = broker.role, asked.follower.number
         try:
@@ -486,7 +488,7 @@ class PartitionStage(Courier, LogWatcher):
                     "AlterPartition",
                     line,
                     lambda: self._on_alter_partition(broker, epoch, change, life),
-                    (broker, change),
+                    change,
                 )
             )
 
@@ -502,11 +504,18 @@ class PartitionStage(Courier, LogWatcher):
     def on_lost(self, message: Message) -> None:
         """A fetch that is lost is sent again when time passes or the network is whole; so is an AlterPartition."""
         about = message.about
-        if isinstance(about, Asked) and about.follower.asked is about:
-            about.follower.asked = None
-        elif isinstance(about, tuple):
-            broker, change = about
-            self._on_isr_answer(broker, broker.life, change, IsrAnswer(ErrorCode.request_timed_out))
+        if isinstance(about, Asked):
+            self._forget(about)
+        elif isinstance(about, IsrChange):
+            role = self._brokers[message.sender or message.receiver].role
+            if isinstance(role, PartitionLeader):
+                role.on_isr_answer(about, IsrAnswer(ErrorCode.request_timed_out), self._now_us)
+
+    @staticmethod
+    def _forget(asked: Asked) -> None:
+        """No answer will come to a fetch."""
+        if asked.follower.asked is asked:
+            asked.follower.asked = None
 
     def on_healed(self) -> None:
         """Brokers pull the metadata that they have missed."""

@@ -291,6 +291,8 @@ class QuorumStage(Courier):
                 self._do(sender, sender.node.on_response, peer_id, call.request, response)
 
     def _fail(self, call: Call, *, refused: bool) -> None:
+        if call not in self._calls:
+            return
         self._calls.remove(call)
         sender = self._members[call.sender]
         if sender.node is not None and sender.life == call.life:
@@ -305,8 +307,7 @@ class QuorumStage(Courier):
         """The requests that were lost, or their answers, have timed out by now."""
         lost, self._lost = self._lost, []
         for call in lost:
-            if call in self._calls:
-                self._fail(call, refused=False)
+            self._fail(call, refused=False)
 
 
 def _running(member: Voter) -> RaftNode:
