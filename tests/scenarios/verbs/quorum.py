@@ -113,18 +113,22 @@ class QuorumStage(Courier):
 
     @verb
     def expire(self, number: int) -> None:
-        """Let time pass by one node's clock until it changes its role or epoch by itself."""
+        """Let time pass by one node's clock until the node changes its role or epoch by itself, and say how long that took."""
         member = self._members[number]
         node = _running(member)
-        before = (node.role, node.epoch)
+        before, began_us = (node.role, node.epoch), member.now_us
+        said = self.take()
         for _ in range(1000):
+            if (node.role, node.epoch) != before:
+                break
             deadline_us = node.next_deadline_us
             assert deadline_us is not None, f"{name_of(number)} waits for nothing"
             member.now_us = max(member.now_us, deadline_us)
             self._do(member, node.on_tick)
-            if (node.role, node.epoch) != before:
-                return
-        raise AssertionError(f"{name_of(number)} does not change its role by itself")
+        else:
+            raise AssertionError(f"{name_of(number)} does not change its role by itself")
+        for line in (*said, f"{name_of(number)}: {(member.now_us - began_us) // 1000} ms pass", *self.take()):
+            self.say(line)
 
     @verb
     def elect(self, number: int) -> None:
