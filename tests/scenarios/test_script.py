@@ -1,4 +1,4 @@
-"""What the player of scripts promises to somebody who writes or changes one."""
+"""What the player of scripts promises to the author of a script."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -97,7 +97,7 @@ class GroupStage(Stage):
 
     @verb
     def sync(self, name: str, *, shares: str = "") -> None:
-        """Let a consumer ask for its share; the leader brings those of all, as ``A:t-0,B:t-1``."""
+        """Let a consumer ask for its share; the leader brings the shares of all members, as ``A:t-0,B:t-1``."""
         client = self._clients[name]
         assigned = dict(share.split(":") for share in shares.split(",")) if shares else {}
         self.say(f"{name} -> SyncGroup member={self._name(client.member_id)} generation={client.generation}")

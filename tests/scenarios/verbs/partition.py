@@ -368,7 +368,7 @@ class PartitionStage(Courier, LogWatcher):
         if not broker.is_running or broker.life != asked.life:
             return
         if not isinstance(role, PartitionFollower):
-            self.say(f"  {broker.name} ignores it: it follows nobody")
+            self.say(f"  {broker.name} ignores it: it is no follower")
             return
         step = role.on_answer(asked.position, answer, 0)
         assert step is not Next.ASK_RANGE, "logs begin at 0 here"
@@ -386,7 +386,7 @@ class PartitionStage(Courier, LogWatcher):
     def _on_fetch(self, asked: Asked) -> None:
         broker = self._brokers[asked.leader]
         if not broker.is_running:
-            self.say("  nobody listens")
+            self.say("  connection refused")
             self._forget(asked)
             return
         role, follower = broker.role, asked.follower.number

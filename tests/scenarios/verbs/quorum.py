@@ -62,7 +62,7 @@ class Voter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A request that somebody waits for an answer to."""
+    """A request without an answer yet."""
 
     sender: int
     receiver: int
@@ -106,7 +106,7 @@ class QuorumStage(Courier):
 
     @verb
     def kill(self, number: int) -> None:
-        """End a node's process. Requests that wait there fail, and others find that nobody listens."""
+        """End a node's process. Requests that wait there fail, and new connections are refused."""
         self._members[number].node = None
         for call in [each for each in self._calls if each.receiver == number]:
             self._fail(call, refused=True)
@@ -159,12 +159,6 @@ class QuorumStage(Courier):
         self._do(member, _running(member).propose, [value.encode() for value in values.split(",")])
 
     @verb
-    def resign(self, number: int) -> None:
-        """Let a leader give up its epoch."""
-        member = self._members[number]
-        self._do(member, _running(member).resign)
-
-    @verb
     def add_voter(self, number: int, *, at: int) -> None:
         """Ask a leader to let an observer vote."""
         self._ask(
@@ -181,7 +175,7 @@ class QuorumStage(Courier):
 
     @verb
     def status(self) -> None:
-        """Say where each node stands: role, epoch, log with its epochs, what is committed, who votes."""
+        """Say where each node stands: role, epoch, log with its epochs, what is committed, the voters."""
         for number, member in sorted(self._members.items()):
             node = member.node
             if node is None:
@@ -267,7 +261,7 @@ class QuorumStage(Courier):
     def _arrive(self, call: Call, effect: effects.Send) -> None:
         receiver = self._members[call.receiver]
         if receiver.node is None:
-            self.say("  nobody listens")
+            self.say("  connection refused")
             self._fail(call, refused=True)
         else:
             self._do(receiver, receiver.node.on_request, effect.request, (call, effect.peer.node_id))
