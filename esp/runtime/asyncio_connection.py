@@ -130,7 +130,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             or self._paused
             or self._transport.is_closing()
         ):
-            if nbytes >= RECEIVED_UNNOTICED_MAX and buffer.is_large:
+            if self._paused:
+                # uvloop begins to read when connection_made has returned, also if it paused reading: then this is the first read
+                self._transport.pause_reading()
+            elif nbytes >= RECEIVED_UNNOTICED_MAX and buffer.is_large:
                 self._let_others_receive()
         elif self._waits_for_turn or (began_ns and self._share.is_spent(perf_counter_ns())):
             self._wait_for_turn()

@@ -91,8 +91,12 @@ class ReceiveBuffer:
             self.start = start
 
     def shrink(self) -> bool:
-        """Return to the initial size unless more was needed since the last call; whether the buffer has that size now."""
-        needed = max(self.peak, self.wanted, len(self))
+        """Return to the initial size unless more was needed since the last call; whether the buffer has that size now.
+
+        It stays as it is if what was not taken would fill that size: it may be that the owner is to take it later, and that the transport
+        goes on receiving until then.
+        """
+        needed = max(self.peak, self.wanted, len(self) + 1)
         self.peak = 0
         if needed <= INITIAL_BYTES < self.capacity:
             self._move(INITIAL_BYTES)

@@ -48,6 +48,11 @@ SETTINGS: Final = {
 
 HEAL_TIMEOUT_S: Final = 120
 
+IDLE_PARTITIONS: Final = 2000
+"""So many that followers name them in requests of more than a connection takes that is not served yet: nodes that start meet those."""
+
+_IDLE_TOPIC_PARTITIONS: Final = 100
+
 
 @dataclass
 class Report:
@@ -128,8 +133,9 @@ class Nemesis:
             "cut": self._cut,
             "full disk": self._fill,
             "kill all": self._kill_all,
+            "kill two": self._kill_two,
         }
-        self._weights = (6, 3, 4, 3, 3, 2, 1)
+        self._weights = (6, 3, 4, 3, 3, 2, 1, 2)
 
     def run_until(self, moment: float) -> None:
         """Hurt until the monotonic clock shows ``moment``."""
@@ -169,6 +175,12 @@ class Nemesis:
             process.kill()
         self._wait(0, 1)
 
+    def _kill_two(self, node: int) -> None:
+        """Take the majority, while the node that is left goes on asking; both start together."""
+        for number in (node, node % NODES + 1):
+            self._cluster.nodes[number].kill()
+        self._wait(0, 4)
+
     def _stop(self, node: int) -> None:
         process = self._cluster.nodes[node]
         if process.is_ready:
@@ -203,6 +215,7 @@ def run(
     minutes: float,
     seed: int,
     *,
+    idle_partitions: int = IDLE_PARTITIONS,
     make_node: MakeNode = Node,
 ) -> Report:
     """Run a cluster under load and faults, and judge it.
@@ -211,16 +224,19 @@ def run(
         directory: where the cluster keeps everything.
         minutes: how long faults are injected.
         seed: of the faults.
+        idle_partitions: so many more partitions, about, of three replicas each, that nobody writes to.
         make_node: what the nodes are.
     """
     report = Report(seed)
     began = time.monotonic()
     cluster = Cluster(directory, NODES, SETTINGS, make_node=make_node, network=cuttable_network(NODES))
-    disk = Disk(cluster, SMALL_DISK_NODE, int((64 + 32 * minutes) * MIB))
+    disk = Disk(cluster, SMALL_DISK_NODE, int((64 + idle_partitions / 50 + 32 * minutes) * MIB))
     try:
         cluster.start()
         topics = [f"chaos-{writer.family}" for writer, _ in FAMILIES]
-        _create(cluster, topics)
+        _create(cluster, topics, PARTITIONS)
+        for number in range(idle_partitions // _IDLE_TOPIC_PARTITIONS):
+            _create(cluster, [f"idle-{number}"], _IDLE_TOPIC_PARTITIONS)
         writers = [writer(cluster.bootstrap, topic) for (writer, _), topic in zip(FAMILIES, topics, strict=True)]
         readers = [reader(cluster.bootstrap, topic) for (_, reader), topic in zip(FAMILIES, topics, strict=True)]
         for client in (*writers, *readers):
@@ -269,10 +285,10 @@ def judge(writer: Writer, reader: Reader, final: Sequence[Read]) -> Iterator[str
         last[one.partition] = one.offset
 
 
-def _create(cluster: Cluster, topics: Sequence[str]) -> None:
+def _create(cluster: Cluster, topics: Sequence[str], partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     config = {"segment.bytes": str(MIB), "min.insync.replicas": "2"}
-    new = [NewTopic(topic, PARTITIONS, NODES, config=config) for topic in topics]
+    new = [NewTopic(topic, partitions, NODES, config=config) for topic in topics]
     for created in admin.create_topics(new).values():
         created.result(30)
 
@@ -284,13 +300,25 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=30.0, help="how long (default: 30)")
     parser.add_argument("--seed", type=int, default=None, help="of the faults (default: a new one)")
+    parser.add_argument(
+        "--idle-partitions",
+        type=int,
+        default=IDLE_PARTITIONS,
+        help=f"partitions besides, that nobody writes to (default: {IDLE_PARTITIONS})",
+    )
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1_000_000)
     logging.basicConfig(stream=sys.stdout, level=logging.CRITICAL, format="%(asctime)s %(message)s")
     _LOGGER.setLevel(logging.INFO)  # and silence from the clients, who complain of each fault at length
     directory = Path(tempfile.mkdtemp(prefix="esp-chaos-"))
     _LOGGER.info("seed %d, in %s", seed, directory)
-    report = run(directory, options.minutes, seed, make_node=RealKafka if AGAINST_KAFKA else Node)
+    report = run(
+        directory,
+        options.minutes,
+        seed,
+        idle_partitions=options.idle_partitions,
+        make_node=RealKafka if AGAINST_KAFKA else Node,
+    )
     _LOGGER.info("%s", report)
     if not report.violations:
         shutil.rmtree(directory, ignore_errors=True)

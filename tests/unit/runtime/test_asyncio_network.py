@@ -97,6 +97,7 @@ class Pair:
         self.network = AsyncioNetwork(self.host)
         self.accepted: list[Frames] = []
         self.accept_error: Exception | None = None
+        self.pause_at_once = False
         self.sockets: list[socket.socket] = []
 
     def accept(self, connection: Connection) -> ConnectionOwner:
@@ -104,6 +105,8 @@ class Pair:
             raise self.accept_error
         owner = Frames(connection)
         self.accepted.append(owner)
+        if self.pause_at_once:
+            connection.pause_reading()
         return owner
 
     async def start(self) -> None:
@@ -442,6 +445,28 @@ def test_paused_owner_gets_nothing_until_it_resumes_and_then_all(run: Run) -> No
         await until(lambda: len(owner.frames) == 4)
         assert owner.frames == [b"1", b"2", b"3", b"4"]
         client.close()
+
+    assert run(body).fatal_reasons == []
+
+
+def test_owner_that_pauses_as_it_is_made_leaves_what_arrives_to_the_kernel(run: Run) -> None:
+    """As all do that come before the node serves: what a peer sends meanwhile must neither fill the receive buffer nor the memory."""
+
+    async def body(pair: Pair) -> None:
+        pair.pause_at_once = True
+        client = pair.raw()
+        owner = await pair.owner()
+        sent = [bytes([number % 256]) * 20 for number in range(3000)] + [bytes(1_000_000)] * 20
+        sending = asyncio.ensure_future(asyncio.get_running_loop().sock_sendall(client, b"".join(map(frame, sent))))
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+            assert pair.host.fatal_reasons == []
+        assert owner.offers == 0
+        assert not sending.done(), "more than the kernel holds was taken off it"
+        owner.connection.resume_reading()
+        await sending
+        await until(lambda: len(owner.frames) == len(sent))
+        assert owner.frames == sent
 
     assert run(body).fatal_reasons == []
 

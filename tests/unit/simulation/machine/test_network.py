@@ -39,11 +39,13 @@ class End:
         self.writable.append(writable)
 
 
-async def pair(network, **options):
+async def pair(network, *, pause_at_once=False, **options):
     accepted = []
 
     def accept(connection):
         accepted.append(End(connection, **options))
+        if pause_at_once:
+            connection.pause_reading()
         return accepted[-1]
 
     await network.listen(ADDRESS, accept)
@@ -132,6 +134,21 @@ def test_a_peer_that_does_not_read_stops_the_writer_until_it_reads_again():
         assert near.writable == [False, True]
 
     simulate(scenario)
+
+
+def test_an_owner_that_pauses_as_it_is_made_is_too_late_for_one_piece_and_is_offered_it_with_the_rest():
+    async def scenario(network):
+        near, far = await pair(network, pause_at_once=True)
+        near.connection.write([bytes(range(256)) * 1000])
+        await asyncio.sleep(10)
+        assert far.reads == 0
+        left = sum(len(piece) for _, piece in near.connection.sent)
+        assert 256_000 - 1000 <= left < 256_000
+        far.connection.resume_reading()
+        await asyncio.sleep(10)
+        assert far.received == bytes(range(256)) * 1000
+
+    simulate(scenario, piece_bytes_max=1000)
 
 
 def test_close_sends_what_was_written_and_then_ends_both_sides_once():
