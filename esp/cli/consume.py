@@ -1,10 +1,13 @@
 """``esp consume``: records become lines; the flags of ``kafka-console-consumer``."""
 
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, Final
 
 import typer
 
@@ -19,6 +22,13 @@ from esp.model.errors import OperatorError
 _POLL_MS = 500
 _COMMIT_MS = 5_000
 """How often a group's offsets are committed while records come: ``auto.commit.interval.ms`` of Kafka's consumer."""
+
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""They end the command: what was printed is committed, and the group is left, which else would wait for a member that is gone."""
+
+_PRINTING_MAX_S: Final = 1
+"""How long the end waits for records that are being printed: nobody may be reading them."""
 
 
 class IsolationLevel(StrEnum):
@@ -93,7 +103,7 @@ def consume(
     formatter = JsonFormat() if json else LineFormat.from_properties(parse_pairs("--property", property_ or []))
     printed = 0
     try:
-        with Consumer(bootstrap_server, isolation_level.value, group, str(start)) as consumer:
+        with _Ending() as ending, Consumer(bootstrap_server, isolation_level.value, group, str(start)) as consumer:
             if group is None:
                 consumer.start(topic, partition, start)
             else:
@@ -113,10 +123,11 @@ def consume(
                         continue
                     if max_messages is not None:
                         records = records[: max_messages - printed]
-                    sys.stdout.buffer.write(b"".join(map(formatter.format, records)))
-                    sys.stdout.buffer.flush()
-                    printed += len(records)
-                    progress.on_printed(records)
+                    with ending.held():  # what was printed and not committed would be printed again
+                        sys.stdout.buffer.write(b"".join(map(formatter.format, records)))
+                        sys.stdout.buffer.flush()
+                        printed += len(records)
+                        progress.on_printed(records)
                     last_ms = _now_ms()
             finally:
                 progress.commit()
@@ -124,6 +135,39 @@ def consume(
         pass  # the usual end of reading on
     if errors.is_terminal:
         errors.print(f"{printed} records read from {topic}")
+
+
+class _Ending:
+    """Makes a KeyboardInterrupt of each signal that ends the command. A context manager."""
+
+    def __init__(self) -> None:
+        self._is_held = self._is_due = False
+
+    def __enter__(self) -> "_Ending":
+        self._before = {number: signal.signal(number, self._on_signal) for number in (*_ENDING, signal.SIGALRM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let the end wait, for a second at most."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            signal.alarm(0)
+            self._is_held = False
+        if self._is_due:
+            raise KeyboardInterrupt
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._is_held or self._is_due:
+            raise KeyboardInterrupt
+        self._is_due = True
+        signal.alarm(_PRINTING_MAX_S)
 
 
 class _Progress:

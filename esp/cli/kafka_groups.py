@@ -58,7 +58,9 @@ class GroupsAdmin(AdminConnection):
 
         def ask(client: Any) -> GroupInfo:
             coordinator = _find_coordinator(client, group)
-            [told] = client.send(DescribeGroupsRequest(groups=[group]), coordinator.node_id).to_dict()["groups"]
+            # As it came: what members are assigned is bytes, of which text is made without json=False.
+            answer = client.send(DescribeGroupsRequest(groups=[group]), coordinator.node_id)
+            [told] = answer.to_dict(json=False)["groups"]
             check_code(told["error_code"], told.get("error_message"))
             return GroupInfo(
                 group,

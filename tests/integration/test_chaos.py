@@ -18,7 +18,14 @@ MINUTES = 1.5
 @pytest.mark.timeout(600)
 def test_chaos_loses_nothing(tmp_path: Path) -> None:
     """In a process of its own, as users run it: clients that are hurt leave sockets behind, which other tests must not be blamed for."""
-    options = ["--minutes", str(MINUTES), "--seed", "1", "--idle-partitions", "200"]  # to create 2,000 takes half as long again
+    options = [
+        "--minutes",
+        str(MINUTES),
+        "--seed",
+        "1",
+        "--idle-partitions",
+        "200",
+    ]  # to create 2,000 takes half as long again
     command = [sys.executable, "-m", "tests.integration.chaos", *options]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(

@@ -1,3 +1,6 @@
+import io
+import os
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -51,6 +54,44 @@ def test_a_group_s_member_commits_what_it_has_printed_and_no_more(consumer, caps
         ("commit", {PartitionId("t", 0): 3}),
         ("close",),
     ]
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_end_that_comes_while_it_waits_commits_what_was_printed(consumer, capsysbinary, monkeypatch, ended_by):
+    def poll(self, timeout_ms, plain=FakeConsumer.poll):
+        if self.offset == 4:
+            os.kill(os.getpid(), ended_by)
+        return plain(self, timeout_ms)
+
+    monkeypatch.setattr(FakeConsumer, "poll", poll)
+    before = signal.getsignal(ended_by)
+    assert run_tools(["consume", "--topic", "t", "--group", "g"]) == 0
+    assert capsysbinary.readouterr().out == b"0\n1\n2\n3\n"
+    assert consumer.calls[-2:] == [("commit", {PartitionId("t", 0): 4}), ("close",)]
+    assert signal.getsignal(ended_by) is before
+
+
+def test_end_that_comes_while_records_are_printed_waits_for_them(consumer, monkeypatch):
+    class Interrupting(io.BytesIO):
+        def flush(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=Interrupting()))
+    assert run_tools(["consume", "--topic", "t", "--group", "g"]) == 0
+    assert consumer.calls[-2:] == [("commit", {PartitionId("t", 0): 2}), ("close",)]
+
+
+def test_end_waits_for_nobody_who_does_not_read(consumer, monkeypatch):
+    class Stuck(io.BytesIO):
+        def flush(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            while True:
+                signal.pause()
+
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=Stuck()))
+    assert run_tools(["consume", "--topic", "t", "--group", "g"]) == 0
+    assert consumer.calls[-1] == ("close",)
+    assert not any(name == "commit" for name, *_ in consumer.calls)
 
 
 def test_what_could_not_be_printed_is_not_committed(consumer, monkeypatch):
