@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Annotated, Final
 
 import typer
@@ -102,43 +102,40 @@ def consume(
         )
     formatter = JsonFormat() if json else LineFormat.from_properties(parse_pairs("--property", property_ or []))
     printed = 0
-    try:
-        with _Ending() as ending, Consumer(bootstrap_server, isolation_level.value, group, str(start)) as consumer:
-            if group is None:
-                consumer.start(topic, partition, start)
-            else:
-                consumer.subscribe(topic)
-            progress = _Progress(consumer if group is not None else None)
-            try:
+    with _Ending() as ending, Consumer(bootstrap_server, isolation_level.value, group, str(start)) as consumer:
+        if group is None:
+            consumer.start(topic, partition, start)
+        else:
+            consumer.subscribe(topic)
+        progress = _Progress(consumer if group is not None else None)
+        try:
+            last_ms = _now_ms()
+            while max_messages is None or printed < max_messages:
+                wait_ms = _POLL_MS
+                if timeout_ms is not None:
+                    wait_ms = min(_POLL_MS, last_ms + timeout_ms - _now_ms())
+                    if wait_ms <= 0:
+                        break
+                records = consumer.poll(wait_ms)
+                progress.maybe_commit()
+                if not records:
+                    continue
+                if max_messages is not None:
+                    records = records[: max_messages - printed]
+                with ending.held():  # what was printed and not committed would be printed again
+                    sys.stdout.buffer.write(b"".join(map(formatter.format, records)))
+                    sys.stdout.buffer.flush()
+                    printed += len(records)
+                    progress.on_printed(records)
                 last_ms = _now_ms()
-                while max_messages is None or printed < max_messages:
-                    wait_ms = _POLL_MS
-                    if timeout_ms is not None:
-                        wait_ms = min(_POLL_MS, last_ms + timeout_ms - _now_ms())
-                        if wait_ms <= 0:
-                            break
-                    records = consumer.poll(wait_ms)
-                    progress.maybe_commit()
-                    if not records:
-                        continue
-                    if max_messages is not None:
-                        records = records[: max_messages - printed]
-                    with ending.held():  # what was printed and not committed would be printed again
-                        sys.stdout.buffer.write(b"".join(map(formatter.format, records)))
-                        sys.stdout.buffer.flush()
-                        printed += len(records)
-                        progress.on_printed(records)
-                    last_ms = _now_ms()
-            finally:
-                progress.commit()
-    except KeyboardInterrupt:
-        pass  # the usual end of reading on
+        finally:
+            progress.commit()
     if errors.is_terminal:
         errors.print(f"{printed} records read from {topic}")
 
 
 class _Ending:
-    """Makes a KeyboardInterrupt of each signal that ends the command. A context manager."""
+    """Makes a KeyboardInterrupt of each signal that ends the command, and takes it: it is the usual end of reading on."""
 
     def __init__(self) -> None:
         self._is_held = self._is_due = False
@@ -147,9 +144,12 @@ class _Ending:
         self._before = {number: signal.signal(number, self._on_signal) for number in (*_ENDING, signal.SIGALRM)}
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        return kind is KeyboardInterrupt
 
     @contextmanager
     def held(self) -> Iterator[None]:

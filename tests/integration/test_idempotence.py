@@ -110,5 +110,5 @@ def test_producers_are_remembered_over_a_restart(fresh_node: NodeFactory, ending
 @pytest.mark.skipif(AGAINST_KAFKA, reason="Kafka has transactions")
 def test_transactional_producer_gets_no_id(wire: Wire) -> None:
     response = wire.call(new_producer_id("t"))
-    assert response.error_code != ErrorCode.none
+    assert response.error_code == ErrorCode.transactional_id_authorization_failed
     assert response.producer_id == -1

@@ -8,7 +8,6 @@ import pytest
 
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeProcess
-from esp.testing.pytest_plugin import AGAINST_KAFKA
 from esp.testing.segment_files import read_batch_headers
 from tests.integration.conftest import MakeTopic
 from tests.integration.java_tools import JavaTools
@@ -138,14 +137,3 @@ def test_settings_are_described(tools: JavaTools, make_topic: MakeTopic) -> None
     assert "retention.ms=123456 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=123456" in of_topic
     of_node = tools("configs", "--describe", "--all", "--entity-type", "brokers", "--entity-name", "1")
     assert re.search(r"log\.segment\.bytes=1073741824 sensitive=false", of_node)
-
-
-@pytest.mark.skipif(AGAINST_KAFKA, reason="Kafka has transactions")
-def test_transactional_producer_is_refused(kafka_tools: KafkaTools, node: NodeProcess, make_topic: MakeTopic) -> None:
-    done = kafka_tools.run(
-        "producer-perf-test",
-        *("--bootstrap-server", node.bootstrap, "--topic", make_topic(), "--num-records", "10", "--record-size", "10"),
-        *("--throughput", "-1", "--transactional-id", "t", "--command-property", "max.block.ms=3000"),
-    )
-    assert done.returncode != 0
-    assert "10 records sent" not in done.stdout

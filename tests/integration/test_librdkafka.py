@@ -17,7 +17,6 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from esp.testing.node_process import NodeProcess
-from esp.testing.pytest_plugin import AGAINST_KAFKA
 from esp.testing.segment_files import read_batch_headers
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.samples import CODECS, MESSAGE_MAX_BYTES, Sample, odd_records
@@ -371,11 +370,3 @@ def test_cluster_is_described(node: NodeProcess, rd_admin: AdminClient) -> None:
     assert len(cluster.cluster_id) == 22
     assert cluster.controller.id == 1
     assert [(n.id, n.host, n.port) for n in cluster.nodes] == [(1, "127.0.0.1", node.port)]
-
-
-@pytest.mark.skipif(AGAINST_KAFKA, reason="Kafka has transactions")
-def test_transactional_producer_is_refused(node: NodeProcess) -> None:
-    producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "t"})
-    with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(2)
-    assert refused.value.args[0].code() in {KafkaError._TIMED_OUT, KafkaError.COORDINATOR_NOT_AVAILABLE}

@@ -2,7 +2,7 @@
 
 The first question for a group creates ``__consumer_offsets``, and is answered when that is there. As with leaders of topics, a client is
 sent to a node that was asked just then (FAST-2): who has lost its coordinator asks within a millisecond. There are no coordinators of
-transactions or share groups yet; clients are told to ask again, as by a Kafka that has none now.
+share groups yet, nor of transactions, which are refused by the one code that every client takes for final (decision 38).
 """
 
 from collections.abc import Coroutine, Iterable
@@ -15,7 +15,7 @@ from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinator
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32
 
-from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.any_listener.common import NO_THROTTLE, NO_TRANSACTIONS, NO_TRANSACTIONS_MESSAGE
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.connections.request import Request
 from esp.broker.services import Services
@@ -32,6 +32,7 @@ _NOWHERE: Final = ("", -1)
 _MESSAGES: Final = {
     ErrorCode.none: "NONE",
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    NO_TRANSACTIONS: NO_TRANSACTIONS_MESSAGE,
     ErrorCode.invalid_request: (
         "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "
         "broker. See the broker logs for more details."
@@ -94,13 +95,13 @@ def _coordinator(services: Services, request: Request, key_type: int, key: str) 
             address = dict(services.metadata.endpoints(request.client.listener)).get(leader)
             if address is not None:
                 node_id, (host, port), error = leader, address, ErrorCode.none
-    elif key_type != TRANSACTION:
-        error = ErrorCode.invalid_request
+    else:
+        error = NO_TRANSACTIONS if key_type == TRANSACTION else ErrorCode.invalid_request
     return Coordinator(
         key=key,
         node_id=BrokerId(node_id),
         host=host,
         port=i32(port),
         error_code=error,
-        error_message="",
+        error_message=NO_TRANSACTIONS_MESSAGE if error is NO_TRANSACTIONS else "",
     )

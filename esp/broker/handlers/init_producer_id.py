@@ -1,7 +1,7 @@
 """InitProducerId (22), versions 0-5: an id for an idempotent producer (KIP-98).
 
 A producer that has an id and asks again (KIP-360) gets a new one too: an id with epoch 0 fences nothing and is always right for a producer
-without a transactional id. Transactional producers are refused: there is no transaction coordinator yet.
+without a transactional id. Transactional producers are refused for good: there are no transactions yet (decision 38).
 """
 
 from collections.abc import Coroutine
@@ -12,7 +12,7 @@ from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 from kio.schema.types import ProducerId
 from kio.static.primitive import i16
 
-from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.any_listener.common import NO_THROTTLE, NO_TRANSACTIONS
 from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
@@ -24,7 +24,7 @@ def handle(
     """Answer from this node's block of ids; once per block that waits for the controller."""
     if message.transactional_id is not None:
         # Kafka refuses the empty id as invalid before it looks for a coordinator.
-        error = ErrorCode.invalid_request if not message.transactional_id else ErrorCode.coordinator_not_available
+        error = ErrorCode.invalid_request if not message.transactional_id else NO_TRANSACTIONS
         return _refused(error)
     if (message.producer_id == -1) != (message.producer_epoch == -1) or message.producer_id < -1:
         return _refused(ErrorCode.invalid_request)

@@ -7,7 +7,7 @@ from tests.unit.broker.conversation import metadata
 from tests.unit.broker.group_conversation import find_coordinator
 from tests.unit.broker.simulated_node import ADDRESS, simulated
 
-NOT_AVAILABLE = ErrorCode.coordinator_not_available
+NO_TRANSACTIONS = ErrorCode.transactional_id_authorization_failed
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -48,7 +48,7 @@ async def test_many_keys_are_answered_one_by_one(node):
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
 @pytest.mark.parametrize(
-    ("key_type", "error"), [(1, NOT_AVAILABLE), (2, ErrorCode.invalid_request), (7, ErrorCode.invalid_request)]
+    ("key_type", "error"), [(1, NO_TRANSACTIONS), (2, ErrorCode.invalid_request), (7, ErrorCode.invalid_request)]
 )
 @simulated()
 async def test_there_are_no_other_coordinators(node, version, key_type, error):
@@ -57,6 +57,7 @@ async def test_there_are_no_other_coordinators(node, version, key_type, error):
     if version >= 4:
         (answer,) = answer
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (error, -1, "", -1)
+    assert ("no transactions" in (answer.error_message or "")) == (key_type == 1)
     assert "__consumer_offsets" not in node.metadata.image.topics_by_name
 
 

@@ -23,7 +23,7 @@ async def test_many_at_once_while_a_block_is_fetched_get_different_ids(node):
     assert len({answer.producer_id for answer in answers}) == 20
 
 
-@pytest.mark.parametrize(("transactional_id", "code"), [("", 42), ("x", 15)])
+@pytest.mark.parametrize(("transactional_id", "code"), [("", 42), ("x", 53)])
 @simulated()
 async def test_transactional_producers_are_refused(node, transactional_id, code):
     answer = await init_producer_id(await node.client(), transactional_id=transactional_id)
