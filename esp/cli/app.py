@@ -1,7 +1,8 @@
 """The tools' command line: one command per module, over Kafka's own protocol, so that each works against any Kafka cluster."""
 
 from collections.abc import Sequence
-from typing import Final
+from importlib.metadata import version
+from typing import Annotated, Final
 
 import typer
 
@@ -17,7 +18,7 @@ from esp.cli.format import run as run_format
 from esp.cli.groups import groups
 from esp.cli.log_dirs import log_dirs
 from esp.cli.options import BareStateCommand
-from esp.cli.output import print_error
+from esp.cli.output import print_error, print_line
 from esp.cli.produce import produce
 from esp.cli.quorum import quorum
 from esp.cli.reassign import reassign_partitions
@@ -44,6 +45,21 @@ app = typer.Typer(
     esp consume --topic greetings --from-beginning --max-messages 1
     """,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"esp {version('esp')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the release and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 _PASSED_ON: Final = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}

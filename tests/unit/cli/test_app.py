@@ -1,6 +1,8 @@
 import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,11 @@ def test_help_lists_every_command_and_teaches_by_example(capsys):
     told = run_ok(capsys, "--help")
     for word in ("broker", "topics", "configs", "groups", "log-dirs", "produce", "consume", "echo hello | esp produce"):
         assert word in told
+
+
+def test_version_is_that_of_the_package(capsys):
+    declared = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["version"]
+    assert run_ok(capsys, "--version") == f"esp {declared}\n"
 
 
 @pytest.mark.parametrize("command", ["topics", "configs", "groups", "log-dirs", "produce", "consume"])
