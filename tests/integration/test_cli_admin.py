@@ -220,3 +220,33 @@ def test_kafka_s_tool_says_the_same_of_a_group_in_the_same_columns(
         done = kafka_tools.run("consumer-groups", "--bootstrap-server", ours.node.bootstrap, *arguments)
         assert words(done.stdout) == ours.rows("groups", *arguments), done.stderr
     ours("groups", "--delete", "--group", "told")
+
+
+def offsets_script(run: Commands, topic: str, lines: str) -> list[object]:
+    """Ask for offsets of a topic in every way; return what was said."""
+    run("topics", "--create", "--topic", topic, "--partitions", "3")
+    run("produce", "--topic", topic, "--property", "parse.key=true", "--file", lines)
+    run.until(f"{topic}:2:", "get-offsets", "--topic", topic)
+    asked = (
+        ("--topic", topic),
+        ("--topic", f"{topic[:-1]}."),
+        ("--topic-partitions", f"{topic}:0-2", "--time", "earliest"),
+        ("--topic", topic, "--partitions", "0,2", "--time", "-2"),
+        ("--topic", topic, "--time", "0"),
+        ("--topic", topic, "--time", "99999999999999"),
+        ("--topic", topic, "--time", "earliest-local"),
+    )
+    return [run("get-offsets", *each).splitlines() for each in asked]
+
+
+@pytest.mark.kafka
+def test_offsets_are_told_alike_and_as_kafkas_tool_tells_them(
+    ours: Commands, kafka: Commands, topic: str, lines: str, kafka_tools: KafkaTools
+) -> None:
+    said = offsets_script(ours, topic, lines)
+    assert said == offsets_script(kafka, topic, lines)
+    assert len(said[0]) == 3  # type: ignore[arg-type]
+    for run in (ours, kafka):
+        for arguments, printed in ((("--topic", topic), said[0]), (("--topic", topic, "--time", "0"), said[4])):
+            done = kafka_tools.run("get-offsets", "--bootstrap-server", run.node.bootstrap, *arguments)
+            assert done.stdout.splitlines() == printed
