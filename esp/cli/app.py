@@ -17,6 +17,7 @@ from esp.cli.format import print_random_uuid
 from esp.cli.format import run as run_format
 from esp.cli.get_offsets import get_offsets
 from esp.cli.groups import groups
+from esp.cli.leader_election import leader_election
 from esp.cli.log_dirs import log_dirs
 from esp.cli.options import BareStateCommand
 from esp.cli.output import print_error, print_line
@@ -93,6 +94,7 @@ def random_uuid(context: typer.Context) -> None:
 
 app.command("topics", rich_help_panel="Tools")(topics)
 app.command("configs", rich_help_panel="Tools")(configs)
+app.command("leader-election", rich_help_panel="Tools")(leader_election)
 app.command("log-dirs", rich_help_panel="Tools")(log_dirs)
 app.command("get-offsets", rich_help_panel="Tools")(get_offsets)
 app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(groups)

@@ -29,6 +29,7 @@ _OWN_SOURCES: Final = {(_TOPIC, False): 1, (_BROKER, False): 2, (_BROKER, True):
 _MIN_ISR: Final = "min.insync.replicas"
 _METRICS_LISTENER: Final = "metrics.listener"
 _PREFERRED: Final = 0
+_UNCLEAN: Final = 1
 _TIMEOUT_MS: Final = 60_000
 
 
@@ -177,13 +178,35 @@ class ReassignmentsAdmin(AdminConnection):
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> None:
         """Let preferred leaders lead where they can; where they do already, or cannot, nothing happens."""
+        self.elect(partitions, unclean=False)
+
+    def elect(
+        self, partitions: Collection[TopicPartition] | None, *, unclean: bool
+    ) -> dict[TopicPartition, tuple[ErrorCode, str]]:
+        """Elect leaders of partitions; return what became of each, and why.
+
+        Args:
+            partitions: which; None: all for which there is something to do, of which those alone are told.
+            unclean: elect replicas that are not in sync, where nobody leads; else the preferred leaders.
+        """
         by_topic: dict[str, list[int]] = {}
-        for topic, number in sorted(partitions):
+        for topic, number in sorted(partitions or ()):
             by_topic.setdefault(topic, []).append(number)
         request = ElectLeadersRequest(
-            election_type=_PREFERRED, topic_partitions=list(by_topic.items()), timeout_ms=_TIMEOUT_MS
+            election_type=_UNCLEAN if unclean else _PREFERRED,
+            topic_partitions=None if partitions is None else list(by_topic.items()),
+            timeout_ms=_TIMEOUT_MS,
         )
-        check_code(self._change(partial(_send, request, None)).to_dict()["error_code"])
+        told = self._change(partial(_send, request, None)).to_dict()
+        check_code(told["error_code"])
+        return {
+            TopicPartition(topic["topic"], each["partition_id"]): (
+                ErrorCode(each["error_code"]),
+                each["error_message"] or "",
+            )
+            for topic in told["replica_election_results"]
+            for each in topic["partition_result"]
+        }
 
     def metrics_addresses(self, brokers: Iterable[int]) -> dict[int, str]:
         """Where those brokers serve metrics that do: ``host:port``. Kafka's brokers know no such setting."""

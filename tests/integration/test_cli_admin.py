@@ -250,3 +250,30 @@ def test_offsets_are_told_alike_and_as_kafkas_tool_tells_them(
         for arguments, printed in ((("--topic", topic), said[0]), (("--topic", topic, "--time", "0"), said[4])):
             done = kafka_tools.run("get-offsets", "--bootstrap-server", run.node.bootstrap, *arguments)
             assert done.stdout.splitlines() == printed
+
+
+def elections_script(run: Commands, topic: str, directory: Path) -> list[object]:
+    """Elect leaders where all is as it should be, and where there is nothing; return what was said."""
+    run("topics", "--create", "--topic", topic, "--partitions", "2")
+    run.until("Leader: 1", "topics", "--describe", "--topic", topic)
+    file = directory / "partitions.json"
+    file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": number} for number in range(2)]}))
+    preferred = ("leader-election", "--election-type", "preferred")
+    missing = json.dumps({"partitions": [{"topic": "missing", "partition": 0}]})
+    (directory / "missing.json").write_text(missing)
+    return [
+        run(*preferred, "--topic", topic, "--partition", "0"),
+        sorted(run(*preferred, "--path-to-json-file", str(file)).rpartition("partitions ")[2].strip().split(", ")),
+        run(*preferred, "--all-topic-partitions"),
+        run("leader-election", "--election-type", "UNCLEAN", "--topic", topic, "--partition", "1"),
+        json.loads(run(*preferred, "--topic", topic, "--partition", "1", "--json"))[0]["error"],
+        run(*preferred, "--path-to-json-file", str(directory / "missing.json"), status=1),
+    ]
+
+
+@pytest.mark.kafka
+def test_leaders_are_elected_alike(ours: Commands, kafka: Commands, topic: str, tmp_path: Path) -> None:
+    said = elections_script(ours, topic, tmp_path)
+    assert said == elections_script(kafka, topic, tmp_path)
+    assert said[0] == f"Valid replica already elected for partitions {topic}-0\n"
+    assert said[1] == [f"{topic}-0", f"{topic}-1"]
