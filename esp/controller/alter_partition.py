@@ -87,11 +87,13 @@ def decide_alter_partition(
         record = record or PartitionChangeRecord(partition_id=change.partition, topic_id=change.topic_id)
         records.append(record)
         state = apply_partition_change(state, record)
+        assert state.partition_epoch == change.partition_epoch + 1, "no copy of this proposal is taken again (ISR-9)"
         changed[change.topic_id, change.partition] = state
         if state.leader == sender:
             reply.append(state)
         else:  # what the sender proposed takes effect, and with it another leads
             reply.append(ApiError(ErrorCode.new_leader_elected, f"broker {state.leader} leads now"))
+    assert len(reply) == len(changes), "each change is answered"
     return Decision(tuple(records), reply)
 
 

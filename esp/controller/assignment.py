@@ -82,6 +82,8 @@ def place_partitions(
     if sum(not broker.fenced for broker in staying) >= replication_factor:
         brokers = staying
     replicas = place_replicas(brokers, partitions=count, replication_factor=replication_factor, random=random)
+    assert len(replicas) == count, "each new partition is placed"
+    assert all(len(set(placed)) == len(placed) == replication_factor for placed in replicas), "one copy on a broker"
     if not all(any(_is_active(image, broker) for broker in placed) for placed in replicas):
         raise PlacementError("All brokers are currently fenced or in controlled shutdown.")
     return replicas
@@ -92,6 +94,8 @@ def new_partition_record(
 ) -> PartitionRecord:
     """The record by which a partition begins: those of its replicas are in sync that are active, the first of them leads."""
     isr = tuple(broker for broker in replicas if _is_active(image, broker))
+    assert isr, "a partition begins with a leader"
+    assert len(set(replicas)) == len(replicas), "one copy on a broker"
     return PartitionRecord(
         partition_id=partition,
         topic_id=topic_id,

@@ -60,6 +60,8 @@ class BrokerSessions:
 
     def begin(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int) -> None:
         """A broker has registered; a session of an earlier incarnation ends."""
+        known = self._sessions.get(node_id)
+        assert known is None or epoch >= known.epoch, "each registration has a greater epoch (BRK-1)"
         self._sessions[node_id] = _Session(epoch, now_us + self._timeout_us)
 
     def touch(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int, metadata_offset: int) -> None:
@@ -105,6 +107,7 @@ class BrokerSessions:
 
     def begin_shutdown(self, node_id: NodeId, offset: int) -> None:
         """A broker's controlled shutdown is committed at ``offset``; what was said first counts."""
+        assert offset > NO_SHUTDOWN, "a shutdown stands in the metadata log (BRK-7)"
         session = self._sessions.get(node_id)
         if session is not None and session.shutdown_offset == NO_SHUTDOWN:
             session.shutdown_offset = offset

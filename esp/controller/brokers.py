@@ -110,6 +110,7 @@ def decide_broker_registration(
             image, registration.node_id, unclean=not is_clean, unclean_elections=unclean_elections
         )
     epoch = BrokerEpoch(next_offset)
+    assert existing is None or epoch > existing.epoch, "each registration has a greater epoch (BRK-1)"
     records.append(
         RegisterBrokerRecord(
             broker_id=registration.node_id,
@@ -179,6 +180,7 @@ def require_broker_epoch(image: ClusterImage, node_id: NodeId, broker_epoch: Bro
         ApiError: STALE_BROKER_EPOCH.
     """
     broker = image.brokers.get(node_id)
+    assert broker is None or broker.node_id == node_id, "brokers stand under their ids"
     if broker is None:
         raise ApiError(ErrorCode.stale_broker_epoch, f"No broker registration found for broker id {node_id}")
     if broker.epoch != broker_epoch:

@@ -153,6 +153,7 @@ def decide_alter_configs(
             reply.append(None)
         except ApiError as error:
             reply.append(error)
+    assert len(reply) == len(changes), "each resource is answered"
     return Decision(() if validate_only else tuple(records), reply)
 
 

@@ -34,4 +34,8 @@ def divide_into_batches(records: Sequence[MetadataRecord], name: str) -> list[Se
     if len(records) <= BATCH_RECORDS_MAX:
         return [records] if records else []
     wrapped = (BeginTransactionRecord(name=name), *records, EndTransactionRecord())
-    return [wrapped[start : start + BATCH_RECORDS_MAX] for start in range(0, len(wrapped), BATCH_RECORDS_MAX)]
+    batches: list[Sequence[MetadataRecord]] = [
+        wrapped[start : start + BATCH_RECORDS_MAX] for start in range(0, len(wrapped), BATCH_RECORDS_MAX)
+    ]
+    assert sum(map(len, batches)) == len(wrapped), "the records of a decision are applied all or none (BRK-6)"
+    return batches

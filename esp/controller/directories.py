@@ -75,4 +75,5 @@ def decide_assign_directories(
             records.append(record)
             changed[topic_id, number] = apply_partition_change(state, record)
         reply.append(None)
+    assert len(reply) == len(wanted), "each replica is answered"
     return Decision(tuple(records), reply)

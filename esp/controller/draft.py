@@ -120,6 +120,7 @@ class ClusterDraft:
                 del by_name[by_id.pop(topic_id).name]
             for topic_id, draft in self._topics.items():
                 by_id[topic_id] = by_name[draft.name] = draft.freeze()
+        assert len(by_id) == len(by_name), "each topic has one name and one id"
         image = ClusterImage(
             offset=offset,
             epoch=epoch,

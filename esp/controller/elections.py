@@ -48,6 +48,7 @@ def decide_elect_leaders(
             if wanted is not None or error is None or error.code is not ErrorCode.election_not_needed:
                 outcomes.append((number, error))
         reply.append((name, outcomes))
+    assert wanted is None or len(reply) == len(wanted), "each topic is answered"
     return Decision(tuple(records), reply)
 
 

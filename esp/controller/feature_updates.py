@@ -69,6 +69,8 @@ def decide_update_features(
                 f"Invalid update version {update.level} for feature {update.feature}. {problem}",
             )
         if update.level != _present_level(image, authority, update.feature):
+            low, high = SUPPORTED_FEATURES[update.feature]
+            assert low <= update.level <= high, "a controller raises no level that it cannot work at"
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
             if update.feature == ELIGIBLE_LEADER_REPLICAS:
                 records += _agreement_on_min_isr(image, authority.min_insync_replicas)

@@ -6,7 +6,7 @@ States and transitions are those of Kafka's ``BrokerHeartbeatManager`` (BRK-4 to
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from esp.controller.broker_sessions import NO_SHUTDOWN, BrokerSessions
 from esp.controller.brokers import require_broker_epoch
@@ -56,6 +56,14 @@ class _BrokerState(Enum):
     SHUTDOWN_NOW = "shutdown now"
 
 
+_TRANSITIONS: Final = {
+    _BrokerState.FENCED: frozenset((_BrokerState.FENCED, _BrokerState.UNFENCED, _BrokerState.SHUTDOWN_NOW)),
+    _BrokerState.UNFENCED: frozenset(_BrokerState),
+    _BrokerState.CONTROLLED_SHUTDOWN: frozenset((_BrokerState.CONTROLLED_SHUTDOWN, _BrokerState.SHUTDOWN_NOW)),
+}
+"""Every legal transition: who is shutting down does not serve again under this registration (ISR-11)."""
+
+
 def decide_heartbeat(
     image: ClusterImage, heartbeat: Heartbeat, sessions: BrokerSessions, *, unclean_elections: bool = False
 ) -> Decision[HeartbeatReply]:
@@ -72,11 +80,14 @@ def decide_heartbeat(
     """
     broker = require_broker_epoch(image, heartbeat.node_id, heartbeat.broker_epoch)
     state, next_state = _next_state(image, broker, heartbeat, sessions)
+    assert next_state in _TRANSITIONS[state], f"{state} is not followed by {next_state}"
     node_id = broker.node_id
     records: tuple[MetadataRecord, ...] = ()
     if next_state is not state:
         match next_state:
             case _BrokerState.UNFENCED:
+                assert not broker.in_controlled_shutdown, "it takes a new registration to come back (ISR-11)"
+                assert heartbeat.metadata_offset >= broker.registration_offset, "it knows its registration (BRK-5)"
                 records = (
                     _change(broker, fenced=UNFENCE),
                     *plan_leaderless(image, node_id, unclean_elections=unclean_elections),
@@ -95,6 +106,8 @@ def decide_heartbeat(
         in_controlled_shutdown=next_state is _BrokerState.CONTROLLED_SHUTDOWN,
         should_shut_down=next_state is _BrokerState.SHUTDOWN_NOW,
     )
+    assert not (reply.fenced and reply.in_controlled_shutdown), "one state at a time"
+    assert reply.fenced or not reply.should_shut_down, "whoever may stop serves nobody any more (BRK-7)"
     return Decision(records, reply)
 
 
@@ -129,6 +142,7 @@ def decide_offline_directories(
     if not lost:
         return Decision((), None)
     left = tuple(directory for directory in broker.log_dirs if directory not in offline)
+    assert len(left) + len(lost) == len(broker.log_dirs), "a directory is lost or left"
     changes = plan_directories_gone(image, node_id, lost, unclean_elections=unclean_elections)
     return Decision((*changes, _change(broker, log_dirs=left)), None)
 
@@ -166,6 +180,7 @@ def _leads(image: ClusterImage, node_id: NodeId) -> bool:
 
 
 def _fence(image: ClusterImage, broker: BrokerImage, *, unclean_elections: bool) -> tuple[MetadataRecord, ...]:
+    assert not broker.fenced, "nobody is fenced twice"
     changes = plan_broker_gone(image, broker.node_id, unclean=False, unclean_elections=unclean_elections)
     return (*changes, _change(broker, fenced=FENCE))
 

@@ -55,6 +55,7 @@ def _grow(image: ClusterImage, topic: TopicImage, factor: int) -> Iterator[Parti
             replicas.append(node)
             held[node] += 1
             racks[serving[node].rack] += 1
+        assert len(set(replicas)) == len(replicas), "one copy on a broker"
         first = min(replicas, key=lambda node: preferred[node])
         preferred[first] += 1
         replicas.sort(key=lambda node: node != first)

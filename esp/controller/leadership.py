@@ -10,7 +10,7 @@ from esp.controller.image import ClusterImage, TopicImage
 from esp.controller.partition_change import Election, is_online, plan_partition_change
 from esp.model.ids import NO_NODE, DirectoryId, NodeId
 from esp.model.partition import PartitionState
-from esp.schemas.metadata_records import PartitionChangeRecord
+from esp.schemas.metadata_records import NO_LEADER_CHANGE, PartitionChangeRecord
 
 
 def plan_broker_gone(
@@ -29,7 +29,7 @@ def plan_broker_gone(
         for partition in topic.partitions:
             if gone in partition.isr or (unclean and gone in partition.elr):
                 isr = tuple(node for node in partition.isr if node != gone)
-                yield from _change(
+                for change in _change(
                     image,
                     topic,
                     partition,
@@ -37,7 +37,10 @@ def plan_broker_gone(
                     is_active=lambda node: node != gone and _is_active(image, node),
                     unclean_shutdown=unclean_shutdown,
                     unclean_elections=unclean_elections,
-                )
+                ):
+                    assert change.leader != gone, "a broker that is gone is not elected (BRK-8)"
+                    assert change.isr is None or gone not in change.isr, "it leaves every in-sync set (ISR-7)"
+                    yield change
 
 
 def plan_leaderless(
@@ -120,6 +123,8 @@ def _change(
         unclean_shutdown=unclean_shutdown,
     )
     if change is not None:
+        led = change.leader not in (NO_LEADER_CHANGE, NO_NODE)
+        assert not led or is_active(NodeId(change.leader)), "whoever does not serve leads nothing (BRK-8)"
         yield change
 
 

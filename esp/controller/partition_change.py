@@ -14,6 +14,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final, NamedTuple
 
+from esp.controller.decided_changes import check_decided_change
 from esp.controller.image import BrokerImage
 from esp.controller.replica_sets import ReplicaSets, completed_sets, replica_sets
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, UNASSIGNED_DIRECTORY, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
@@ -118,7 +119,17 @@ def plan_partition_change(
         directories=placed if placed != state.directories else None,
     )
     nothing = PartitionChangeRecord(partition_id=state.partition, topic_id=state.topic_id)
-    return None if change == nothing else change
+    if change == nothing:
+        return None
+    check_decided_change(
+        state,
+        apply_partition_change(state, change),
+        proposed_isr=state.isr if target_isr is None else target_isr,
+        min_isr=min_isr,
+        is_clean=elected.clean,
+        unclean_shutdown=unclean_shutdown,
+    )
+    return change
 
 
 def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -> bool:

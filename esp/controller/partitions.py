@@ -53,6 +53,7 @@ def decide_create_partitions(
             reply.append(error)
         else:
             reply.append(None)
+    assert len(reply) == len(wanted), "each topic is answered"
     return Decision(() if validate_only else tuple(records), reply)
 
 
@@ -93,6 +94,8 @@ def _add(image: ClusterImage, wanted: NewPartitions, random: Random) -> list[Par
             replicas_of_all = place_partitions(image, additional, factor, random)
         except PlacementError as error:
             raise ApiError(ErrorCode.invalid_replication_factor, str(error)) from error
+    assert len(replicas_of_all) == additional, "partitions are numbered without a gap"
+    assert all(len(replicas) == factor for replicas in replicas_of_all), "all have as many replicas as the first"
     return [
         new_partition_record(image, topic.topic_id, number, replicas)
         for number, replicas in enumerate(replicas_of_all, present)

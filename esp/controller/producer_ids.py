@@ -19,5 +19,6 @@ def decide_producer_id_block(image: ClusterImage, node_id: NodeId, broker_epoch:
     """
     require_broker_epoch(image, node_id, broker_epoch)
     block = range(image.next_producer_id, image.next_producer_id + BLOCK_SIZE)
+    assert 0 <= block.start < block.stop, "each id is handed out once (PROD-10)"
     record = ProducerIdsRecord(broker_id=node_id, broker_epoch=broker_epoch, next_producer_id=block.stop)
     return Decision((record,), block)

@@ -71,6 +71,7 @@ def decide_reassignments(
             records.append(record)
             changed[topic.topic_id, one.partition] = apply_partition_change(state, record)
         reply.append(None)
+    assert len(reply) == len(wanted), "each partition is answered"
     return Decision((*records, *plan_marks(image, changed, for_repair=for_repair)), reply)
 
 
@@ -109,6 +110,7 @@ def _cancel(
     if not state.is_reassigning:
         raise ApiError(ErrorCode.no_reassignment_in_progress)
     sets = reverted_sets(state)
+    assert set(sets.replicas).isdisjoint(state.adding_replicas), "what came goes again (REASSIGN-3)"
     isr = tuple(node for node in state.isr if node in sets.replicas)
     election = automatic_election(image, topic, unclean_elections=unclean_elections)
     if election is not Election.UNCLEAN:

@@ -122,6 +122,7 @@ class MetadataReplay:
         Raises:
             InvalidMetadataError: the records left a topic half made.
         """
+        assert offset >= self.image.offset, "images follow the log"
         self.image, delta = self._draft.freeze(offset, epoch)
         self._draft = ClusterDraft(self.image)
         return delta

@@ -36,7 +36,11 @@ def sets_towards(state: PartitionState, target: Sequence[NodeId]) -> ReplicaSets
     wanted = set(target)
     kept = complete.intersection(state.adding_replicas) - wanted
     removing = tuple(sorted((original - wanted) | kept))
-    return ReplicaSets((*target, *removing), tuple(sorted((wanted - original) | kept)), removing)
+    replicas = (*target, *removing)
+    assert len(set(replicas)) == len(replicas), "one copy on a broker"
+    assert original.issubset(replicas), "the original replicas stay until the end (REASSIGN-5)"
+    assert complete.intersection(state.replicas).issubset(replicas), "no complete copy goes (REASSIGN-5)"
+    return ReplicaSets(replicas, tuple(sorted((wanted - original) | kept)), removing)
 
 
 def completed_sets(sets: ReplicaSets, isr: Collection[NodeId]) -> ReplicaSets | None:
@@ -47,6 +51,7 @@ def completed_sets(sets: ReplicaSets, isr: Collection[NodeId]) -> ReplicaSets | 
     if not (sets.adding or sets.removing):
         return None
     target = tuple(node for node in sets.replicas if node not in sets.removing)
+    assert target, "a reassignment leaves replicas"
     return ReplicaSets(target) if set(target) <= set(isr) else None
 
 

@@ -137,6 +137,7 @@ class SelfRepair:
 
     def on_plan(self, proposal: Proposal | None, image: ClusterImage) -> None:
         """What :meth:`look` asked for is planned; ``image`` is the newest state. Look again at once: it may be about what is over."""
+        assert self._is_planning, "one plan at a time"
         self._is_planning = False
         if not self._is_due and self.mode(image) is not Mode.OFF:
             self._propose(proposal, image)
@@ -153,6 +154,7 @@ class SelfRepair:
             return Decision((), Begun())
         withdrawn = self._find_withdrawable(image)
         moves = self._next_moves(withdrawn)
+        assert {move.name for move in moves}.isdisjoint(withdrawn), "what is withdrawn does not move (REPAIR-3)"
         wanted = [Reassignment(*name, None) for name in withdrawn]
         wanted += [Reassignment(move.topic, move.partition, move.after) for move in moves]
         decision = decide_reassignments(image, wanted, for_repair=True)
@@ -198,7 +200,9 @@ class SelfRepair:
         resumed = [move for move in strays if move.name in in_flight.stalled][:room]
         fresh = (move for name, move in agenda.items() if name not in in_flight.strays)
         rest = max(0, min(room - len(resumed), _IN_FLIGHT_MAX - len(in_flight.own)))
-        return [*diverted, *resumed, *islice(fresh, rest)]
+        moves = [*resumed, *islice(fresh, rest)]
+        assert len(moves) <= room, "no more moves at once than may be (REPAIR-2)"
+        return [*diverted, *moves]
 
     def _assess(self, image: ClusterImage, now_us: int) -> Situation:
         held = self._census.assigned

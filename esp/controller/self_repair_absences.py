@@ -21,4 +21,5 @@ class BrokerAbsences:
 
     def longer_than(self, duration_us: int, now_us: int) -> tuple[NodeId, ...]:
         """Who has been away for at least so long, by id."""
+        assert all(since_us <= now_us for since_us in self._since_us.values()), "the clock does not go back"
         return tuple(sorted(node for node, since_us in self._since_us.items() if now_us - since_us >= duration_us))

@@ -69,4 +69,5 @@ class Census:
             self.reassigning.update(names)
         else:
             self.assigned.subtract(replicas)
+            assert min(self.assigned.values(), default=0) >= 0, "what is taken away was counted"
             self.reassigning.difference_update(names)

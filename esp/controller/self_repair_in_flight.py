@@ -58,4 +58,5 @@ def find_in_flight(
                 stalled.add(name)
             if waits or any(node in draining for node in state.target_replicas):
                 strays.add(name)
+    assert stalled <= strays <= own, "nothing of others' is redirected (REPAIR-5)"
     return InFlight(going_on, frozenset(own), frozenset(stalled), frozenset(strays))

@@ -52,6 +52,7 @@ def _drain(view: ClusterView, situation: Situation, leaving: tuple[NodeId, ...],
             left_alone |= refused
             break
         left_alone |= {entry: reason for entry, reason in refused.items() if entry in named}
+    assert all(set(move.after).isdisjoint(leaving) for move in moves), "who leaves gets nothing (REPAIR-1)"
     reasons = []
     if situation.gone:
         reasons.append(f"broker {_listed(situation.gone)} is gone")

@@ -111,6 +111,7 @@ class TopicCreation:
                 reply.append(error)
         if len(self._records) > BATCH_RECORDS_MAX:
             return _refuse_all(topics, "Unable to perform excessively large batch operation.")
+        assert len(reply) == len(topics), "each topic is answered"
         return Decision(() if validate_only else tuple(self._records), reply)
 
     def _count_partitions(self, topics: Iterable[NewTopic]) -> int:
@@ -136,6 +137,9 @@ class TopicCreation:
             self._validate_configs(checked)
         replicas = self._replicas_by_assignment(topic) if topic.assignments else self._replicas_by_numbers(topic)
         topic_id = TopicId(self._random.uuid())
+        assert topic_id not in self._image.topics_by_id, "no id is given twice"
+        assert topic.name not in self._image.topics_by_name, "no name is given twice"
+        assert all(len(placed) == len(replicas[0]) for placed in replicas), "partitions have equally many replicas"
         self._records.append(TopicRecord(name=topic.name, topic_id=topic_id))
         self._records += (
             ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
@@ -230,6 +234,7 @@ def decide_delete_topics(
         elif topic is not None:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             reply.append(DeletedTopic(topic.name, topic.topic_id))
+    assert len(reply) == len(topics), "each topic is answered"
     return Decision(tuple(records), reply)
 
 

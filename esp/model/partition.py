@@ -1,8 +1,9 @@
 """What the metadata says of one partition."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from esp.model.ids import DirectoryId, LeaderEpoch, NodeId, TopicId
+from esp.model.ids import NO_NODE, DirectoryId, LeaderEpoch, NodeId, TopicId
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +43,43 @@ class PartitionState:
     def target_replicas(self) -> tuple[NodeId, ...]:
         """The replicas after the reassignment that is running; all of them if there is none."""
         return tuple(node for node in self.replicas if node not in self.removing_replicas)
+
+
+def find_contradictions(state: PartitionState) -> Iterator[str]:
+    """In what a partition's state contradicts itself, whoever decided it (ISR-11, ELR-2, ELECT-2, REASSIGN-1; KIP-704).
+
+    A metadata log may hold such a state, perhaps since another implementation wrote it: it is taken as it is. A decision makes none.
+    """
+    replicas, isr, elr = set(state.replicas), set(state.isr), set(state.elr)
+    if not replicas:
+        yield "it has no replica"
+    if len(replicas) != len(state.replicas):
+        yield "a replica stands twice"
+    if len(isr) != len(state.isr) or len(elr) != len(state.elr):
+        yield "a replica is twice in sync or twice eligible"
+    if not isr <= replicas:
+        yield "the ISR has more than the replicas"
+    if not elr <= replicas:
+        yield "the ELR has more than the replicas"
+    if not elr.isdisjoint(isr):
+        yield "a replica is both in sync and eligible"
+    if not replicas.issuperset(state.adding_replicas) or not replicas.issuperset(state.removing_replicas):
+        yield "replicas come or go that are none"
+    if state.is_reassigning and not state.target_replicas:
+        yield "all replicas go"
+    yield from _find_contradictions_of_leader(state)
+
+
+def _find_contradictions_of_leader(state: PartitionState) -> Iterator[str]:
+    if state.leader != NO_NODE and state.leader not in state.isr:
+        yield "the leader is not in sync"
+    if state.leader != NO_NODE and state.last_known_elr:
+        yield "there is a leader, and a last-known one as well"
+    if not set(state.last_known_elr) <= set(state.replicas):
+        yield "the last-known leader is no replica"
+    if state.recovering and len(state.isr) > 1:
+        yield "others are in sync with a leader that is recovering"
+    if state.directories and len(state.directories) != len(state.replicas):
+        yield "not every replica has its directory"
+    if state.leader_epoch < 0 or state.partition_epoch < 0:
+        yield "an epoch is below 0"

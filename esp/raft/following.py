@@ -3,7 +3,7 @@
 from esp.model.errors import CorruptionError, ErrorCode
 from esp.model.ids import LeaderEpoch, NodeId
 from esp.ports.network import Address, Buffer
-from esp.raft.effects import Append, BeginEpoch, Commit, FinishSnapshot, Flush, Truncate, WriteSnapshotChunk
+from esp.raft.effects import Append, BeginEpoch, FinishSnapshot, Flush, Truncate, WriteSnapshotChunk
 from esp.raft.elections import Elections
 from esp.raft.member import BOOTSTRAP_IDS_START, LeaderContact, Member
 from esp.raft.messages import (
@@ -191,8 +191,7 @@ class Following:
         member.log.restart_at(snapshot_id)
         member.history.restart_at(snapshot_id, voters, kraft_version)
         if member.high_watermark is None or member.high_watermark < snapshot_id.end_offset:
-            member.high_watermark = snapshot_id.end_offset
-            member.effects.append(Commit(snapshot_id.end_offset))
+            member.commit(snapshot_id.end_offset)
 
     def _is_durable(self) -> bool:
         """Whether a fetch may say that everything before it is on the device; of a node that never votes it says nothing (RAFT-11)."""
@@ -324,8 +323,7 @@ class Following:
             return
         high_watermark = min(leader_high_watermark, member.log.end_offset)
         if member.high_watermark is None or high_watermark > member.high_watermark:
-            member.high_watermark = high_watermark
-            member.effects.append(Commit(high_watermark))
+            member.commit(high_watermark)
 
     def _on_snapshot_piece(self, state: Follower, response: FetchSnapshotResponse) -> None:
         member = self._member

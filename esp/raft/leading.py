@@ -5,7 +5,7 @@ from typing import Final
 
 from esp.model.errors import ErrorCode
 from esp.raft.description import QuorumDescription, ReplicaDescription
-from esp.raft.effects import Append, BeginEpoch, Commit, Flush, ReadRecords, ReadSnapshot
+from esp.raft.effects import Append, BeginEpoch, Flush, ReadRecords, ReadSnapshot
 from esp.raft.leader_state import LeaderState, ParkedFetch
 from esp.raft.member import Member
 from esp.raft.messages import (
@@ -165,8 +165,8 @@ class Leading:
         if member.high_watermark is not None and high_watermark <= member.high_watermark:
             return False  # voters changed, or nothing did
         state.has_committed = True
-        member.high_watermark = high_watermark
-        member.effects.append(Commit(high_watermark))
+        assert high_watermark > state.epoch_start_offset, "a leader commits by what is of its own epoch (RAFT-13)"
+        member.commit(high_watermark)
         self._wake()
         return True
 

@@ -12,6 +12,7 @@ from esp.model.ids import NO_NODE, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
 from esp.ports.network import Address
 from esp.ports.random import Random
 from esp.raft.effects import (
+    Commit,
     Effect,
     Fatal,
     LeaderChanged,
@@ -208,6 +209,13 @@ class Member:
             return FetchSnapshotResponse(**fields, snapshot_id=request.snapshot_id)
         return VoterChangeResponse(**fields, message=message)
 
+    def commit(self, high_watermark: int) -> None:
+        """Everything below is committed: the one place where the high watermark changes."""
+        assert high_watermark <= self.log.end_offset, f"{high_watermark} is committed, the log ends before it (RAFT-13)"
+        assert self.high_watermark is None or high_watermark > self.high_watermark, "it never falls (RAFT-10)"
+        self.high_watermark = high_watermark
+        self.effects.append(Commit(high_watermark))
+
     def fail(self, reason: str) -> None:
         """Ask for the end of the node (RAFT-16)."""
         self.effects.append(Fatal(reason))
@@ -286,6 +294,12 @@ class Member:
         if epoch == self.epoch:
             assert self.known_leader in {NO_NODE, leader_id}, "the leader of an epoch stays its leader (RAFT-2)"
             assert old.role is not Role.LEADER or state.role is Role.RESIGNED, "a leader can only resign in its epoch"
+            assert self.voted is None or voted is None or voted.is_same(self.voted), "a vote stays the vote (RAFT-2)"
+        if state.role is Role.LEADER:
+            assert leader_id == self.local.node_id, "a leader knows itself as the leader"
+        elif state.role is Role.FOLLOWER:
+            assert leader_id not in {NO_NODE, self.local.node_id}, "a follower follows another node"
+            assert address is not None, "a follower knows where its leader is"
         self.state, self.epoch, self.known_leader, self.voted = state, epoch, leader_id, voted
         self.known_address = address
         self._persist()

@@ -151,6 +151,10 @@ class VoterChanges:
             change.token = None
 
     def _append_voters(self, voters: VoterSet) -> None:
+        present = self._member.history.voters.keys()
+        assert self._member.history.end_offset <= (self._member.high_watermark or 0), "one change at a time (RAFT-41)"
+        assert len(present ^ voters.keys()) <= 1, "one voter comes, goes or moves (RAFT-41)"
+        assert voters.voters, "a quorum has voters"
         self._leading.append_control([voters.to_record()])
 
     def _end(self, state: LeaderState, change: VoterChange, error: ErrorCode, message: str | None) -> None:

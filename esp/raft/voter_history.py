@@ -66,6 +66,7 @@ class VoterHistory:
         """
         if not header.is_control:
             return
+        assert header.base_offset >= self.end_offset, "batches follow one another"
         voters, kraft_version = self.voters, self.kraft_version
         for record in iterate_records(batch):
             entity = decode_control_record(record.key, record.value)
@@ -80,6 +81,7 @@ class VoterHistory:
         """Forget what stood at ``end_offset`` or later."""
         while self._entries[-1].base_offset >= end_offset:
             self._entries.pop()
+            assert self._entries, "the voters of snapshot or format stay (RAFT-40)"
 
     def restart_at(self, snapshot_id: SnapshotId, voters: VoterSet, kraft_version: int) -> None:
         """The log begins anew with what a snapshot says."""

@@ -59,6 +59,7 @@ class FutureReplica:
             self.log.truncate_fully_and_start_at(cut.offset)
         else:
             self.log.truncate_to(cut.offset)
+        assert self.log.log_end_offset <= cut.offset, "a copy that parts from its source is cut (KIP-101)"
 
     def take(self, records: Buffer, source: ReplicaLog, now_ms: int) -> None:
         """Append what was read from ``source`` at the copy's end, and what follows for high watermark and log start.

@@ -127,6 +127,9 @@ class IsrChanges:
         """Begin a change, and return it to be sent."""
         assert change.partition_epoch == self.committed.partition_epoch
         assert change.leader_epoch == self.committed.leader_epoch
+        assert self.pending is None, "one change at a time (ISR-1)"
+        assert self.committed.leader in change.isr, "a leader is in sync with itself"
+        assert set(change.isr).issubset(self.committed.replicas), "replicas are in sync, and nobody else (ISR-11)"
         self._move(Event.SENT)
         self.pending = change
         self._count()
@@ -195,4 +198,5 @@ class IsrChanges:
         members = frozenset(self.committed.isr) | self._unconfirmed
         if self.pending is not None:
             members |= frozenset(self.pending.isr)
+        assert (self.pending is None) is (self.phase is Phase.COMMITTED), "a change is pending until its fate is known"
         self.maximal_isr = members

@@ -133,6 +133,7 @@ class PartitionFollower:
             self.high_watermark_is_firm = True
         if answer.log_start_offset > log.log_start_offset:
             log.raise_log_start(min(answer.log_start_offset, log.high_watermark))
+        assert log.log_start_offset <= log.high_watermark <= log.log_end_offset, "LOG-1"
         return Next.FETCH if is_sound else Next.BACK_OFF
 
     def on_leader_range(self, asked: FetchPosition, start_offset: int, end_offset: int) -> Next:

@@ -202,6 +202,10 @@ class PartitionLeader:
             self._followers = {
                 node: self._followers.get(node) or FollowerProgress() for node in replicas if node != self._node_id
             }
+        log = self.log
+        assert log.log_start_offset <= log.high_watermark <= log.log_end_offset, "LOG-1"
+        assert log.recovery_point <= log.log_end_offset, "LOG-1"
+        assert len(self._followers) == len(replicas) - 1, "a leader has its own log, and followers have the others"
         self._min_isr = effective_min_isr(self.log.settings.min_insync_replicas, len(replicas))
         self._may_commit = len(state.isr) >= self._min_isr
         return self._count_followers(now_us)

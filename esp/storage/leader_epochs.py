@@ -70,6 +70,7 @@ class LeaderEpochs:
             return
         keep = min(bisect_left(self._epochs, epoch), bisect_left(self._starts, start))
         self._cut(keep)
+        assert not self._epochs or (self._epochs[-1] < epoch and self._starts[-1] < start), "epochs rise (LOG-7)"
         self._epochs.append(epoch)
         self._starts.append(start)
         self.version += 1

@@ -146,6 +146,16 @@ class LogState:
         """Base offset of the active segment: what lies below it is written no more."""
         return self._segments.active.base_offset
 
+    def check_offsets(self) -> None:
+        """Assert LOG-1. Asked where offsets are installed, not with every batch: in between they only rise in step."""
+        offsets = (
+            f"{self.path}: {self.log_start_offset}, {self.high_watermark}, {self.log_end_offset}; {self.recovery_point}"
+        )
+        assert self.log_start_offset <= self.high_watermark <= self.log_end_offset, f"{offsets} (LOG-1)"
+        assert self.recovery_point <= self.log_end_offset, f"{offsets}: more is flushed than is there (LOG-1)"
+        assert self.first_segment_offset <= self.log_start_offset, f"{offsets}: the log starts before its segments"
+        assert self.sealed_end_offset <= self.log_end_offset, f"{offsets}: the log ends before its active segment"
+
     def take_offline(self) -> None:
         """Take nothing more: the device has failed, and what was written may not be there any more."""
         if not self.is_offline:
@@ -182,6 +192,7 @@ class LogState:
         Raises:
             OSError: the device failed or is full; the log is as before.
         """
+        assert base_offset >= self.log_end_offset, "offsets of a log rise (LOG-2)"
         self.files.begin_segment(base_offset, self.producers, self.settings, now_ms)
         self.log_end_offset = base_offset
         self.set_roll_jitter()

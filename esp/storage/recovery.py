@@ -129,6 +129,7 @@ def load_log_blocking(
         log.producers = load_producers_blocking(
             disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms
         )
+    log.check_offsets()
     return log
 
 

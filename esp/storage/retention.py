@@ -72,5 +72,6 @@ def delete_old_segments(log: LogState, now_ms: int) -> int:
     log.raise_log_start(start_offset)
     log.checkpoint_offsets()
     log.files.remove_front(count, now_ms + log.settings.file_delete_delay_ms)
+    log.check_offsets()
     _logger.info("%s: retention dropped %d segments below offset %d", log.path, count, start_offset)
     return count

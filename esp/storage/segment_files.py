@@ -60,6 +60,7 @@ class SegmentFiles:
         if len(self.segments) == 1:
             self.unsynced.keep_front_blocking()
         old = self.segments.active
+        assert base_offset > old.base_offset, "segments follow one another (LOG-1)"
         snapshot = snapshot_path(self.path, base_offset)
         self.disk.write_file(snapshot, producers.encode())
         new = Segment(self.disk, self.path, base_offset, settings, now_ms)

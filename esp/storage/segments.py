@@ -42,7 +42,7 @@ class Segments:
     def add(self, segment: Segment) -> None:
         """Put a segment at the end; it is the active one from now on."""
         if self._segments:
-            assert segment.base_offset > self._bases[-1]
+            assert segment.base_offset > self._bases[-1], "base offsets rise"
             self.active.next_base_offset = segment.base_offset
             if self.active.indexes is not None:
                 self._loaded.append(self.active)
@@ -57,7 +57,7 @@ class Segments:
 
     def remove_front(self, count: int) -> list[Segment]:
         """Take out the oldest ``count`` segments; one at least stays."""
-        assert count < len(self._segments)
+        assert 0 <= count < len(self._segments), "one segment at least stays"
         removed = self._segments[:count]
         del self._segments[:count]
         del self._bases[:count]

@@ -49,12 +49,14 @@ def truncate_fully_and_start_at(log: LogState, offset: int) -> None:
         log.take_offline()
         raise
     log.set_roll_jitter()
+    log.check_offsets()
 
 
 def _cut(log: LogState, offset: int) -> None:
     files = log.files
     place = files.find_cut(offset)
     end_offset = place.end_offset
+    assert end_offset <= offset, "nothing at the offset or behind it stays (LOG-9)"
     if end_offset < log.log_start_offset:  # a batch that spans the log start would be cut
         truncate_fully_and_start_at(log, log.log_start_offset)
         return
@@ -68,3 +70,4 @@ def _cut(log: LogState, offset: int) -> None:
     log.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)
     files.unsynced.sync_names_blocking()
     log.set_roll_jitter()
+    log.check_offsets()

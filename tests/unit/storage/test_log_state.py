@@ -75,3 +75,39 @@ def test_a_segment_that_cannot_be_begun_changes_no_offset() -> None:
     log.begin_segment(7, 0)
     assert (log.log_end_offset, log.sealed_end_offset) == (7, 7)
     assert log.roll_jitter_ms != jitter_ms
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"),
+    [
+        ("log_start_offset", 3),
+        ("high_watermark", 5),
+        ("high_watermark", -1),
+        ("recovery_point", 5),
+        ("log_end_offset", 1),
+    ],
+)
+def test_offsets_that_contradict_one_another_are_noticed(offset: str, value: int) -> None:
+    _, log = new_log(new_disk())
+    for _ in range(4):
+        append(log)
+    log.high_watermark = log.recovery_point = 2
+    log.check_offsets()
+    setattr(log, offset, value)
+    with pytest.raises(AssertionError, match="LOG-1"):
+        log.check_offsets()
+
+
+def test_a_log_neither_starts_before_its_segments_nor_ends_before_the_active_one() -> None:
+    _, log = new_log(new_disk())
+    append(log)
+    log.flush_blocking()
+    log.high_watermark = 1
+    log.truncate_fully_and_start_at(7)
+    log.check_offsets()
+    log.log_start_offset = 6
+    with pytest.raises(AssertionError, match="before its segments"):
+        log.check_offsets()
+    log.log_start_offset = log.log_end_offset = log.high_watermark = log.recovery_point = 6
+    with pytest.raises(AssertionError, match="before its"):
+        log.check_offsets()
