@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt sim sim-shrink mutants chaos fuzz soak bench demo-rebalance clean
+.PHONY: help setup run test lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak bench demo-rebalance clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,8 +45,14 @@ sim: $(STAMP)  ## Simulate clusters that misbehave by seed (SEEDS=200 FIRST=1; S
 sim-shrink: $(STAMP)  ## Find fewer faults with which a simulated cluster fails in the same way (SEED=n, ARGS=...)
 	$(BIN)/python -m esp.simulation shrink $(SEED) $(ARGS)
 
+sim-coverage: $(STAMP)  ## List the functions of the product that no simulated run enters (SEEDS=200 FIRST=1; ARGS=...)
+	$(BIN)/python -m esp.simulation coverage --seeds $(or $(SEEDS),200) --first $(or $(FIRST),1) $(ARGS)
+
 mutants: $(STAMP)  ## Put known bugs back, one at a time, and see each of them caught (ARGS=...)
 	$(BIN)/python -m esp.simulation mutants $(ARGS)
+
+mutants-random: $(STAMP)  ## Put small bugs in at random places, and list those that nobody notices (N=300 FIRST=1; ARGS=...)
+	$(BIN)/python -m tests.mutation --count $(or $(N),300) --first $(or $(FIRST),1) $(ARGS)
 
 fuzz: $(STAMP)  ## Attack a node with hostile clients, and see that it harms nobody else (MINUTES=30, ARGS="--seed N")
 	$(BIN)/python -m tests.integration.fuzz --minutes $(or $(MINUTES),30) $(ARGS)

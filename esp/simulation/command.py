@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from esp.simulation.coverage.report import print_coverage
 from esp.simulation.fleet import run_seeds
 from esp.simulation.mutants.wall import print_wall
 from esp.simulation.nemesis import draw_plan
@@ -95,6 +96,16 @@ def mutants(
 ) -> None:
     """Put known bugs back, one at a time, and count the seeds until each is caught; exit with 1 if one survives."""
     raise typer.Exit(0 if print_wall(names or [], first=first, seeds=seeds, nodes=nodes, tier=tier) else 1)
+
+
+@app.command()
+def coverage(
+    seeds: Annotated[int, typer.Option(help="How many, of each tier.")] = 200,
+    first: Annotated[int, typer.Option(help="The first of them.")] = 1,
+    processes: Annotated[int | None, typer.Option(help="How many at a time; without it, one for each core.")] = None,
+) -> None:
+    """List the functions of the product that no run enters; exit with 1 if one of them has no reason."""
+    raise typer.Exit(0 if print_coverage(seeds, first=first, processes=processes) else 1)
 
 
 def _places(text: str) -> list[int] | None:

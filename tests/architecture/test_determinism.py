@@ -15,6 +15,8 @@ NEVER_SIMULATED: Final = ("esp/runtime", "esp/cli", "esp/testing", "esp/rebalanc
 
 EXCEPTIONS: Final = {
     ("esp/broker/waiting.py", "asyncio.get_running_loop().time"): "asyncio's own time-out is told asyncio's own time",
+    ("esp/simulation/coverage/report.py", "concurrent.futures.ThreadPoolExecutor"): "waits for processes that simulate",
+    ("esp/simulation/coverage/report.py", "subprocess.run"): "as above",
     ("esp/simulation/fleet.py", "multiprocessing.get_context"): "runs many simulations, each in one process",
     ("esp/simulation/machine/loop.py", "asyncio.all_tasks"): "what is left when it closes, and a report that is sorted",
     ("esp/simulation/mutants/tiers.py", "time.process_time"): "tells how long a simulation took",

@@ -1,0 +1,29 @@
+"""The process of some seeds of one tier: ``python -m esp.simulation.coverage TIER FIRST SEEDS``.
+
+The functions that were entered, and the violations, are one line of JSON on stdout.
+"""
+
+import json
+import logging
+import sys
+
+from esp.simulation.coverage.marking import install
+
+
+def main(tier: str, first: int, seeds: int) -> None:
+    """Have functions note that they are entered, and run the seeds."""
+    entered: dict[str, None] = {}
+    install(entered)
+    # The product is imported only now.
+    from esp.simulation.mutants.tiers import RUNS  # noqa: PLC0415
+
+    logging.disable(logging.CRITICAL)
+    violations = {}
+    for seed in range(first, first + seeds):
+        found = RUNS[tier](seed, None)
+        if found.violation is not None:
+            violations[seed] = found.violation
+    json.dump({"entered": list(entered), "violations": violations}, sys.stdout)
+
+
+main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

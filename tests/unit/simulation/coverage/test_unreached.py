@@ -1,0 +1,21 @@
+"""The table of what no simulated run enters; that nothing is missing from it is for ``make sim-coverage`` to say."""
+
+import pytest
+
+from esp.simulation.coverage.functions import find_all_functions
+from esp.simulation.coverage.report import Seeds, _run
+from esp.simulation.coverage.unreached import _REASONS, UNREACHED
+from esp.simulation.mutants.mutant import LOG, NODES, PARTITION, QUORUM
+
+
+def test_every_function_of_the_table_is_there_and_stands_in_it_once():
+    assert [name for name in UNREACHED if name not in find_all_functions()] == []
+    assert sum(map(len, _REASONS.values())) == len(UNREACHED)
+
+
+@pytest.mark.parametrize("tier", [NODES, PARTITION, QUORUM, LOG])
+def test_no_reason_outlives_itself(tier):
+    result = _run(Seeds(tier, 1, 2 if tier == NODES else 10))
+    assert result["violations"] == {}
+    assert len(result["entered"]) > 50
+    assert [name for name in result["entered"] if name in UNREACHED] == []
