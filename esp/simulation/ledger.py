@@ -17,6 +17,9 @@ from esp.simulation.profile import TopicProfile
 RECKLESS = "reckless"
 """The topic whose leaders may be elected uncleanly, by its settings or because an administrator asks: it is promised nothing then."""
 
+SURVEYED = "surveyed"
+"""The surveyor's own topic, whose batches leaders recompress or stamp: nobody can tell them by what was sent."""
+
 PASSING = ("passing-0", "passing-1", RECKLESS)
 """The topics that come, change and go."""
 

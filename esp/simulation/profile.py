@@ -27,6 +27,12 @@ MOVING_SHARE: Final = 0.4
 THROTTLING_SHARE: Final = 0.4
 """Of the clusters of several brokers: replication is throttled now and then."""
 
+BALANCING_SHARE: Final = 0.2
+"""Of the clusters of several brokers: preferred leaders lead again as soon as they are in sync."""
+
+SURVEY_SHARE: Final = 0.3
+"""Of all runs: somebody asks what other clients do not."""
+
 REPAIR_S: Final = 20.0
 """How much longer faults come where a broker has to be away for a while before anything follows from it."""
 
@@ -99,6 +105,10 @@ class Profile:
     """Whether partitions are reassigned during the run (KIP-455)."""
     throttles: bool = False
     """Whether replication throttles are set, changed and removed during the run (KIP-73)."""
+    balances_leaders: bool = False
+    """Whether partitions go back to their preferred leaders at once, not after minutes."""
+    surveys: bool = False
+    """Whether all APIs are asked, in all versions."""
     repairs: RepairProfile | None = None
     """How the cluster repairs itself, if it does."""
 
@@ -139,6 +149,8 @@ class Profile:
             groups=GroupsProfile.draw(stream("groups", seed), brokers),
             moves_partitions=brokers > 1 and stream("moves", seed).random() < MOVING_SHARE,
             throttles=brokers > 1 and stream("throttles", seed).random() < THROTTLING_SHARE,
+            balances_leaders=brokers > 1 and stream("balances leaders", seed).random() < BALANCING_SHARE,
+            surveys=stream("surveys", seed).random() < SURVEY_SHARE,
             repairs=repairs,
         )
 

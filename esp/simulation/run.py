@@ -242,7 +242,7 @@ class Run:
     async def _rest(self) -> None:
         """An idle cluster stays as it is, and says little (LIVE-QUIET)."""
         self._phase("rest")
-        await asyncio.sleep(1)
+        await asyncio.sleep(2 if self._profile.balances_leaders else 1)
         topics, events = self._metadata.image.topics_by_id, self._world.trace.events
         await asyncio.sleep(QUIET_S)
         if self._metadata.image.topics_by_id != topics:

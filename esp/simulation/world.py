@@ -60,6 +60,7 @@ class World:
                     snapshots_metadata=profile.snapshots_metadata,
                     groups=profile.groups,
                     repairs=profile.repairs,
+                    balances_leaders=profile.balances_leaders,
                 ),
                 host=cluster.node_host(number),
                 clock_rate=profile.clock_rates[number - 1],

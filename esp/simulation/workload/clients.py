@@ -9,7 +9,7 @@ from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
 from esp.ports.network import Address
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host
-from esp.simulation.ledger import PASSING
+from esp.simulation.ledger import PASSING, SURVEYED
 from esp.simulation.nudges import Nudges
 from esp.simulation.profile import TopicProfile
 from esp.simulation.workload.admin import Administrator
@@ -22,6 +22,7 @@ from esp.simulation.workload.history import History
 from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.producer import Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
+from esp.simulation.workload.surveyor import Surveyor
 from esp.simulation.workload.throttler import KEPT_RATES, ReplicationThrottler
 from esp.simulation.world import World
 
@@ -98,6 +99,14 @@ class Clients:
             list(zip(profile.layout.brokers, bootstrap_addresses(profile.layout), strict=True)),
         )
         self.budget = RepairBudget(self._client("budget"), self.history)
+        self.surveyor = Surveyor(
+            self._client("surveyor"),
+            world.random("surveyor"),
+            self.history,
+            image,
+            profile.topics[0],
+            [Address(node_host(number), CONTROLLER_PORT) for number in profile.layout.controllers],
+        )
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -116,6 +125,8 @@ class Clients:
             working.append(self._world.spawn(self.budget.run(profile.repairs.bytes_per_s)))
         if profile.throttles:
             working.append(self._world.spawn(self.throttler.run()))
+        if profile.surveys:
+            working.append(self._world.spawn(self.surveyor.run()))
         return working
 
     async def create_topic(self, topic: TopicProfile) -> bool:
@@ -131,7 +142,7 @@ class Clients:
 
     def begin_topic(self, topic: TopicImage) -> None:
         """Produce to and read from all partitions of a topic."""
-        if topic.topic_id in self._topics or topic.name == OFFSETS_TOPIC:
+        if topic.topic_id in self._topics or topic.name in {OFFSETS_TOPIC, SURVEYED}:
             return
         self._topics[topic.topic_id] = None
         for partition in range(len(topic.partitions)):
@@ -161,6 +172,7 @@ class Clients:
         self.throttler.is_stopping = True
         self.drainer.is_stopping = True
         self.budget.stop()
+        self.surveyor.is_stopping = True
 
     @property
     def pending_batches(self) -> int:

@@ -1,0 +1,436 @@
+"""The questions of a simulated surveyor: what is asked by each API that other clients use seldom or never, in every served version.
+
+A question's content is given by the names of the fields of kio's classes: those that a version lacks are left out, others have their
+defaults. What is asked changes nothing that checkers go by, but for the surveyor's own topic and group.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.image import ClusterImage, TopicImage
+from esp.model.ids import ZERO_UUID, DirectoryId
+from esp.protocol.entity_fields import Entity, EntityField, entity_fields
+from esp.protocol.messages import load_class
+from esp.protocol.registry import SERVED, ApiKey, ListenerKind
+
+Content = dict[str, Any]
+
+OWN_GROUP: Final = "surveyed"
+"""The group that commits, deletes offsets and is deleted, and has no members."""
+
+MANY_PARTITIONS: Final = 80
+"""More than a request may have that is answered in one go."""
+
+_TIMES: Final = ("timedelta_i32", "timedelta_i64")
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+_APPEND, _SUBTRACT = 2, 3
+_UPGRADE, _SAFE_DOWNGRADE, _NO_TYPE = 1, 2, 4
+
+
+@dataclass(slots=True)
+class Scene:
+    """What a question is asked about."""
+
+    rng: Random
+    image: ClusterImage
+    topic: TopicImage
+    version: int
+    directories: tuple[str, ...]
+    """Paths of directories, as a broker has told them."""
+
+    @property
+    def partition(self) -> int:
+        """One of the topic's partitions, or one that is not there."""
+        numbers: tuple[int, ...] = (*range(len(self.topic.partitions)), len(self.topic.partitions))
+        return self.rng.choice(numbers)
+
+    @property
+    def name(self) -> str:
+        """The topic's name, seldom one that is not there."""
+        return self.topic.name if self.rng.random() < 0.9 else "missing"
+
+
+class Question(NamedTuple):
+    """What is asked by one API."""
+
+    key: ApiKey
+    content: Callable[[Scene], Content]
+    first_version: int = 0
+    listener: ListenerKind = ListenerKind.BROKER
+
+    @property
+    def versions(self) -> range:
+        """The served versions that it can be asked in."""
+        api = SERVED[self.key]
+        return range(max(api.min_version, self.first_version), api.max_version + 1)
+
+
+@cache
+def _model(key: ApiKey, version: int) -> type[Entity]:
+    api = SERVED[key]
+    return load_class(api, api.request_model(version), "request")
+
+
+def build(key: ApiKey, version: int, content: Mapping[str, Any]) -> Any:
+    """The request of a version with what ``content`` says. Durations are given in milliseconds, structs as mappings."""
+    return _build(_model(key, version), content)
+
+
+def _build(entity: type[Entity], content: Mapping[str, Any]) -> Any:
+    return entity(
+        **{
+            field.name: _value(field, content[field.name]) if field.name in content else field.implied_default()
+            for field in entity_fields(entity)
+        }
+    )
+
+
+def _value(field: EntityField, value: Any) -> Any:
+    if value is None:
+        return None
+    if field.is_array:
+        return tuple(_element(field, element) for element in value)
+    return _element(field, value)
+
+
+def _element(field: EntityField, value: Any) -> Any:
+    if field.entity is not None:
+        return _build(field.entity, value)
+    return dt.timedelta(milliseconds=value) if field.kafka_type in _TIMES else value
+
+
+# --- records -------------------------------------------------------------------------------------------------------------------------
+
+
+def _list_offsets(scene: Scene) -> Content:
+    at = scene.rng.choice((-1, -2, -3, -4, 0, 1_700_000_000_000, 1 << 62))
+    asked = {"partition_index": scene.partition, "timestamp": at, "current_leader_epoch": scene.rng.choice((-1, 0, 99))}
+    return {"replica_id": -1, "timeout": 2000, "topics": [{"name": scene.name, "partitions": [asked]}]}
+
+
+def _epoch_end(scene: Scene) -> Content:
+    asked = {
+        "partition": scene.partition,
+        "leader_epoch": scene.rng.randrange(-1, 9),
+        "current_leader_epoch": scene.rng.choice((-1, 0)),
+    }
+    return {"replica_id": -1, "topics": [{"topic": scene.name, "partitions": [asked]}]}
+
+
+def _producers(scene: Scene) -> Content:
+    return {"topics": [{"name": scene.name, "partition_indexes": [scene.partition]}]}
+
+
+def _init_producer(scene: Scene) -> Content:
+    transactional_id = scene.rng.choice((None, None, "", "transactional"))
+    known, epoch = scene.rng.choice(((-1, -1), (7, 3), (-1, 5)))
+    return {
+        "transactional_id": transactional_id,
+        "transaction_timeout": 1000,
+        "producer_id": known,
+        "producer_epoch": epoch,
+    }
+
+
+# --- topics and partitions -----------------------------------------------------------------------------------------------------------
+
+
+def _metadata(scene: Scene) -> Content:
+    topics: Any = scene.rng.choice((None, [], [{"name": scene.topic.name, "topic_id": None}]))
+    if topics and scene.version >= 12 and scene.rng.random() < 0.5:
+        topics = [{"name": None, "topic_id": scene.topic.topic_id}]
+    if topics is None and scene.version == 0:
+        topics = []
+    return {"topics": topics, "allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
+
+
+def _topic_partitions(scene: Scene) -> Content:
+    names = sorted({scene.topic.name, scene.name})
+    return {
+        "topics": [{"name": name} for name in names],
+        "response_partition_limit": scene.rng.choice((1, 2000)),
+        "cursor": scene.rng.choice((None, {"topic_name": names[0], "partition_index": 0})),
+    }
+
+
+def _more_partitions(scene: Scene) -> Content:
+    present = len(scene.topic.partitions)
+    count = scene.rng.choice((present, present + 1, present + 2, present - 1))
+    assignments = None
+    if scene.rng.random() < 0.5:
+        brokers = sorted(scene.image.brokers)
+        copies = len(scene.topic.partitions[0].target_replicas)
+        assignments = [
+            {"broker_ids": scene.rng.sample(brokers, min(copies, len(brokers)))} for _ in range(count - present)
+        ]
+    return {
+        "topics": [{"name": scene.name, "count": count, "assignments": assignments}],
+        "timeout": 5000,
+        "validate_only": True,
+    }
+
+
+def _assigned_topic(scene: Scene) -> Content:
+    brokers = sorted(scene.image.brokers)
+    assignments = [
+        {"partition_index": number, "broker_ids": scene.rng.sample(brokers, min(2, len(brokers)))}
+        for number in scene.rng.choice(((0, 1), (0, 2), (0, 0)))
+    ]
+    wanted = {
+        "name": scene.rng.choice((scene.topic.name, "not-made", "no/name")),
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": assignments,
+        "configs": scene.rng.choice(([], [{"name": "retention.ms", "value": "x"}])),
+    }
+    topics = [wanted] if scene.rng.random() < 0.8 else [{**wanted, "assignments": [], "num_partitions": 20_000}]
+    return {"topics": topics, "timeout": 5000, "validate_only": True}
+
+
+def _no_topic(scene: Scene) -> Content:
+    both = {"name": "missing", "topic_id": scene.topic.topic_id}
+    neither = {"name": None, "topic_id": None}
+    return {"topics": [both, neither, {"name": "missing", "topic_id": None}], "timeout": 5000}
+
+
+def _reassignments(scene: Scene) -> Content:
+    some = [{"name": scene.name, "partition_indexes": [scene.partition]}]
+    return {"topics": scene.rng.choice((None, some)), "timeout": 5000}
+
+
+def _fixed_factor(scene: Scene) -> Content:
+    state = scene.topic.partitions[0]
+    fewer = state.target_replicas[:1] if len(state.target_replicas) > 1 else (*state.target_replicas, 99)
+    partitions = [{"partition_index": 0, "replicas": list(fewer)}]
+    return {
+        "timeout": 5000,
+        "allow_replication_factor_change": False,
+        "topics": [{"name": scene.topic.name, "partitions": partitions}],
+    }
+
+
+def _directories(scene: Scene) -> Content:
+    some = [{"topic": scene.topic.name, "partitions": [scene.partition]}]
+    return {"topics": scene.rng.choice((None, some))}
+
+
+def _moves(scene: Scene) -> Content:
+    path = scene.rng.choice(("/no/such/directory", *scene.directories[:1]))
+    return {"dirs": [{"path": path, "topics": [{"name": scene.name, "partitions": [scene.partition]}]}]}
+
+
+# --- settings and features -----------------------------------------------------------------------------------------------------------
+
+
+def _describe_configs(scene: Scene) -> Content:
+    kind, name = scene.rng.choice(
+        (
+            (_TOPIC_RESOURCE, scene.name),
+            (_BROKER_RESOURCE, ""),
+            (_BROKER_RESOURCE, str(next(iter(scene.image.brokers)))),
+        )
+    )
+    keys = scene.rng.choice((None, ["min.insync.replicas", "no.such"]))
+    return {
+        "resources": [{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
+        "include_synonyms": True,
+        "include_documentation": scene.rng.random() < 0.1,
+    }
+
+
+def _replace_configs(scene: Scene) -> Content:
+    configs = [{"name": "retention.ms", "value": scene.rng.choice(("1000", "x"))}]
+    resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": scene.name, "configs": configs}
+    return {"resources": [resource], "validate_only": True}
+
+
+def _alter_lists(scene: Scene) -> Content:
+    name, value = scene.rng.choice((("cleanup.policy", "delete"), ("retention.ms", "1"), ("no.such", "1")))
+    operation = scene.rng.choice((_APPEND, _SUBTRACT))
+    configs = [{"name": name, "config_operation": operation, "value": value}]
+    resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": scene.name, "configs": configs}
+    return {"resources": [resource], "validate_only": True}
+
+
+def _resources(scene: Scene) -> Content:
+    return {"resource_types": scene.rng.choice(([], [2], [4, 8], [16, 32], [99]))}
+
+
+def _features(scene: Scene) -> Content:
+    feature = scene.rng.choice((*SUPPORTED_FEATURES, "no.such"))
+    low, high = SUPPORTED_FEATURES.get(feature, (0, 1))
+    present = scene.image.features.get(feature, low)
+    update = {
+        "feature": feature,
+        "max_version_level": scene.rng.choice((present, present, high, high + 1, low - 1)),
+        "upgrade_type": scene.rng.choice((_UPGRADE, _UPGRADE, _SAFE_DOWNGRADE, _NO_TYPE)),
+        "allow_downgrade": False,
+    }
+    return {"timeout": 5000, "feature_updates": [update], "validate_only": True}
+
+
+# --- what there is none of -----------------------------------------------------------------------------------------------------------
+
+_ACL: Final = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+_NEW_ACL: Final = {
+    "resource_type": 2,
+    "resource_name": "t",
+    "resource_pattern_type": 3,
+    "principal": "User:a",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+
+
+def _quotas(scene: Scene) -> Content:
+    component = {
+        "entity_type": scene.rng.choice(("user", "nope", "ip")),
+        "match_type": scene.rng.choice((0, 1, 2, 7)),
+        "match": scene.rng.choice((None, "x")),
+    }
+    return {"components": scene.rng.choice(([], [component], [component, component])), "strict": True}
+
+
+def _transactions(scene: Scene) -> Content:
+    return {
+        "state_filters": scene.rng.choice(([], ["Nope", "Empty"])),
+        "producer_id_filters": [1],
+        "duration_filter": -1,
+        "transactional_id_pattern": scene.rng.choice((None, "a.*", "[")),
+    }
+
+
+# --- groups --------------------------------------------------------------------------------------------------------------------------
+
+
+def _list_groups(scene: Scene) -> Content:
+    return {
+        "states_filter": scene.rng.choice(([], ["Empty", "Stable"], ["Nope"])),
+        "types_filter": scene.rng.choice(([], ["classic"])),
+    }
+
+
+def _describe_groups(scene: Scene) -> Content:
+    names = ["group-0", "group-1", OWN_GROUP, "missing"]
+    return {"groups": scene.rng.sample(names, 2), "include_authorized_operations": True}
+
+
+def _commit(scene: Scene) -> Content:
+    partition = {
+        "partition_index": scene.partition,
+        "committed_offset": scene.rng.randrange(9),
+        "committed_leader_epoch": -1,
+        "committed_metadata": "m",
+    }
+    return {
+        "group_id": OWN_GROUP,
+        "generation_id_or_member_epoch": -1,
+        "generation_id": -1,
+        "member_id": "",
+        "retention_time": scene.rng.choice((-1, 2000)),
+        "topics": [{"name": scene.topic.name, "topic_id": scene.topic.topic_id, "partitions": [partition]}],
+    }
+
+
+def _fetch_offsets(scene: Scene) -> Content:
+    some = [
+        {
+            "name": scene.topic.name,
+            "topic_id": scene.topic.topic_id,
+            "partition_indexes": [scene.partition],
+        }
+    ]
+    topics = some if scene.version < 2 else scene.rng.choice((None, some))
+    groups = [{"group_id": group, "topics": topics} for group in (OWN_GROUP, "missing")]
+    return {"group_id": OWN_GROUP, "topics": topics, "groups": groups, "require_stable": True}
+
+
+def _delete_offsets(scene: Scene) -> Content:
+    partitions = [{"partition_index": scene.partition}]
+    return {
+        "group_id": scene.rng.choice((OWN_GROUP, "missing")),
+        "topics": [{"name": scene.topic.name, "partitions": partitions}],
+    }
+
+
+def _delete_groups(scene: Scene) -> Content:
+    return {"groups_names": scene.rng.choice(([OWN_GROUP], ["missing", ""], [OWN_GROUP, "missing"]))}
+
+
+_CONTROLLER: Final = ListenerKind.CONTROLLER
+
+
+def _update_voter(scene: Scene) -> Content:
+    return {
+        "cluster_id": None,
+        "current_leader_epoch": scene.rng.choice((0, 1, 99)),
+        "voter_id": 77,
+        "voter_directory_id": DirectoryId(ZERO_UUID),
+        "listeners": [],
+    }
+
+
+QUESTIONS: Final = (
+    Question(ApiKey.LIST_OFFSETS, _list_offsets),
+    Question(ApiKey.LIST_OFFSETS, _list_offsets, 7),
+    Question(ApiKey.OFFSET_FOR_LEADER_EPOCH, _epoch_end),
+    Question(ApiKey.DESCRIBE_PRODUCERS, _producers),
+    Question(ApiKey.INIT_PRODUCER_ID, _init_producer),
+    Question(ApiKey.METADATA, _metadata),
+    Question(ApiKey.DESCRIBE_TOPIC_PARTITIONS, _topic_partitions),
+    Question(ApiKey.CREATE_PARTITIONS, _more_partitions),
+    Question(ApiKey.CREATE_TOPICS, _assigned_topic),
+    Question(ApiKey.LIST_PARTITION_REASSIGNMENTS, _reassignments),
+    Question(ApiKey.ALTER_PARTITION_REASSIGNMENTS, _fixed_factor, 1),
+    Question(ApiKey.DESCRIBE_LOG_DIRS, _directories),
+    Question(ApiKey.ALTER_REPLICA_LOG_DIRS, _moves),
+    Question(ApiKey.DESCRIBE_CONFIGS, _describe_configs),
+    Question(ApiKey.ALTER_CONFIGS, _replace_configs),
+    Question(ApiKey.INCREMENTAL_ALTER_CONFIGS, _alter_lists),
+    Question(ApiKey.LIST_CONFIG_RESOURCES, _resources),
+    Question(ApiKey.UPDATE_FEATURES, _features),
+    Question(ApiKey.DESCRIBE_ACLS, lambda _scene: _ACL),
+    Question(ApiKey.CREATE_ACLS, lambda _scene: {"creations": [_NEW_ACL, _NEW_ACL]}),
+    Question(ApiKey.DELETE_ACLS, lambda _scene: {"filters": [_ACL]}),
+    Question(ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas),
+    Question(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, lambda _scene: {"users": [{"name": "x"}, {"name": "y"}]}),
+    Question(ApiKey.LIST_TRANSACTIONS, _transactions),
+    Question(ApiKey.DESCRIBE_TRANSACTIONS, lambda _scene: {"transactional_ids": ["x", ""]}),
+    Question(ApiKey.DESCRIBE_CLUSTER, lambda _scene: {"endpoint_type": 1, "include_fenced_brokers": True}),
+    Question(ApiKey.API_VERSIONS, lambda _scene: {"client_software_name": "s", "client_software_version": "1"}),
+    Question(ApiKey.LIST_GROUPS, _list_groups),
+    Question(ApiKey.DESCRIBE_GROUPS, _describe_groups),
+    Question(ApiKey.OFFSET_COMMIT, _commit),
+    Question(ApiKey.OFFSET_COMMIT, _commit),
+    Question(ApiKey.OFFSET_FETCH, _fetch_offsets),
+    Question(ApiKey.OFFSET_DELETE, _delete_offsets),
+    Question(ApiKey.DELETE_GROUPS, _delete_groups),
+    Question(ApiKey.API_VERSIONS, lambda _scene: {"client_software_name": "s"}, listener=_CONTROLLER),
+    Question(ApiKey.DESCRIBE_CLUSTER, lambda _scene: {"endpoint_type": 2}, 1, _CONTROLLER),
+    Question(ApiKey.DESCRIBE_CONFIGS, _describe_configs, listener=_CONTROLLER),
+    Question(ApiKey.ALTER_CONFIGS, _replace_configs, listener=_CONTROLLER),
+    Question(ApiKey.CREATE_PARTITIONS, _more_partitions, listener=_CONTROLLER),
+    Question(ApiKey.DELETE_TOPICS, _no_topic, 6, _CONTROLLER),
+    Question(ApiKey.LIST_PARTITION_REASSIGNMENTS, _reassignments, listener=_CONTROLLER),
+    Question(ApiKey.UPDATE_FEATURES, _features, listener=_CONTROLLER),
+    Question(ApiKey.UPDATE_RAFT_VOTER, _update_voter, listener=_CONTROLLER),
+    Question(ApiKey.DESCRIBE_ACLS, lambda _scene: _ACL, listener=_CONTROLLER),
+    Question(ApiKey.CREATE_ACLS, lambda _scene: {"creations": [_NEW_ACL]}, listener=_CONTROLLER),
+    Question(ApiKey.DELETE_ACLS, lambda _scene: {"filters": [_ACL]}, listener=_CONTROLLER),
+    Question(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, lambda _scene: {"users": None}, listener=_CONTROLLER),
+)
+"""All of them; one that stands twice is asked twice as often."""
