@@ -1,0 +1,20 @@
+"""The process of some seeds of one tier with a mutation in the product: ``python -m tests.mutation.simulating TIER FIRST SEEDS``.
+
+Its exit status is 1 if a seed found a violation, or anything else went wrong.
+"""
+
+import logging
+import sys
+
+import typer
+
+import tests.mutation.applying  # noqa: F401 - before the product
+from esp.simulation.mutants.tiers import RUNS
+
+logging.disable(logging.CRITICAL)
+tier, first, seeds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for seed in range(first, first + seeds):
+    found = RUNS[tier](seed, None)
+    if found.violation is not None:
+        typer.echo(f"seed {seed}: {found.violation}")
+        sys.exit(1)
