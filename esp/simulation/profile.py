@@ -30,6 +30,9 @@ THROTTLING_SHARE: Final = 0.4
 BALANCING_SHARE: Final = 0.2
 """Of the clusters of several brokers: preferred leaders lead again as soon as they are in sync."""
 
+COOLING_SHARE: Final = 0.25
+"""Of all runs: what is read has left the page cache now and then."""
+
 SURVEY_SHARE: Final = 0.3
 """Of all runs: somebody asks what other clients do not."""
 
@@ -107,6 +110,8 @@ class Profile:
     """Whether replication throttles are set, changed and removed during the run (KIP-73)."""
     balances_leaders: bool = False
     """Whether partitions go back to their preferred leaders at once, not after minutes."""
+    cools: bool = False
+    """Whether pages leave the page cache during the run."""
     surveys: bool = False
     """Whether all APIs are asked, in all versions."""
     repairs: RepairProfile | None = None
@@ -150,6 +155,7 @@ class Profile:
             moves_partitions=brokers > 1 and stream("moves", seed).random() < MOVING_SHARE,
             throttles=brokers > 1 and stream("throttles", seed).random() < THROTTLING_SHARE,
             balances_leaders=brokers > 1 and stream("balances leaders", seed).random() < BALANCING_SHARE,
+            cools=stream("cools", seed).random() < COOLING_SHARE,
             surveys=stream("surveys", seed).random() < SURVEY_SHARE,
             repairs=repairs,
         )

@@ -23,6 +23,7 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_quorum_problems
 from esp.simulation.cluster import SCRUB_INTERVAL_MS
+from esp.simulation.cooling import Cooler
 from esp.simulation.core import abandon_rest, choose_core
 from esp.simulation.faults import Fault
 from esp.simulation.groups import Groups
@@ -148,7 +149,11 @@ class Run:
         self._administration = self._clients.administer()
         self._groups.begin()
         nemesis = self._world.spawn(self._nemesis.run())
+        cooler = Cooler(self._world, self._ledger.poisoned)
+        if self._profile.cools:
+            self._world.spawn(cooler.run())
         await asyncio.sleep(self._profile.chaos_s)
+        cooler.is_stopping = True
         await nemesis
         await self._heal()
         await self._drain()

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.errors import ErrorCode
+from esp.model.ids import OFFSETS_TOPIC
 from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from esp.records.builder import build_batch
@@ -22,7 +23,15 @@ from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 from esp.simulation.workload.history import History
-from esp.simulation.workload.survey_requests import MANY_PARTITIONS, QUESTIONS, Content, Question, Scene, build
+from esp.simulation.workload.survey_requests import (
+    MANY_PARTITIONS,
+    OWN_GROUP,
+    QUESTIONS,
+    Content,
+    Question,
+    Scene,
+    build,
+)
 
 _OTHER_SETTINGS: Final = (
     {"compression.type": "gzip"},
@@ -35,6 +44,17 @@ _TIMEOUT_S: Final = 5.0
 _TOPIC_IDS_FROM: Final = 13
 _SESSIONS_FROM: Final = 7
 _ZSTD_FROM: Final = 7
+_OF_GROUPS: Final = frozenset(
+    (
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.DELETE_GROUPS,
+    )
+)
+"""What a group's coordinator answers, and other brokers refuse."""
+
 _CODECS: Final = (0, 1, 3, 4)
 _DIRECTORIES_PER_SURVEY: Final = 4
 
@@ -99,10 +119,21 @@ class Surveyor:
     async def _answerer(self, question: Question, topic: TopicImage) -> ClientConnection:
         if question.listener is ListenerKind.CONTROLLER:
             return await self._client.connect(self._rng.choice(self._controllers))
+        if question.key in _OF_GROUPS and OFFSETS_TOPIC in self._image().topics_by_name and self._rng.random() < 0.8:
+            return await self._coordinator()
         if self._rng.random() < 0.5:
             connection, _ = await self._client.leader(topic.name, 0)
             return connection
         return await self._client.any_broker()
+
+    async def _coordinator(self) -> ClientConnection:
+        """A connection to the coordinator of its own group, or to any broker if nobody says who that is."""
+        connection = await self._client.any_broker()
+        version = self._rng.choice((0, 1, 2, 3))
+        answer = await self._call(connection, ApiKey.FIND_COORDINATOR, version, {"key": OWN_GROUP, "key_type": 0})
+        if answer.error_code is not ErrorCode.none:
+            return connection
+        return await self._client.connect(Address(answer.host, answer.port))
 
     async def _call(self, connection: ClientConnection, key: ApiKey, version: int, content: Content) -> Any:
         answer = await connection.call(key, version, build(key, version, content), _TIMEOUT_S)
