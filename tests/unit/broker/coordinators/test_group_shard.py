@@ -153,6 +153,24 @@ async def test_nothing_is_appended_below_the_minimum_of_in_sync_replicas(cluster
 
 
 @clustered()
+async def test_a_partition_whose_disk_takes_no_records_of_groups_is_looked_at_by_its_host(cluster):
+    coordinate(cluster)
+    told = []
+    broker = cluster[1]
+    broker.groups = GroupCoordinators(
+        broker.env,
+        shard_config(broker.settings, lambda hosted, error: told.append((hosted.name.topic, error.code))),
+        broker.metadata,
+        broker.tasks,
+    )
+    broker.replicas.on_leading = broker.groups.on_leading
+    await cluster.until(lambda: is_served(cluster))
+    broker.disk.fail("write", f"*{TOPIC}-0/*.log")
+    assert errors(await commit_at(cluster, 7)) != [ErrorCode.none]
+    assert told == [(TOPIC, ErrorCode.kafka_storage_error)]
+
+
+@clustered()
 async def test_a_long_log_is_loaded_in_slices_while_clients_are_told_to_wait(cluster):
     coordinate(cluster)
     await cluster.until(lambda: is_served(cluster))
