@@ -7,7 +7,91 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-_REASONS: Final[Mapping[str, tuple[str, ...]]] = {}
+_REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "No replica moves between directories of a simulated node. tests/unit/replication/test_future_replica.py and "
+    "tests/integration/test_log_dir_moves.py run it, with deaths in the midst of it.": (
+        "esp.broker.replicas.hosted_partition:HostedPartition.replace_log",
+        "esp.broker.replicas.loading:ReplicaLoading._is_assigned",
+        "esp.broker.replicas.loading:ReplicaLoading._load_copy_blocking",
+        "esp.broker.replicas.loading:ReplicaLoading._newness",
+        "esp.broker.replicas.log_dir_move:LogDirMove.__init__",
+        "esp.broker.replicas.log_dir_move:LogDirMove._change_places",
+        "esp.broker.replicas.log_dir_move:LogDirMove._copy",
+        "esp.broker.replicas.log_dir_move:LogDirMove._has_ended",
+        "esp.broker.replicas.log_dir_move:LogDirMove._is_confirmed",
+        "esp.broker.replicas.log_dir_move:LogDirMove._step",
+        "esp.broker.replicas.log_dir_move:LogDirMove._swap",
+        "esp.broker.replicas.log_dir_move:LogDirMove._take_the_rest",
+        "esp.broker.replicas.log_dir_move:LogDirMove.lag",
+        "esp.broker.replicas.log_dir_move:LogDirMove.run",
+        "esp.broker.replicas.log_dir_move:LogDirMove.stop",
+        "esp.broker.replicas.log_dir_move:LogDirMove.target_id",
+        "esp.broker.replicas.log_dir_moves:LogDirMoves._run",
+        "esp.broker.replicas.log_dir_moves:LogDirMoves.begin",
+        "esp.broker.replicas.log_dir_moves:LogDirMoves.lag",
+        "esp.replication.future_replica:FutureReplica.__init__",
+        "esp.replication.future_replica:FutureReplica._cut_at",
+        "esp.replication.future_replica:FutureReplica.cut",
+        "esp.replication.future_replica:FutureReplica.find_cut",
+        "esp.replication.future_replica:FutureReplica.is_equal",
+        "esp.replication.future_replica:FutureReplica.take",
+        "esp.storage.log:Log.relocate",
+        "esp.storage.log_directory:LogDirectory.adopt_future",
+        "esp.storage.log_directory:LogDirectory.create_future_blocking",
+        "esp.storage.log_directory:LogDirectory.discard_future",
+        "esp.storage.log_directory:LogDirectory.drop_future",
+        "esp.storage.log_directory:LogDirectory.load_future_blocking",
+        "esp.storage.segment:Segment.relocate",
+        "esp.storage.segment_files:SegmentFiles.relocate",
+        "esp.storage.unsynced:Unsynced.relocate",
+    ),
+    "What a node tells of itself, to Prometheus or to tests that look at it from outside: a simulated node has no listener for metrics. "
+    "tests/unit/broker/metrics, and the tests of its own module.": (
+        "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",
+        "esp.broker.replicas.log_dir_moves:LogDirMoves.__len__",
+        "esp.broker.replicas.session:ReplicaSession.__len__",
+        "esp.broker.replicas.sessions:ReplicaSessions.__len__",
+        "esp.controller.partition_change:is_unclean_election",
+        "esp.raft.node:RaftNode.is_voter",
+        "esp.raft.snapshot:read_voters",
+        "esp.replication.partition_leader:PartitionLeader.min_isr",
+        "esp.replication.replication_quota:ReplicationQuota.rate",
+        "esp.storage.log:Log.roll",
+        "esp.storage.log_state:LogState.unflushed_bytes",
+        "esp.storage.trash:Trash.__len__",
+    ),
+    "Controllers keep their addresses in a run, so none tells the leader of another one. tests/unit/raft/test_voter_changes.py.": (
+        "esp.broker.quorum.calls:_decode_update_voter",
+        "esp.broker.quorum.calls:_encode_update_voter",
+        "esp.raft.following:Following.on_update_done",
+        "esp.raft.voter_changes:VoterChanges._is_up_to_date",
+    ),
+    "Tools ask a node to change the voters; no member of the quorum asks another. tests/unit/raft/test_voter_changes.py.": (
+        "esp.broker.quorum.calls:_decode_voter_change",
+        "esp.broker.quorum.calls:_encode_add_voter",
+        "esp.broker.quorum.calls:_encode_remove_voter",
+    ),
+    "Clusters are formatted with eligible leader replicas on, so the feature is never raised. "
+    "tests/unit/controller/test_feature_updates.py.": (
+        "esp.controller.feature_updates:_agreement_on_min_isr",
+        "esp.controller.feature_updates:_setting",
+    ),
+    "Other implementations leave such files and records, this one does not. tests/unit/storage/test_recovery.py and "
+    "tests/unit/controller/test_replay.py.": (
+        "esp.controller.replay:MetadataReplay._replay",
+        "esp.storage.leftovers:_finish_swap_blocking",
+    ),
+    "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/metadata/test_loader.py.": (
+        "esp.broker.metadata.loader:MetadataLoader._refuse",
+    ),
+    "`esp format` lets go of a directory that it has formatted; a node keeps its own until it ends. tests/unit/cli/test_format.py.": (
+        "esp.storage.log_directory:LogDirectory.unlock",
+    ),
+    "Simulated nodes make no topics because somebody asks for their metadata (`auto.create.topics.enable=false`): such a topic would have "
+    "fewer copies than the ledger takes for granted. tests/unit/broker/handlers/test_metadata.py.": (
+        "esp.broker.handlers.metadata:_create_and_answer",
+    ),
+}
 """The functions by their reason."""
 
 UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
