@@ -109,7 +109,11 @@ def _element(field: EntityField, value: Any) -> Any:
 
 def _list_offsets(scene: Scene) -> Content:
     at = scene.rng.choice((-1, -2, -3, -4, 0, 1_700_000_000_000, 1 << 62))
-    asked = {"partition_index": scene.partition, "timestamp": at, "current_leader_epoch": scene.rng.choice((-1, 0, 99))}
+    asked = {
+        "partition_index": scene.partition,
+        "timestamp": at,
+        "current_leader_epoch": scene.rng.choice((-1, -1, -1, 0, 99)),
+    }
     return {"replica_id": -1, "timeout": 2000, "topics": [{"name": scene.name, "partitions": [asked]}]}
 
 
@@ -434,3 +438,11 @@ QUESTIONS: Final = (
     Question(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, lambda _scene: {"users": None}, listener=_CONTROLLER),
 )
 """All of them; one that stands twice is asked twice as often."""
+
+OWN_PARTITIONS_MAX: Final = 4
+"""To so many the surveyor's own topic grows."""
+
+
+def grow(name: str, count: int) -> Content:
+    """Give a topic so many partitions."""
+    return {"topics": [{"name": name, "count": count, "assignments": None}], "timeout": 5000, "validate_only": False}

@@ -26,11 +26,13 @@ from esp.simulation.workload.history import History
 from esp.simulation.workload.survey_requests import (
     MANY_PARTITIONS,
     OWN_GROUP,
+    OWN_PARTITIONS_MAX,
     QUESTIONS,
     Content,
     Question,
     Scene,
     build,
+    grow,
 )
 
 _OTHER_SETTINGS: Final = (
@@ -88,6 +90,7 @@ class Surveyor:
         self._profile = topic
         self._controllers = tuple(controllers)
         self._directories: tuple[str, ...] = ()
+        self._deck: list[Question] = []
         self._producer = (-1, -1)
         self._next_sequence: dict[int, int] = {}
 
@@ -105,9 +108,11 @@ class Surveyor:
     async def _ask(self) -> None:
         image = self._image()
         topics = [topic for name, topic in image.topics_by_name.items() if not name.startswith("__")]
-        question = self._rng.choice(QUESTIONS)
         if not topics or not image.brokers:
             return
+        if not self._deck:  # each is asked in turn, in another order every time
+            self._deck = self._rng.sample(QUESTIONS, len(QUESTIONS))
+        question = self._deck.pop()
         version = self._rng.choice(question.versions)
         scene = Scene(self._rng, image, self._rng.choice(topics), version, self._directories)
         answer = await self._call(
@@ -200,6 +205,9 @@ class Surveyor:
         if topic is None:
             await self._create()
             return
+        if len(topic.partitions) < OWN_PARTITIONS_MAX and self._rng.random() < 0.1:
+            content = grow(SURVEYED, len(topic.partitions) + 1)
+            await self._call(await self._client.any_broker(), ApiKey.CREATE_PARTITIONS, 2, content)
         if self._producer[0] < 0 or self._rng.random() < 0.2:
             await self._begin_epoch()
         version = self._rng.randrange(SERVED[ApiKey.PRODUCE].min_version, SERVED[ApiKey.PRODUCE].max_version + 1)
