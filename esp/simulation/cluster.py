@@ -37,9 +37,6 @@ GROUP_MIN_SESSION_TIMEOUT_MS: Final = 500
 GROUP_INITIAL_REBALANCE_DELAY_MS: Final = 300
 """Shorter than anybody's, so that groups rebalance often in a run."""
 
-OFFSETS_RETENTION_CHECK_INTERVAL_MS: Final = 4_000
-"""Offsets that were committed for a short time only expire within a run; those of the members of groups stay for days."""
-
 LEADER_IMBALANCE_CHECK_INTERVAL_S: Final = 1
 """Of clusters that give partitions back to their preferred leaders as soon as these are in sync."""
 
@@ -91,7 +88,6 @@ def node_settings(
             offsets_topic_num_partitions=groups.offsets_partitions,
             group_min_session_timeout_ms=GROUP_MIN_SESSION_TIMEOUT_MS,
             group_initial_rebalance_delay_ms=GROUP_INITIAL_REBALANCE_DELAY_MS,
-            offsets_retention_check_interval_ms=OFFSETS_RETENTION_CHECK_INTERVAL_MS,
         )
     if balances_leaders:
         settings = dataclasses.replace(
