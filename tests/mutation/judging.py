@@ -25,7 +25,7 @@ SWEEPS: Final = (
 """The tiers that run a module, by the beginning of its path: the first row that fits counts."""
 
 TEST_FILES_MAX: Final = 12
-"""Unit tests of other modules that import the mutated one: so many files at most, those of its own room first."""
+"""Unit tests of other modules: so many files at most."""
 
 _TESTS_LIMIT_S: Final = 240
 _SWEEP_LIMIT_S: Final = 600
@@ -65,12 +65,13 @@ def module_of(path: str) -> str:
 
 
 def find_tests(path: str) -> tuple[list[str], list[str]]:
-    """The test file of a module, and those of others that import it: of its own room first."""
+    """The test file of a module; and others: those of its room that import it, all of its room, and those elsewhere that import it."""
     module = module_of(path)
     room = Path("tests/unit") / Path(path).parent.relative_to("esp")
     own = room / f"test_{Path(path).stem}.py"
     near = [str(own)] if (ROOT / own).exists() else []
     others = [str(file.relative_to(ROOT)) for file in _files(ROOT / room) if f"{module} " in file.read_text("utf-8")]
+    others += [str(file.relative_to(ROOT)) for file in sorted((ROOT / room).glob("test_*.py"))]
     others += [
         str(file.relative_to(ROOT))
         for file in _files(ROOT / "tests" / "unit")

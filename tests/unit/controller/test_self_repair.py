@@ -326,6 +326,19 @@ def test_deleted_topic_is_forgotten():
     assert world.repair.proposal is None
 
 
+def test_a_topic_that_is_made_anew_with_fewer_partitions_has_none_of_what_was_begun():
+    world = Repaired(4)
+    world.topic((1, 2), (1, 3))
+    world.cluster.fence(1)
+    world.pass_time(DEAD_AFTER_S + LOOK_S)
+    assert world.moving() == [0, 1]
+    world.cluster.decide(decide_delete_topics(world.image, ["t"]))
+    world.topic((2, 3))
+    world.pass_time(DEAD_AFTER_S)
+    assert world.repair.proposal is None
+    assert world.moving() == []
+
+
 @pytest.mark.parametrize("away", [(), (3,), (1, 3)])
 def test_absences_are_of_those_who_are_away_now(away):
     absences = BrokerAbsences()

@@ -3,8 +3,9 @@
 import pytest
 
 from esp.model.errors import ErrorCode
+from esp.records.batch_header import read_header
 from esp.replication.isr_changes import TRANSITIONS, ChangeKind, Event, IsrAnswer, Phase
-from tests.unit.replication.logs import LAG_US, ME, B, C, Metadata, fetch, leading, state
+from tests.unit.replication.logs import LAG_US, ME, B, C, Metadata, fetch, leading, stamped, state
 
 OWN_EPOCH = 10
 
@@ -75,6 +76,17 @@ def test_a_follower_that_lags_is_removed_and_one_at_the_end_is_not_whatever_its_
     change = propose(leader, LAG_US + 1)
     assert change.kind is ChangeKind.SHRINK
     assert change.isr == (ME, B)
+
+
+def test_a_follower_that_was_at_the_end_all_the_time_has_its_full_time_to_follow_the_next_record():
+    leader = leading([1, 1])
+    for node in (B, C):
+        fetch(leader, node, 2, last_epoch=1, now_us=0)
+    assert propose(leader, 3 * LAG_US) is None
+    batch = stamped(2, 5)
+    leader.log.append(batch, read_header(batch), 0)
+    assert propose(leader, 4 * LAG_US) is None
+    assert propose(leader, 4 * LAG_US + 1).kind is ChangeKind.SHRINK
 
 
 def test_a_pending_expansion_counts_and_a_pending_shrink_does_not():

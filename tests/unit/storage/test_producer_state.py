@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
-from esp.records.batch_header import BatchHeader, read_header
+from esp.records.batch_header import CONTROL_BIT, BatchHeader, read_header
 from esp.storage.producer_state import BATCHES_KEPT, ProducerStates
 from tests.unit.storage.helpers import make_batch
 
@@ -141,6 +141,16 @@ def test_batches_that_a_snapshot_left_out_are_put_before_the_known_ones() -> Non
     state = states.get(9)
     assert state is not None
     assert [batch.base_offset for batch in state.batches] == [3, 4, 5, 6, 7]
+
+
+def test_a_producer_of_which_a_marker_stands_last_gets_no_older_batches() -> None:
+    states = ProducerStates()
+    marker = header(-1, epoch=1, offset=5)
+    states.update(marker._replace(attributes=marker.attributes | CONTROL_BIT))
+    states.add_older([header(0, epoch=1, offset=0)])
+    state = states.get(9)
+    assert state is not None
+    assert (state.epoch, state.batches) == (1, [])
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "version", "count"])
