@@ -85,6 +85,17 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/metadata/test_loader.py.": (
         "esp.broker.metadata.loader:MetadataLoader._refuse",
     ),
+    "Groups are looked at every ten minutes for what has expired, longer than any run: checkers take a group that nobody uses, and that is "
+    "forgotten, for one that was lost. tests/unit/groups/test_deletion.py.": (
+        "esp.groups.deletion:Deletion._is_expired",
+        "esp.groups.deletion:Deletion._on_time",
+    ),
+    "A fetch of very many partitions waits only where none of them is refused; the surveyor asks for more partitions "
+    "than simulated topics have. tests/unit/broker/data_path/test_long_fetch.py.": (
+        "esp.broker.data_path.long_fetch:LongFetch._look_soon",
+        "esp.broker.data_path.long_fetch:LongFetch._on_news",
+        "esp.broker.data_path.long_fetch:LongFetch._time_out",
+    ),
     "`esp format` lets go of a directory that it has formatted; a node keeps its own until it ends. tests/unit/cli/test_format.py.": (
         "esp.storage.log_directory:LogDirectory.unlock",
     ),
@@ -102,7 +113,9 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "esp.broker.controller_handlers.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
         "esp.broker.coordinators.answers:_all_later": "offsets of many groups are asked for while one of them is being committed",
+        "esp.broker.handlers.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
         "esp.broker.handlers.offset_fetch:_later": "offsets are asked for while one of them is being committed",
         "esp.broker.metadata.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",
         "esp.broker.quorum.calls:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
@@ -113,6 +126,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replicas.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
         "esp.groups.static_rejoin:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
+        "esp.storage.log:Log._out_of_range": "a log is cut or removed between the check of an offset and the read",
     }
 )
 """What has to happen in the same moment."""
