@@ -99,14 +99,7 @@ class Clients:
             list(zip(profile.layout.brokers, bootstrap_addresses(profile.layout), strict=True)),
         )
         self.budget = RepairBudget(self._client("budget"), self.history)
-        self.surveyor = Surveyor(
-            self._client("surveyor"),
-            world.random("surveyor"),
-            self.history,
-            image,
-            profile.topics[0],
-            [Address(node_host(number), CONTROLLER_PORT) for number in profile.layout.controllers],
-        )
+        self.surveyor = self._surveyor()
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -187,6 +180,17 @@ class Clients:
         topics = self._image().topics_by_name
         passing = [topics[name] for name in PASSING if name in topics]
         return next((topic for topic in passing if any(state.elr for state in topic.partitions)), None)
+
+    def _surveyor(self) -> Surveyor:
+        profile = self._world.profile
+        return Surveyor(
+            self._client("surveyor"),
+            self._world.random("surveyor"),
+            self.history,
+            self._image,
+            profile.topics[0],
+            [Address(node_host(number), CONTROLLER_PORT) for number in profile.layout.controllers],
+        )
 
     def _client(self, name: str) -> ClusterClient:
         client = ClusterClient(
