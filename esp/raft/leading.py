@@ -165,7 +165,6 @@ class Leading:
         if member.high_watermark is not None and high_watermark <= member.high_watermark:
             return False  # voters changed, or nothing did
         state.has_committed = True
-        assert high_watermark > state.epoch_start_offset, "a leader commits by what is of its own epoch (RAFT-13)"
         member.commit(high_watermark)
         self._wake()
         return True
