@@ -13,6 +13,7 @@ from esp.model.broker_settings import (
     CONTROLLER,
     DEFAULT_CONTROLLER_LISTENER,
     DEFAULT_LISTENER,
+    RACK_AWARE_SELECTOR,
     BrokerSettings,
     Listener,
     QuorumServer,
@@ -49,6 +50,11 @@ def node_host(node_id: int) -> str:
     return f"10.0.0.{node_id}"
 
 
+def node_rack(node_id: int) -> str:
+    """The rack in which a node's machine stands."""
+    return f"rack-{node_id}"
+
+
 def node_settings(
     node_id: int,
     layout: Layout,
@@ -57,10 +63,12 @@ def node_settings(
     groups: GroupsProfile | None = None,
     repairs: RepairProfile | None = None,
     balances_leaders: bool = False,
+    reads_from_followers: bool = False,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
 
-    With ``snapshots_metadata`` the metadata log is snapshotted, rolled and cut every few records.
+    With ``snapshots_metadata`` the metadata log is snapshotted, rolled and cut every few records; with ``reads_from_followers`` consumers
+    are sent to the replica in their rack.
     """
     host = node_host(node_id)
     is_broker, is_controller = node_id in layout.brokers, node_id in layout.controllers
@@ -75,7 +83,8 @@ def node_settings(
         inter_broker_listener_name=DEFAULT_LISTENER if is_broker else None,
         controller_quorum_voters=_static_voters(layout),
         controller_quorum_bootstrap_servers=_bootstrap_servers(layout),
-        broker_rack=f"rack-{node_id}",
+        broker_rack=node_rack(node_id),
+        replica_selector_class=RACK_AWARE_SELECTOR if reads_from_followers else None,
         log_dirs=(DATA,),
         metadata_log_dir=DATA,
         auto_create_topics_enable=False,

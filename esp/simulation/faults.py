@@ -32,6 +32,8 @@ class FaultKind(Enum):
     """A node reaches nobody, and nobody reaches it."""
     CUT_CLIENTS = "cut clients"
     """A node and the clients do not reach one another."""
+    OSTRACIZE = "ostracize"
+    """A node and all others do not reach one another; clients reach all."""
     FLAP = "flap"
     """As CUT, off and on every ``amount`` seconds."""
     DELAY = "delay"

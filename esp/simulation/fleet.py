@@ -38,6 +38,11 @@ class Summary:
     group_commits: int = 0
     group_generations: int = 0
     excused_groups: int = 0
+    told_offsets: int = 0
+    told_unplaced: int = 0
+    told_stale: int = 0
+    told_lower_starts: int = 0
+    told_unknown_newest: int = 0
     administered: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
@@ -60,6 +65,11 @@ class Summary:
         self.group_commits += outcome.group_commits
         self.group_generations += outcome.group_generations
         self.excused_groups += outcome.excused_groups
+        self.told_offsets += outcome.told_offsets
+        self.told_unplaced += outcome.told_unplaced
+        self.told_stale += outcome.told_stale
+        self.told_lower_starts += outcome.told_lower_starts
+        self.told_unknown_newest += outcome.told_unknown_newest
         self.administered.update(outcome.administered)
         if outcome.violation is not None:
             self.failed.append(outcome)
@@ -76,6 +86,11 @@ class Summary:
         yield f"offsets committed by groups      {self.group_commits:>12,}"
         yield f"generations of groups            {self.group_generations:>12,}"
         yield f"groups excused from durability   {self.excused_groups:>12,}"
+        yield f"offsets told to clients          {self.told_offsets:>12,}"
+        yield f"  by brokers that changed roles  {self.told_unplaced:>12,}"
+        yield f"  by leaders that were replaced  {self.told_stale:>12,}"
+        yield f"  lower log starts               {self.told_lower_starts:>12,}"
+        yield f"  largest times not committed    {self.told_unknown_newest:>12,}"
         yield f"nodes whose devices lied         {self.poisoned_nodes:>12,}"
         yield f"nodes that never recovered       {self.abandoned_nodes:>12,}"
         for what, times in sorted(self.administered.items()):

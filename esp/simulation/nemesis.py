@@ -55,6 +55,8 @@ def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> F
             seconds = _log_uniform(rng, 5, 30)  # so long that somebody loses patience
         case FaultKind.ABSENCE:
             seconds = rng.uniform(*ABSENCE_S)
+        case FaultKind.OSTRACIZE:
+            seconds = _log_uniform(rng, 3, 40)  # so long that it is replaced, and thereafter
         case FaultKind.KILL_IN_DISK:
             amount = float(rng.randint(0, 40))
         case FaultKind.FLAP:
@@ -134,6 +136,7 @@ class Nemesis:
             FaultKind.CUT_ONE_WAY: lambda fault, _node: self._cut_one_way(fault),
             FaultKind.ISOLATE: self._isolate,
             FaultKind.CUT_CLIENTS: self._cut_clients,
+            FaultKind.OSTRACIZE: self._ostracize,
             FaultKind.FLAP: lambda fault, _node: self._flap(fault),
             FaultKind.DELAY: self._delay,
             FaultKind.LOSS: self._loss,
@@ -276,6 +279,12 @@ class Nemesis:
     def _cut_clients(self, fault: Fault, node: SimulatedNode) -> bool:
         host, clients = frozenset({node.host}), frozenset({CLIENT_HOST})
         self._disturb(fault.seconds, LinkRule(BLOCKED, host, clients), LinkRule(BLOCKED, clients, host))
+        return True
+
+    def _ostracize(self, fault: Fault, node: SimulatedNode) -> bool:
+        host = frozenset({node.host})
+        others = frozenset(other.host for other in self._world.nodes.values()) - host
+        self._disturb(fault.seconds, LinkRule(BLOCKED, host, others), LinkRule(BLOCKED, others, host))
         return True
 
     def _flap(self, fault: Fault) -> bool:

@@ -36,5 +36,15 @@ class Outcome:
     """Generations of groups in which somebody had an assignment."""
     excused_groups: int = 0
     """Those whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
+    told_offsets: int = 0
+    """Answers that told a client where a log begins or ends, and were held against those before (READ-1 to READ-5)."""
+    told_unplaced: int = 0
+    """Those of brokers that changed their roles meanwhile: they were held against what is committed alone."""
+    told_stale: int = 0
+    """Those of leaders that had been replaced and did not know it (READ-2): behind what newer leaders had told."""
+    told_lower_starts: int = 0
+    """Leaders that told a lower log start than the leader before (READ-3)."""
+    told_unknown_newest: int = 0
+    """Searches for the largest timestamp that ended at records that were not committed yet (READ-4)."""
     details: str = ""
     cpu_s: float = 0.0

@@ -35,6 +35,11 @@ COOLING_SHARE: Final = 0.25
 
 SURVEY_SHARE: Final = 0.3
 """Of all runs: somebody asks what other clients do not."""
+ASKING_SHARE: Final = 0.5
+"""Of the runs: somebody asks for all that brokers tell of offsets, and reads from followers (KIP-392)."""
+
+OSTRACISM_S: Final = (15.0, 60.0)
+"""Then a node that leads is cut off from all others but not from clients: mean seconds between two such cuts, in a run."""
 
 REPAIR_S: Final = 20.0
 """How much longer faults come where a broker has to be away for a while before anything follows from it."""
@@ -114,6 +119,8 @@ class Profile:
     """Whether pages leave the page cache during the run."""
     surveys: bool = False
     """Whether all APIs are asked, in all versions."""
+    asks_offsets: bool = False
+    """Whether a client asks for everything that brokers tell of offsets, and reads from the replicas in its rack."""
     repairs: RepairProfile | None = None
     """How the cluster repairs itself, if it does."""
 
@@ -133,6 +140,8 @@ class Profile:
         nodes, brokers = len(layout.nodes), len(layout.brokers)
         repairs = RepairProfile.draw(stream("repairs", seed), brokers)
         copies = min(3, brokers if repairs is None else brokers - 1)
+        asking = stream("asks offsets", seed)
+        asks_offsets = asking.random() < ASKING_SHARE
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
         return cls(
             seed=seed,
@@ -150,13 +159,17 @@ class Profile:
             chaos_s=rng.uniform(20, 60) + (REPAIR_S if repairs is not None else 0),
             heals_core_only=rng.random() < 0.4,
             snapshots_metadata=rng.random() < 0.3,
-            fault_means_s=_with_absences(_draw_faults(rng, nodes), repairs),
+            fault_means_s={
+                **_with_absences(_draw_faults(rng, nodes), repairs),
+                **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
+            },
             groups=GroupsProfile.draw(stream("groups", seed), brokers),
             moves_partitions=brokers > 1 and stream("moves", seed).random() < MOVING_SHARE,
             throttles=brokers > 1 and stream("throttles", seed).random() < THROTTLING_SHARE,
             balances_leaders=brokers > 1 and stream("balances leaders", seed).random() < BALANCING_SHARE,
             cools=stream("cools", seed).random() < COOLING_SHARE,
             surveys=stream("surveys", seed).random() < SURVEY_SHARE,
+            asks_offsets=asks_offsets,
             repairs=repairs,
         )
 

@@ -20,6 +20,7 @@ from esp.simulation.checkers.convergence import (
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_quorum_problems
 from esp.simulation.cluster import SCRUB_INTERVAL_MS
@@ -48,6 +49,9 @@ SCRUB_S: Final = 2 * SCRUB_INTERVAL_MS / 1000
 
 QUIET_S: Final = 10.0
 STOP_S: Final = 60.0
+READ_TRIES: Final = 50
+"""Of a reader that asks all replicas of a partition that is whole."""
+
 POLL_S: Final = 0.25
 DEEP_CHECK_S: Final = 2.0
 QUIET_DELIVERIES_PER_S: Final = 400
@@ -79,7 +83,13 @@ class Run:
         self._metadata = MetadataChecker(self._replicas, self._ledger)
         self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
-        self._clients = Clients(world, self._client_checker, lambda: self._metadata.image)
+        self._told = ToldOffsets(
+            self._replicas.committed,
+            self._leader_epoch,
+            lambda key: self._replicas.log_starts.get(key, 0),
+            world.loop.time,
+        )
+        self._clients = Clients(world, self._client_checker, self._told, lambda: self._metadata.image)
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._rebalance = RebalanceWatch(world, self._metadata, self._clients.mover, self._on_found)
@@ -137,6 +147,11 @@ class Run:
             group_commits=self._groups.acked_commits,
             group_generations=self._groups.generations,
             excused_groups=self._groups.excused,
+            told_offsets=self._told.answers,
+            told_unplaced=self._told.unplaced,
+            told_stale=self._told.stale,
+            told_lower_starts=self._told.lower_starts,
+            told_unknown_newest=self._told.unknown_newest,
             details=details,
         )
 
@@ -278,6 +293,15 @@ class Run:
                 raise ViolationError(
                     "INV-ACK-DURABLE", f"{committed.name}", f"readers come to {end} of {committed.end_offset}"
                 )
+            if self._profile.asks_offsets and committed.last is not None:
+                state = topic.partitions[partition]
+                in_sync = [number for number in state.isr if number in self._core]
+                last_offset = committed.end_offset - 1
+                short = await self._clients.asker.find_short(
+                    topic.name, topic_id, partition, in_sync, last_offset, READ_TRIES
+                )
+                if short is not None:
+                    raise ViolationError("LIVE-READ", f"{committed.name}", short)
         self._client_checker.check_history(self._clients.history)
 
     async def _stop(self) -> None:

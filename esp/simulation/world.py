@@ -61,6 +61,7 @@ class World:
                     groups=profile.groups,
                     repairs=profile.repairs,
                     balances_leaders=profile.balances_leaders,
+                    reads_from_followers=profile.asks_offsets,
                 ),
                 host=cluster.node_host(number),
                 clock_rate=profile.clock_rates[number - 1],

@@ -38,6 +38,8 @@ class ReplicaChecker:
         self.committed: dict[Key, CommittedLog] = {}
         self.views: dict[int, dict[Key, ReplicaView]] = {}
         """The replicas of each node in its present life."""
+        self.log_starts: dict[Key, int] = {}
+        """The highest log start that any replica of a partition ever had."""
         self.rises = Rises()
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
@@ -178,9 +180,14 @@ class ReplicaChecker:
         if lost is not None and not self.committed[key].is_excused:
             lost.check(view)
         self.views.setdefault(node.node_id, {})[key] = view
+        self._note_log_start(hosted)
         check_epochs(view, log)
         check_producers(view, log)
         return view
+
+    def _note_log_start(self, hosted: HostedPartition) -> None:
+        key = (hosted.topic_id, hosted.name.partition)
+        self.log_starts[key] = max(self.log_starts.get(key, 0), hosted.log.log_start_offset)
 
     def _update(self, node: SimulatedNode, hosted: HostedPartition, view: ReplicaView) -> None:
         log = hosted.log
@@ -197,6 +204,7 @@ class ReplicaChecker:
                 )
             check_epochs(view, log)
             check_producers(view, log)
+        left = min(view.high_watermark, view.end_offset)
         self._read(view, log.log_end_offset, node.name if leader is not None and leader is view.leader else None)
         if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
             raise ViolationError(
@@ -206,11 +214,13 @@ class ReplicaChecker:
             )
         if leader is not None and leader is not view.leader:
             self._check_new_leader(leader, view, committed)
+        self._check_falls(hosted, view, left)
         self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
         if log.recovery_point != view.recovery_point:
             self._check_synced(view, log.recovery_point)
         view.high_watermark = log.high_watermark
         view.log_start_offset = log.log_start_offset
+        self._note_log_start(hosted)
         view.recovery_point = log.recovery_point
         view.leader = leader
 
@@ -241,6 +251,19 @@ class ReplicaChecker:
             if leader is not None:
                 committed.on_leader_append(view, leader, batch)
             before = batch
+
+    @staticmethod
+    def _check_falls(hosted: HostedPartition, view: ReplicaView, left: int) -> None:
+        """Neither high watermark nor log start of a replica falls in one life (READ-6), but for what is ``left`` of a log that was cut."""
+        log = hosted.log
+        if log.high_watermark < left:
+            raise ViolationError(
+                "INV-HW-MONO", view.who, f"the high watermark fell from {left} to {log.high_watermark}"
+            )
+        if log.log_start_offset < view.log_start_offset:
+            raise ViolationError(
+                "INV-HW-MONO", view.who, f"the log start fell from {view.log_start_offset} to {log.log_start_offset}"
+            )
 
     def _check_high_watermark(
         self, hosted: HostedPartition, view: ReplicaView, committed: CommittedLog, *, is_same_leader: bool

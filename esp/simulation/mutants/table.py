@@ -7,6 +7,7 @@ from typing import Final
 from esp.simulation.mutants.controller import CONTROLLER_MUTANTS
 from esp.simulation.mutants.divergence import DIVERGENCE_MUTANTS
 from esp.simulation.mutants.groups import GROUP_MUTANTS
+from esp.simulation.mutants.histories import HISTORY_MUTANTS
 from esp.simulation.mutants.membership import MEMBERSHIP_MUTANTS
 from esp.simulation.mutants.mutant import Mutant
 from esp.simulation.mutants.produce import PRODUCE_MUTANTS
@@ -30,6 +31,7 @@ ALL: Final = (
     *THROTTLE_MUTANTS,
     *REPAIR_MUTANTS,
     *GROUP_MUTANTS,
+    *HISTORY_MUTANTS,
     *ROT_MUTANTS,
 )
 

@@ -7,8 +7,10 @@ from typing import Final
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
 from esp.ports.network import Address
+from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_checker import ClientChecker
-from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host
+from esp.simulation.checkers.told_offsets import ToldOffsets
+from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
 from esp.simulation.ledger import PASSING, SURVEYED
 from esp.simulation.nudges import Nudges
 from esp.simulation.profile import TopicProfile
@@ -18,12 +20,14 @@ from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.consumer import Consumer
 from esp.simulation.workload.drainer import Drainer
-from esp.simulation.workload.history import History
+from esp.simulation.workload.history import History, SentBatch
 from esp.simulation.workload.mover import PartitionMover
-from esp.simulation.workload.producer import Producer
+from esp.simulation.workload.offset_asker import OffsetAsker
+from esp.simulation.workload.producer import ALL, Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
 from esp.simulation.workload.surveyor import Surveyor
 from esp.simulation.workload.throttler import KEPT_RATES, ReplicationThrottler
+from esp.simulation.workload.witness import Witness
 from esp.simulation.world import World
 
 CREATION_TRIES: Final = 20
@@ -39,13 +43,18 @@ class Clients:
     Args:
         world: where they live.
         checker: told of what they are told.
+        told: told of the offsets that they are told.
         image: the newest committed metadata.
     """
 
-    def __init__(self, world: World, checker: ClientChecker, image: Callable[[], ClusterImage]) -> None:
+    def __init__(
+        self, world: World, checker: ClientChecker, told: ToldOffsets, image: Callable[[], ClusterImage]
+    ) -> None:
         self.history = History(world.trace.say)
         self._world = world
         self._image = image
+        self._checker = checker
+        self._told = told
         self._made: list[ClusterClient] = []
         profile = world.profile
         self.producers = [
@@ -53,7 +62,7 @@ class Clients:
                 self._client(f"{'idempotent' if number < profile.idempotent_producers else 'plain'}-{number}"),
                 world.random(f"producer {number}"),
                 self.history,
-                checker.on_ack,
+                self._on_ack,
                 pause_s=profile.pause_between_batches_s,
                 is_idempotent=number < profile.idempotent_producers,
             )
@@ -100,6 +109,7 @@ class Clients:
         )
         self.budget = RepairBudget(self._client("budget"), self.history)
         self.surveyor = self._surveyor()
+        self.asker = self._asker()
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -143,6 +153,8 @@ class Clients:
                 self._world.spawn(producer.run(topic.name, topic.topic_id, partition))
             for consumer in self.consumers:
                 self._world.spawn(consumer.run(topic.name, topic.topic_id, partition))
+            if self._world.profile.asks_offsets:
+                self._world.spawn(self.asker.run(topic.name, topic.topic_id, partition))
 
     def calm(self) -> None:
         """The faults are over: ask for nothing more but records, and believe no broker that lags behind what is known."""
@@ -156,6 +168,7 @@ class Clients:
             producer.is_stopping = True
         for consumer in self.consumers:
             consumer.is_stopping = True
+        self.asker.is_stopping = True
         self._stop_administrators()
 
     def _stop_administrators(self) -> None:
@@ -171,6 +184,13 @@ class Clients:
     def pending_batches(self) -> int:
         """How many batches have an unknown fate and a producer that still tries."""
         return sum(producer.pending_batches for producer in self.producers)
+
+    def _on_ack(self, batch: SentBatch) -> None:
+        self._checker.on_ack(batch)
+        if batch.acks == ALL and batch.base_offset is not None:
+            key = (batch.topic_id, batch.partition)
+            self._told.on_ack(key, batch.base_offset + batch.record_count)
+            self._told.on_record(key, read_header(batch.data).base_timestamp, batch.base_offset)
 
     def _find_dead(self) -> int | None:
         nodes = self._world.nodes
@@ -201,6 +221,18 @@ class Clients:
         )
         self._made.append(client)
         return client
+
+    def _asker(self) -> OffsetAsker:
+        world = self._world
+        return OffsetAsker(
+            self._client("asker"),
+            world.random("asker"),
+            self.history,
+            self._told,
+            self._checker.on_read,
+            Witness(world.nodes.values()).look,
+            [node_rack(number) for number in world.profile.layout.brokers],
+        )
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:
         return Consumer(

@@ -93,6 +93,10 @@ class ClusterClient:
             raise NoAnswerError("the leader is unknown")
         return await self.connect(address), leadership
 
+    def address_of(self, node_id: int) -> Address | None:
+        """Where a broker is, if it is known."""
+        return self._brokers.get(node_id)
+
     async def any_broker(self) -> ClientConnection:
         """A connection to any broker. Raises NoAnswerError."""
         known = list(dict.fromkeys((*self._brokers.values(), *self._bootstrap)))

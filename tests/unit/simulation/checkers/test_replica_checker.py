@@ -93,10 +93,32 @@ def test_high_watermark_of_a_leader_that_falls_is_found():
         scene.commit(scene.leader, 2)
 
 
-def test_high_watermark_of_a_follower_may_fall():
+def test_high_watermark_of_a_follower_that_falls_is_found():
     scene = Scene()
     scene.commit(scene.second, 3)
-    scene.commit(scene.second, 2)
+    with violation("INV-HW-MONO"):
+        scene.commit(scene.second, 2)
+
+
+def test_high_watermark_falls_with_a_log_that_may_be_cut_and_no_further():
+    scene = Scene()
+    scene.commit(scene.second, 3)
+    scene.committed.is_excused = True
+    scene.second.log.truncate_to(2)
+    scene.look(scene.second)
+    scene.second.log.high_watermark = 1
+    with violation("INV-HW-MONO"):
+        scene.look(scene.second)
+
+
+def test_log_start_that_falls_is_found():
+    scene = Scene()
+    scene.commit(scene.second, 3)
+    scene.second.log.raise_log_start(2)
+    scene.look(scene.second)
+    scene.checker.views[2][KEY].log_start_offset = 3
+    with violation("INV-HW-MONO"):
+        scene.commit(scene.second, 3)
 
 
 def test_commit_by_fewer_in_sync_than_the_minimum_is_found():
