@@ -22,6 +22,8 @@ class FaultKind(Enum):
     """The node is stopped in order and started again."""
     POWER_LOSS = "power loss"
     """The machine goes dark; what was not synced survives in part."""
+    BLACKOUT = "blackout"
+    """All machines that hold a partition go dark at once, more than may lose power; ``amount`` chooses the partition."""
     PAUSE = "pause"
     """The process stands still and then does in one burst what it missed."""
     CUT = "cut"

@@ -38,6 +38,8 @@ class Summary:
     group_commits: int = 0
     group_generations: int = 0
     excused_groups: int = 0
+    losses: int = 0
+    waiting_partitions: int = 0
     told_offsets: int = 0
     told_unplaced: int = 0
     told_stale: int = 0
@@ -65,6 +67,8 @@ class Summary:
         self.group_commits += outcome.group_commits
         self.group_generations += outcome.group_generations
         self.excused_groups += outcome.excused_groups
+        self.losses += outcome.losses
+        self.waiting_partitions += outcome.waiting_partitions
         self.told_offsets += outcome.told_offsets
         self.told_unplaced += outcome.told_unplaced
         self.told_stale += outcome.told_stale
@@ -83,6 +87,8 @@ class Summary:
         yield f"records read                     {self.read_records:>12,}"
         yield f"partitions                       {self.partitions:>12,}"
         yield f"  excused from durability        {self.excused_partitions:>12,}"
+        yield f"  whose leaders told of losses   {self.losses:>12,}"
+        yield f"  waiting for an operator        {self.waiting_partitions:>12,}"
         yield f"offsets committed by groups      {self.group_commits:>12,}"
         yield f"generations of groups            {self.group_generations:>12,}"
         yield f"groups excused from durability   {self.excused_groups:>12,}"

@@ -51,11 +51,13 @@ class Ledger:
         allowed: see :func:`lossy_restarts_allowed`.
         copies_allowed: see :func:`copies_lost_allowed`.
         members_allowed: how many members of the quorum may lose their disks.
+        is_beyond_promise: whether any number of nodes may lose unsynced bytes.
     """
 
     allowed: int
     copies_allowed: int = 0
     members_allowed: int = 0
+    is_beyond_promise: bool = False
     lossy_s: dict[int, float] = field(default_factory=dict)
     """When a node lost bytes last, in the whole run."""
     outstanding: dict[int, float] = field(default_factory=dict)
@@ -79,7 +81,7 @@ class Ledger:
 
     def may_lose_power(self, node_id: int) -> bool:
         """Whether the promise covers that this node loses unsynced bytes now."""
-        return node_id not in self.poisoned and self._may_lose(node_id)
+        return node_id not in self.poisoned and (self.is_beyond_promise or self._may_lose(node_id))
 
     def may_fail_syncs(self, node_id: int) -> bool:
         """Whether the promise covers that a sync of this node fails now. Whatever was not synced is in doubt from then on."""

@@ -36,6 +36,10 @@ class Outcome:
     """Generations of groups in which somebody had an assignment."""
     excused_groups: int = 0
     """Those whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
+    losses: int = 0
+    """Leaders that began without what had been committed, beyond what is promised, and said so."""
+    waiting_partitions: int = 0
+    """Partitions that were left waiting for an operator, or for a node that never came back."""
     told_offsets: int = 0
     """Answers that told a client where a log begins or ends, and were held against those before (READ-1 to READ-5)."""
     told_unplaced: int = 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from esp.simulation.blackout_profile import draw_blackouts
 from esp.simulation.faults import FaultKind
 from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.layout import Layout
@@ -119,6 +120,8 @@ class Profile:
     """Whether pages leave the page cache during the run."""
     surveys: bool = False
     """Whether all APIs are asked, in all versions."""
+    breaks_promise: bool = False
+    """Whether more is lost than is promised to survive (see :mod:`esp.simulation.beyond_promise`)."""
     asks_offsets: bool = False
     """Whether a client asks for everything that brokers tell of offsets, and reads from the replicas in its rack."""
     repairs: RepairProfile | None = None
@@ -140,6 +143,7 @@ class Profile:
         nodes, brokers = len(layout.nodes), len(layout.brokers)
         repairs = RepairProfile.draw(stream("repairs", seed), brokers)
         copies = min(3, brokers if repairs is None else brokers - 1)
+        blackouts_s = draw_blackouts(stream("beyond the promise", seed), brokers)
         asking = stream("asks offsets", seed)
         asks_offsets = asking.random() < ASKING_SHARE
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
@@ -161,6 +165,7 @@ class Profile:
             snapshots_metadata=rng.random() < 0.3,
             fault_means_s={
                 **_with_absences(_draw_faults(rng, nodes), repairs),
+                **({FaultKind.BLACKOUT: blackouts_s} if blackouts_s is not None else {}),
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
             groups=GroupsProfile.draw(stream("groups", seed), brokers),
@@ -170,6 +175,7 @@ class Profile:
             cools=stream("cools", seed).random() < COOLING_SHARE,
             surveys=stream("surveys", seed).random() < SURVEY_SHARE,
             asks_offsets=asks_offsets,
+            breaks_promise=blackouts_s is not None,
             repairs=repairs,
         )
 

@@ -17,6 +17,7 @@ from esp.simulation.checkers.convergence import (
     find_stranded,
     find_unconverged,
 )
+from esp.simulation.checkers.losses_told import LossesTold
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.replica_checker import ReplicaChecker
@@ -78,8 +79,11 @@ class Run:
             lossy_restarts_allowed(profile.topics),
             copies_allowed=copies_lost_allowed(profile.topics),
             members_allowed=(len(profile.layout.first_voters) - 1) // 2,
+            is_beyond_promise=profile.breaks_promise,
         )
         self._replicas = ReplicaChecker(self._min_isr, self._is_flushed, self._leader_epoch, self._ledger)
+        self._losses = LossesTold()
+        self._replicas.on_loss = self._losses.on_loss
         self._metadata = MetadataChecker(self._replicas, self._ledger)
         self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
@@ -99,6 +103,8 @@ class Run:
         self._is_closing = False
         self._core: Collection[int] = frozenset(world.nodes)
         """The nodes that are healed in the end."""
+        self._waiting = 0
+        """Partitions that wait for an operator in the end."""
         self._administration: list[asyncio.Task[None]] = []
         world.loop.on_turn = self._on_turn
         for node in world.nodes.values():
@@ -114,7 +120,8 @@ class Run:
         details = ""
         try:
             watched = self._replicas.rises.watched()
-            with logged_to(world.trace, _running_process), watched, self._rebalance.watched():
+            logged = logged_to(world.trace, _running_process)
+            with logged, self._losses.watched(), watched, self._rebalance.watched():
                 world.loop.run(self._main())
         except ViolationError as error:
             violation = error
@@ -147,6 +154,8 @@ class Run:
             group_commits=self._groups.acked_commits,
             group_generations=self._groups.generations,
             excused_groups=self._groups.excused,
+            losses=self._losses.losses,
+            waiting_partitions=self._waiting,
             told_offsets=self._told.answers,
             told_unplaced=self._told.unplaced,
             told_stale=self._told.stale,
@@ -261,6 +270,12 @@ class Run:
 
     async def _rest(self) -> None:
         """An idle cluster stays as it is, and says little (LIVE-QUIET)."""
+        for topic_id, partition in (waiting := self._find_helpless()):
+            topic = self._metadata.image.topics_by_id[topic_id]
+            self._world.trace.say(
+                "run", f"{topic.name}-{partition} waits for an operator: {topic.partitions[partition]}"
+            )
+        self._waiting = len(waiting)
         self._phase("rest")
         await asyncio.sleep(2 if self._profile.balances_leaders else 1)
         topics, events = self._metadata.image.topics_by_id, self._world.trace.events
@@ -340,7 +355,7 @@ class Run:
         for producer in self._clients.producers:
             for topic_id, partition in tuple(producer.lanes):
                 key = (topic_id, partition)
-                if topic_id not in image.topics_by_id or self._replicas.is_excused(key) or key in stranded:
+                if topic_id not in image.topics_by_id or self._replicas.is_given_up(key) or key in stranded:
                     producer.give_up(topic_id, partition)
         if not self._is_healed:
             for topic in image.topics_by_id.values():

@@ -4,6 +4,7 @@ Every change of a role goes through :meth:`ReplicaRoles.take_over` or :meth:`Rep
 that it leads no more (PRODUCE-3), and what a fetcher has asked for as a follower is dropped (LOG-5).
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
@@ -23,6 +24,8 @@ from esp.ports.env import Env
 from esp.replication.clean_election import is_clean_step
 from esp.replication.partition_follower import PartitionFollower
 from esp.replication.partition_leader import PartitionLeader
+
+_logger = logging.getLogger(__name__)
 
 
 class RoleHost(FollowerHost, Protocol):
@@ -163,6 +166,15 @@ class ReplicaRoles:
                 lag_time_max_us=self._settings.replica_lag_time_max_ms * 1000,
                 is_eligible=partial(self._is_eligible, hosted),
             )
+            if state.recovering:
+                # Said by the leader, whose log this is about: the controller knows of no offsets (ELECT-4, ELECT-5).
+                _logger.warning(
+                    "%s is led here from epoch %d on, elected outside of the in-sync and eligible replicas:"
+                    " acknowledged records from offset %d on may be lost",
+                    hosted.name,
+                    state.leader_epoch,
+                    hosted.leader.epoch_start_offset,
+                )
             self._host.began_to_lead(hosted)
         self.may_join(hosted)
 

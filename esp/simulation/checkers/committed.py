@@ -37,6 +37,8 @@ class CommittedLog:
         """CRC of each batch that was acknowledged with acks=all, by base offset."""
         self.is_excused = False
         """Whether more was lost than the promise covers (see :mod:`esp.simulation.ledger`): durability is not asked any more."""
+        self.doubted_epoch: int | None = None
+        """The leader epoch for which that is not certain yet: its leader lost bytes, and has not shown yet which (ELECT-5)."""
         self._links: dict[tuple[int, int], _Link] = {}
         self._appenders: dict[int, str] = {}
         self._sequences: dict[tuple[int, int], int] = {}
@@ -115,6 +117,23 @@ class CommittedLog:
             self._sequences[key] = (batch.base_sequence + count) % _SEQUENCES
         self.batches[batch.base_offset] = self.last = batch
         self.end_offset = batch.next_offset
+
+    def doubt(self, leader_epoch: int) -> None:
+        """A leader was elected that lost bytes: nothing is asked of the partition until it leads, and shows what it has."""
+        if not self.is_excused or self.doubted_epoch is not None:
+            self.doubted_epoch = leader_epoch
+        self.is_excused = True
+
+    def excuse(self) -> None:
+        """Nothing is asked of the partition any more."""
+        self.doubted_epoch = None
+        self.is_excused = True
+
+    def on_led(self, view: ReplicaView, leader_epoch: int) -> None:
+        """Somebody leads in an epoch, with the log that it has: whoever has everything has lost nothing, whatever befell its disk."""
+        if self.doubted_epoch == leader_epoch:
+            self.doubted_epoch = None
+            self.is_excused = not self.is_held_by(view)
 
     def is_held_by(self, view: ReplicaView) -> bool:
         """Whether a replica has everything that was committed. Equal ends are equal logs (INV-LOGMATCH), so the last batch tells."""

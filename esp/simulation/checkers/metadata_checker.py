@@ -81,7 +81,7 @@ class MetadataChecker:
                     before.partitions[number] if before is not None and number < len(before.partitions) else None
                 )
                 if former_state is not state and former_state != state:
-                    self._check_partition(new, topic, former_state, state, now_s, is_reborn=state.leader in reborn)
+                    self._check_partition(new, topic, former_state, state, now_s, reborn)
                     # Of several changes that came as one nobody knows what was between them.
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     if former_state is not None and is_one and topic.configs == (before or topic).configs:
@@ -94,8 +94,7 @@ class MetadataChecker:
         old: PartitionState | None,
         new: PartitionState,
         now_s: float,
-        *,
-        is_reborn: bool,
+        reborn: Collection[NodeId],
     ) -> None:
         who = f"{topic.name}-{new.partition}"
         if old is not None:
@@ -106,7 +105,7 @@ class MetadataChecker:
             if new.partition_epoch == old.partition_epoch + 1:
                 minimum = image.min_insync_replicas(topic, len(new.replicas))
                 check_reassignment(old, new, who, min_isr=minimum, may_be_unclean=topic.name == RECKLESS)
-        self._check_election(topic, old, new, who, is_reborn=is_reborn)
+        self._check_election(topic, old, new, who, reborn)
         if old is not None and (new.leader_epoch < old.leader_epoch or new.partition_epoch <= old.partition_epoch):
             raise ViolationError("INV-EPOCHS-MONO", who, f"{new} after {old}")
         for node_id in new.isr:
@@ -135,32 +134,45 @@ class MetadataChecker:
         return now_s if node is None or node.is_alive else min(now_s, self._ledger.lossy_s.get(node_id, now_s))
 
     def _check_election(
-        self, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str, *, is_reborn: bool
+        self, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str, reborn: Collection[NodeId]
     ) -> None:
         """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5).
 
-        ``is_reborn``: it was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
+        Whoever is in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
         """
+        is_reborn = new.leader in reborn
         committed = self._replicas.of_partition((topic.topic_id, new.partition))
         if old is None or committed is None:
             return
-        if topic.name == RECKLESS and new.partition_epoch > old.partition_epoch + 1:
-            committed.is_excused |= new.leader_epoch != old.leader_epoch  # nobody knows who was elected between
+        is_one = new.partition_epoch == old.partition_epoch + 1
+        if topic.name == RECKLESS and not is_one and new.leader_epoch != old.leader_epoch:
+            committed.excuse()  # nobody knows who was elected between
         was_candidate = new.leader in (old.leader, *old.isr, *old.elr) or _has_ended(old, new)
         if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
             return
         joined_s = self._joined_isr_s.get((topic.topic_id, new.partition, new.leader), 0.0)
         is_reckless = topic.name == RECKLESS and new.leader not in old.last_known_elr
-        if self._ledger.was_lossy_since(new.leader, joined_s, committed.name) or is_reckless:
-            committed.is_excused = True
-        elif (
-            not was_candidate
-            and new.leader not in old.last_known_elr
-            and new.partition_epoch == old.partition_epoch + 1
-        ):
+        if is_reckless:
+            committed.excuse()
+        elif self._ledger.was_lossy_since(new.leader, joined_s, committed.name):
+            self._check_last_resort(old, new, who, reborn)
+            committed.doubt(new.leader_epoch)
+        elif not was_candidate and new.leader not in old.last_known_elr and is_one:
             raise ViolationError(
                 "INV-LEADER-COMPLETE", who, f"an election outside ISR, ELR and last-known leader: {new} after {old}"
             )
+
+    @staticmethod
+    def _check_last_resort(old: PartitionState, new: PartitionState, who: str, reborn: Collection[NodeId]) -> None:
+        """A leader that lost bytes is elected only where nobody else was eligible, and is said to be recovering (ELECT-1, ELECT-4)."""
+        if new.partition_epoch != old.partition_epoch + 1:
+            return  # of several changes nobody knows what was between them
+        lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
+        better = ({*old.isr, *old.elr} & set(new.replicas)) - {new.leader, *reborn} - lost
+        is_silent = not new.recovering and new.leader not in (*old.isr, *old.elr)
+        if better or is_silent:
+            why = f"{sorted(better)} were eligible" if better else "nobody is told"
+            raise ViolationError("INV-LOSS-TOLD", who, f"a leader that lost bytes, and {why}: {new} after {old}")
 
     def _check_candidates(self, image: ClusterImage, topic: TopicImage, new: PartitionState, who: str) -> None:
         key = (topic.topic_id, new.partition)

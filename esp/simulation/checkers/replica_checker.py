@@ -40,6 +40,8 @@ class ReplicaChecker:
         """The replicas of each node in its present life."""
         self.log_starts: dict[Key, int] = {}
         """The highest log start that any replica of a partition ever had."""
+        self.on_loss: Callable[[TopicPartition, int, str], None] = lambda _partition, _epoch, _who: None
+        """Called when somebody begins to lead a partition in an epoch and lacks what was committed, beyond what is promised."""
         self.rises = Rises()
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
@@ -127,6 +129,11 @@ class ReplicaChecker:
         """Whether a partition lost more than is promised to survive."""
         committed = self.committed.get(key)
         return committed is not None and committed.is_excused
+
+    def is_given_up(self, key: Key) -> bool:
+        """Whether it is certain that a partition lost more than is promised."""
+        committed = self.committed.get(key)
+        return committed is not None and committed.is_excused and committed.doubted_epoch is None
 
     def awaits_help(self, key: Key) -> bool:
         """Whether a partition lost so much that a replica of it waits for help: offline (TRUNC-8), or leading and rotten (REC-4)."""
@@ -225,6 +232,10 @@ class ReplicaChecker:
         view.leader = leader
 
     def _check_new_leader(self, leader: PartitionLeader, view: ReplicaView, committed: CommittedLog) -> None:
+        is_doubted = committed.doubted_epoch == leader.leader_epoch
+        committed.on_led(view, leader.leader_epoch)
+        if is_doubted and committed.is_excused:
+            self.on_loss(committed.name, leader.leader_epoch, view.who)
         if committed.is_excused or committed.is_held_by(view):
             return
         # Who learns of its election when there has been another one leads nobody, and may lack what the next one committed (ISR-8).

@@ -47,12 +47,12 @@ HISTORY_MUTANTS: Final = (
         "        if code is None and not self._reads.is_current():\n",
     ),
     Mutant(
-        "epoch-ends-at-the-high-watermark",
-        "KIP-320",
+        "every-epoch-ends-at-the-log-end",
+        "KIP-101, KIP-320",
         "READ-5",
         "esp.broker.handlers.offset_for_leader_epoch",
         "log.leader_epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)",
-        "log.leader_epochs.end_offset_for(wanted.leader_epoch, log.high_watermark)",
+        "wanted.leader_epoch, log.log_end_offset",
     ),
     Mutant(
         "followers-high-watermark-falls",

@@ -8,6 +8,7 @@ from esp.simulation.mutants.controller import CONTROLLER_MUTANTS
 from esp.simulation.mutants.divergence import DIVERGENCE_MUTANTS
 from esp.simulation.mutants.groups import GROUP_MUTANTS
 from esp.simulation.mutants.histories import HISTORY_MUTANTS
+from esp.simulation.mutants.losses import LOSS_MUTANTS
 from esp.simulation.mutants.membership import MEMBERSHIP_MUTANTS
 from esp.simulation.mutants.mutant import Mutant
 from esp.simulation.mutants.produce import PRODUCE_MUTANTS
@@ -32,6 +33,7 @@ ALL: Final = (
     *REPAIR_MUTANTS,
     *GROUP_MUTANTS,
     *HISTORY_MUTANTS,
+    *LOSS_MUTANTS,
     *ROT_MUTANTS,
 )
 

@@ -84,14 +84,17 @@ class OffsetAsker:
 
     async def run(self, topic: str, topic_id: TopicId, partition: int) -> None:
         """Ask about one partition until told to stop."""
+        is_in_hurry = False
         while not self.is_stopping:
             pause_s = PAUSE_S
             try:
-                await self.ask(topic, topic_id, partition)
+                await self.ask(topic, topic_id, partition, is_in_hurry=is_in_hurry)
+                is_in_hurry = False
             except NoAnswerError as error:
                 self._history.on_no_answer(f"{self._client.name} of {topic}-{partition}", str(error))
                 self._client.forget_leader(topic, partition)
                 pause_s = HURRY_S
+                is_in_hurry = True
             await asyncio.sleep(pause_s * self._rng.uniform(0.2, 1.8))
 
     async def find_short(
@@ -136,8 +139,8 @@ class OffsetAsker:
                 return None
         return problem
 
-    async def ask(self, topic: str, topic_id: TopicId, partition: int) -> None:
-        """Ask one thing.
+    async def ask(self, topic: str, topic_id: TopicId, partition: int, *, is_in_hurry: bool = False) -> None:
+        """Ask one thing; in a hurry, for what a new leader may not know yet.
 
         Raises:
             NoAnswerError: there is no answer, or an error that newer metadata may heal.
@@ -149,10 +152,11 @@ class OffsetAsker:
             raise NoAnswerError("the topic is not there, or another one of the name")
         epoch = max(NO_EPOCH, leadership.leader_epoch + rng.choice(EPOCHS_OFF)) if rng.random() < 0.6 else NO_EPOCH
         chance = rng.random()
-        if chance < 0.5:
-            timestamp = rng.choice(TIMESTAMPS)
+        if chance < 0.5 or is_in_hurry:
+            timestamp = rng.choice(TIMESTAMPS if not is_in_hurry else (requests.LATEST, None))
             if timestamp is None:
-                timestamp = self._told.known_time((topic_id, partition), rng.random())
+                newest = 1.0 if is_in_hurry else 0.0
+                timestamp = self._told.known_time((topic_id, partition), (rng.random() + newest) / (1 + newest))
             connection = await self._maybe_stray(connection)
             await self.list_offset(connection, topic, topic_id, partition, timestamp or requests.LATEST, epoch)
         elif chance < 0.65 and (topic_id, partition) in self._positions:

@@ -194,6 +194,26 @@ async def test_several_rounds_of_divergence_end_with_the_leaders_log(cluster):
 
 
 @clustered()
+async def test_leader_that_may_lack_acknowledged_records_says_so_and_no_other(cluster, caplog):
+    def told():
+        return [record.getMessage() for record in caplog.records if "may be lost" in record.getMessage()]
+
+    controller = cluster.controller
+    controller.create(min_insync_replicas=1)
+    await cluster.applied()
+    await produce(await cluster[1].client(), "t", records(b"one", b"two"))
+    await cluster.until(cluster.are_equal)
+    controller.change(leader=NodeId(2))
+    await cluster.applied()
+    assert told() == []
+    epoch = controller.change(leader=NodeId(3), isr=(NodeId(3),), recovering=True).leader_epoch
+    await cluster.applied()
+    (line,) = told()
+    assert line.startswith(f"t-0 is led here from epoch {epoch} on, elected outside of the in-sync and eligible")
+    assert line.endswith("acknowledged records from offset 2 on may be lost")
+
+
+@clustered()
 async def test_a_gap_is_no_loss_while_another_node_led_a_moment_ago(cluster):
     async def send(node, sequence):
         batch = records(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence)

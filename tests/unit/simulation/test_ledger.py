@@ -34,6 +34,16 @@ def test_nodes_count_until_the_cluster_is_whole_again():
     assert ledger.may_lose_power(2)
 
 
+def test_any_number_of_nodes_loses_power_in_a_run_beyond_the_promise():
+    ledger = Ledger(1, copies_allowed=1, is_beyond_promise=True)
+    for node_id in (1, 2, 3):
+        assert ledger.may_lose_power(node_id)
+        ledger.on_power_loss(node_id, 5.0)
+    assert not ledger.may_lose_copy(4), "what was flushed is kept"
+    ledger.on_failed_sync(4, 5.0)
+    assert not ledger.may_lose_power(4), "its device lies"
+
+
 def test_a_node_whose_sync_failed_never_loses_power_again():
     ledger = Ledger(1)
     ledger.on_failed_sync(1, 5.0)

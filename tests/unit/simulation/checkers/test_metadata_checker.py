@@ -11,7 +11,7 @@ from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import Ledger
+from esp.simulation.ledger import RECKLESS, Ledger
 from tests.unit.controller.samples import Cluster
 from tests.unit.replication.logs import state
 from tests.unit.simulation.checkers.scenes import append_to_all, nodes_with, view_of
@@ -24,7 +24,8 @@ KEY = (TOPIC_ID, 0)
 class Scene:
     """Three brokers and one partition, whose state is given; each change of it is committed on its own."""
 
-    def __init__(self, *, replica_count=3, **fields):
+    def __init__(self, *, replica_count=3, topic=NAME, **fields):
+        self.topic = topic
         self.brokers = Cluster(brokers=replica_count).image.brokers
         self.ledger = Ledger(1)
         self.nodes = nodes_with(2)
@@ -47,12 +48,12 @@ class Scene:
         self.publish()
 
     def publish(self, *, brokers=None, minimum=2):
-        topic = TopicImage(NAME, TOPIC_ID, (self.state,), {"min.insync.replicas": str(minimum)})
+        topic = TopicImage(self.topic, TOPIC_ID, (self.state,), {"min.insync.replicas": str(minimum)})
         self.brokers = brokers or self.brokers
         self.image = dataclasses.replace(
             EMPTY_IMAGE,
             offset=self.image.offset + 1,
-            topics_by_name={NAME: topic},
+            topics_by_name={self.topic: topic},
             topics_by_id={TOPIC_ID: topic},
             brokers=self.brokers,
         )
@@ -246,6 +247,26 @@ def test_election_of_the_last_known_leader_loses_nothing_unless_its_disk_did():
         assert scene.committed.is_excused is is_lossy
 
 
+@pytest.mark.parametrize(
+    ("elr", "recovering", "says"), [((2,), True, r"\[2\] were eligible"), ((), False, "nobody is told")]
+)
+def test_leader_that_lost_bytes_is_the_last_resort_and_recovers(elr, recovering, says):
+    scene = Scene()
+    scene.change(isr=numbers(1), elr=numbers(2, 3))
+    several_changes = scene.state.partition_epoch + 4
+    scene.change(
+        isr=(),
+        leader=NO_NODE,
+        leader_epoch=6,
+        elr=numbers(*elr),
+        last_known_elr=numbers(1),
+        partition_epoch=several_changes,
+    )
+    scene.ledger.on_power_loss(1, 5.0)
+    with pytest.raises(ViolationError, match=f"^INV-LOSS-TOLD at .*{says}"):
+        scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=recovering)
+
+
 @pytest.mark.parametrize("lost_s", [5.0, 15.0])
 def test_eligible_leader_has_what_it_had_when_it_left_the_in_sync_set(lost_s):
     scene = Scene()
@@ -300,7 +321,7 @@ def test_removal_of_the_last_copy_is_found_unless_it_is_forced(forced):
 
 
 def test_every_unclean_election_forgets_who_was_eligible_and_nothing_else_does():
-    scene = Scene()
+    scene = Scene(topic=RECKLESS)
     several_changes = scene.state.partition_epoch + 4
     scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=numbers(1), partition_epoch=several_changes)
     for number in (2, 3):

@@ -6,7 +6,7 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.ledger import Ledger
 from tests.unit.simulation.checkers.scenes import KEY, append_to_all, nodes_with
-from tests.unit.storage.helpers import append, run
+from tests.unit.storage.helpers import PARTITION, append, run
 
 
 class Scene:
@@ -269,6 +269,32 @@ def test_replica_that_its_node_should_not_have_any_more_may_come_back_empty(is_b
     scene.third.log.truncate_to(0)
     with violation("INV-RECOVER-PREFIX"):
         scene.look()
+
+
+@pytest.mark.parametrize("keeps", [2, 3])
+def test_leader_that_lost_bytes_is_excused_only_for_what_it_lacks(keeps):
+    scene = Scene()
+    losses = []
+    scene.checker.on_loss = lambda *loss: losses.append(loss)
+    scene.commit(scene.leader, 3)
+    scene.committed.doubt(6)
+    assert scene.checker.is_excused(KEY)
+    assert not scene.checker.is_given_up(KEY)
+    scene.second.log.truncate_to(keeps)
+    scene.second.hosted.lead(6)
+    scene.look(scene.second)
+    assert scene.checker.is_excused(KEY) is scene.checker.is_given_up(KEY) is (keeps < 3)
+    assert losses == ([(PARTITION, 6, f"node 2, {PARTITION}")] if keeps < 3 else [])
+
+
+def test_partition_that_was_excused_before_stays_so():
+    scene = Scene()
+    scene.commit(scene.leader, 3)
+    scene.committed.excuse()
+    scene.committed.doubt(6)
+    scene.second.hosted.lead(6)
+    scene.look(scene.second)
+    assert scene.checker.is_given_up(KEY)
 
 
 def test_only_an_excused_partition_with_a_replica_offline_awaits_help():
