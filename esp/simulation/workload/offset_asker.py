@@ -151,27 +151,32 @@ class OffsetAsker:
         if self._client.topic_ids.get(topic) != topic_id:
             raise NoAnswerError("the topic is not there, or another one of the name")
         epoch = max(NO_EPOCH, leadership.leader_epoch + rng.choice(EPOCHS_OFF)) if rng.random() < 0.6 else NO_EPOCH
-        chance = rng.random()
-        if chance < 0.5 or is_in_hurry:
-            timestamp = rng.choice(TIMESTAMPS if not is_in_hurry else (requests.LATEST, None))
-            if timestamp is None:
-                newest = 1.0 if is_in_hurry else 0.0
-                timestamp = self._told.known_time((topic_id, partition), (rng.random() + newest) / (1 + newest))
-            connection = await self._maybe_stray(connection)
-            await self.list_offset(connection, topic, topic_id, partition, timestamp or requests.LATEST, epoch)
-        elif chance < 0.65 and (topic_id, partition) in self._positions:
-            connection = await self._maybe_stray(connection)
-            await self._ask_epoch_end(connection, topic, topic_id, partition, epoch)
-        else:
-            nearer = self._client.address_of(self._preferred.pop((topic_id, partition), NO_EPOCH))
-            if nearer is not None:
-                connection = await self._client.connect(nearer)
+        nearer = self._client.address_of(self._preferred.pop((topic_id, partition), NO_EPOCH))
+        is_stray = not is_in_hurry and rng.random() < STRAY_SHARE
+        if is_stray:
+            connection = await self._client.any_broker()
+        try:
+            chance = rng.random()
+            if is_in_hurry or chance < 0.5:
+                timestamp = self._draw_timestamp((topic_id, partition), is_in_hurry=is_in_hurry)
+                await self.list_offset(connection, topic, topic_id, partition, timestamp, epoch)
+            elif chance < 0.65 and (topic_id, partition) in self._positions:
+                await self._ask_epoch_end(connection, topic, topic_id, partition, epoch)
             else:
-                connection = await self._maybe_stray(connection)
-            await self._fetch(connection, topic_id, partition, epoch)
+                if nearer is not None:
+                    connection = await self._client.connect(nearer)
+                await self._fetch(connection, topic_id, partition, epoch)
+        except NoAnswerError:
+            if not (is_stray or nearer is not None or epoch not in (NO_EPOCH, leadership.leader_epoch)):
+                raise
 
-    async def _maybe_stray(self, connection: ClientConnection) -> ClientConnection:
-        return await self._client.any_broker() if self._rng.random() < STRAY_SHARE else connection
+    def _draw_timestamp(self, key: tuple[TopicId, int], *, is_in_hurry: bool) -> int:
+        """What to ask ListOffsets for: in a hurry, the latest offset or one of the last records that are known."""
+        rng = self._rng
+        timestamp = rng.choice(TIMESTAMPS if not is_in_hurry else (requests.LATEST, None))
+        if timestamp is None:
+            timestamp = self._told.known_time(key, rng.uniform(0.5, 1) if is_in_hurry else rng.random())
+        return timestamp or requests.LATEST
 
     def _ask(self, connection: ClientConnection, topic_id: TopicId, partition: int, epoch: int) -> Asked:
         node_id, role = self._witness(connection.address, topic_id, partition)
