@@ -22,6 +22,16 @@ def _bring_back(snapshot: Snapshot, partition: PartitionView, nodes: list[NodeId
     )
 
 
+def _give_up(partition: PartitionView) -> str:
+    """What is left to do where all brokers are there and nobody is known to have a complete copy."""
+    name = partition.name
+    return (
+        "no broker has a complete copy any more: bring back the disk that the last leader had, or give up what is lost: "
+        "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
+        f"--topic {name.topic} --partition {name.partition}"
+    )
+
+
 def _missing(snapshot: Snapshot, partition: PartitionView) -> list[NodeId]:
     """The replicas that should be in sync and are not; those that a reassignment adds need not be yet."""
     moving = snapshot.moving.get(partition.name)
@@ -35,11 +45,9 @@ def _offline_partition(snapshot: Snapshot) -> Iterator[Hit]:
             good = [*partition.isr, *snapshot.eligible.get(partition.name, ())]
             down = [node for node in partition.replicas if not snapshot.is_usable(partition, node)]
             detail = f"replicas {numbers(partition.replicas)}, in sync at last {numbers(good)}, down {numbers(down)}"
-            yield Hit(
-                at_partition(partition.name),
-                detail,
-                _bring_back(snapshot, partition, [node for node in good if node in down] or down),
-            )
+            awaited = [node for node in good if node in down] or down
+            remedy = _bring_back(snapshot, partition, awaited) if awaited else _give_up(partition)
+            yield Hit(at_partition(partition.name), detail, remedy)
 
 
 def _under_min_isr(snapshot: Snapshot) -> Iterator[Hit]:

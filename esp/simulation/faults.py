@@ -24,6 +24,8 @@ class FaultKind(Enum):
     """The machine goes dark; what was not synced survives in part."""
     BLACKOUT = "blackout"
     """All machines that hold a partition go dark at once, more than may lose power; ``amount`` chooses the partition."""
+    LOSE_COPIES = "lose copies"
+    """All brokers with a complete copy of a partition come back with empty disks; ``amount`` chooses the partition."""
     PAUSE = "pause"
     """The process stands still and then does in one burst what it missed."""
     CUT = "cut"

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from esp.model.ids import NO_NODE
-from esp.simulation.beyond_promise import Blackouts
+from esp.simulation.beyond_promise import BeyondPromise
 from esp.simulation.cluster import CLIENT_HOST, node_host
 from esp.simulation.disk_nemesis import DiskNemesis
 from esp.simulation.faults import Fault, FaultKind
@@ -77,7 +77,7 @@ def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> F
         case FaultKind.CLOCK_JUMP:
             most_s = rng.choice(CLOCK_JUMPS_S)
             amount = rng.uniform(-most_s, most_s)
-        case FaultKind.TARGETED | FaultKind.BIT_ROT | FaultKind.OLD_DISK | FaultKind.BLACKOUT:
+        case FaultKind.TARGETED | FaultKind.BIT_ROT | FaultKind.OLD_DISK | FaultKind.BLACKOUT | FaultKind.LOSE_COPIES:
             amount = rng.random()
         case _:
             pass
@@ -122,8 +122,8 @@ class Nemesis:
         self._armed: list[Fault] = []
         self._is_over = False
         self._disks = DiskNemesis(world, ledger, lambda: self._is_over)
-        self._blackouts = Blackouts(world, ledger, self._disks.newest_image)
         self.caretaker = self._disks.caretaker
+        self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
             FaultKind.KILL: self._kill,
@@ -133,7 +133,8 @@ class Nemesis:
             FaultKind.STRAND: self._strand,
             FaultKind.RESTART: self._restart,
             FaultKind.POWER_LOSS: self._power_loss,
-            FaultKind.BLACKOUT: lambda fault, _node: self._blackouts.bring(fault),
+            FaultKind.BLACKOUT: lambda fault, _node: self._beyond.black_out(fault),
+            FaultKind.LOSE_COPIES: lambda fault, _node: self._beyond.lose_copies(fault),
             FaultKind.PAUSE: self._pause,
             FaultKind.CUT: lambda fault, _node: self._cut(fault),
             FaultKind.CUT_ONE_WAY: lambda fault, _node: self._cut_one_way(fault),

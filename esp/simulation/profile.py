@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from esp.simulation.blackout_profile import draw_blackouts
 from esp.simulation.faults import FaultKind
 from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.layout import Layout
+from esp.simulation.loss_profile import draw_losses
 from esp.simulation.repair_profile import RepairProfile
 from esp.simulation.streams import stream
 
@@ -143,7 +143,7 @@ class Profile:
         nodes, brokers = len(layout.nodes), len(layout.brokers)
         repairs = RepairProfile.draw(stream("repairs", seed), brokers)
         copies = min(3, brokers if repairs is None else brokers - 1)
-        blackouts_s = draw_blackouts(stream("beyond the promise", seed), brokers)
+        losses = draw_losses(stream("beyond the promise", seed), layout)
         asking = stream("asks offsets", seed)
         asks_offsets = asking.random() < ASKING_SHARE
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
@@ -165,7 +165,7 @@ class Profile:
             snapshots_metadata=rng.random() < 0.3,
             fault_means_s={
                 **_with_absences(_draw_faults(rng, nodes), repairs),
-                **({FaultKind.BLACKOUT: blackouts_s} if blackouts_s is not None else {}),
+                **losses,
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
             groups=GroupsProfile.draw(stream("groups", seed), brokers),
@@ -175,7 +175,7 @@ class Profile:
             cools=stream("cools", seed).random() < COOLING_SHARE,
             surveys=stream("surveys", seed).random() < SURVEY_SHARE,
             asks_offsets=asks_offsets,
-            breaks_promise=blackouts_s is not None,
+            breaks_promise=bool(losses),
             repairs=repairs,
         )
 

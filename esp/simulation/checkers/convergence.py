@@ -3,7 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from esp.controller.image import ClusterImage
-from esp.model.ids import NO_NODE, TopicId
+from esp.controller.partition_change import is_online
+from esp.model.ids import NO_NODE, NodeId, TopicId
+from esp.model.partition import PartitionState
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.ledger import PASSING
@@ -16,16 +18,24 @@ def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[Topi
     """Partitions without a leader that wait for an operator, or for a node that never recovers.
 
     Another minimum for a topic whose replicas are all away makes it forget who led last (ClearElrRecord, as in Kafka). And where the
-    minimum is one, the last in-sync replica may have come to be alone while the core was chosen.
+    minimum is one, the last in-sync replica may have come to be alone while the core was chosen. In runs beyond the promise every disk
+    with a complete copy may be gone.
     """
     stranded = []
     for topic, state in image.partitions():
         candidates = {*state.isr, *state.elr, *state.last_known_elr}
         is_forgotten = topic.name in PASSING and not candidates
+        is_gone = bool(candidates) and not any(_has_disk(image, state, node) for node in candidates)
         is_left = image.min_insync_replicas(topic, len(state.replicas)) == 1 and not candidates.intersection(core)
-        if state.leader == NO_NODE and (is_forgotten or is_left):
+        if state.leader == NO_NODE and (is_forgotten or is_left or is_gone):
             stranded.append((topic.topic_id, state.partition))
     return stranded
+
+
+def _has_disk(image: ClusterImage, state: PartitionState, node_id: NodeId) -> bool:
+    """Whether the directory of a replica is on the disk with which its broker registered last (ELECT-1); nobody knows if it is gone."""
+    broker = image.brokers.get(node_id)
+    return broker is None or is_online(state, broker)
 
 
 def find_helpless(image: ClusterImage, core: Collection[int], replicas: ReplicaChecker) -> list[tuple[TopicId, int]]:

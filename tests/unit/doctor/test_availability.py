@@ -18,6 +18,14 @@ def test_partition_without_a_leader_is_found_with_those_who_could_lead_it():
     assert "in sync at last 3" in hits("offline-partition", eligible)[0].detail
 
 
+def test_partition_that_waits_though_all_brokers_are_there_has_lost_its_complete_copies():
+    lost = partition("t-0", (2, 3), leader=None, isr=())
+    [hit] = hits("offline-partition", snapshot(3, [lost, WHOLE]))
+    assert hit.detail == "replicas 2, 3, in sync at last none, down none"
+    assert "no broker has a complete copy any more" in hit.remedy
+    assert hit.remedy.endswith("--election-type unclean --topic t --partition 0")
+
+
 def test_partition_below_the_minimum_is_found_and_one_at_it_is_warned_of():
     below = partition("t-0", (1, 2, 3), isr=(1,), min_isr=2)
     at = partition("t-2", (1, 2, 3), isr=(1, 2), min_isr=2)

@@ -2,10 +2,11 @@
 
 from types import SimpleNamespace
 
-from esp.simulation.beyond_promise import Blackouts
-from esp.simulation.blackout_profile import draw_blackouts
+from esp.simulation.beyond_promise import BeyondPromise
 from esp.simulation.faults import Fault, FaultKind
+from esp.simulation.layout import Layout
 from esp.simulation.ledger import Ledger
+from esp.simulation.loss_profile import draw_losses
 from esp.simulation.profile import Profile
 from esp.simulation.streams import stream
 
@@ -15,26 +16,35 @@ class Node:
         self.node_id = node_id
         self.is_alive = is_alive
 
+    def kill(self):
+        self.is_alive = False
+
     def lose_power(self):
         self.is_alive = False
 
 
 class Scene:
-    def __init__(self, *, topic="flights", is_beyond=True, dead=()):
+    def __init__(self, *, topic="flights", is_beyond=True, dead=(), controllers=(5,), isr=(1, 2, 3), elr=()):
         self.nodes = {number: Node(number, is_alive=number not in dead) for number in range(1, 5)}
         self.started = []
         self.ledger = Ledger(1, is_beyond_promise=is_beyond)
         world = SimpleNamespace(
             nodes=self.nodes,
+            profile=SimpleNamespace(layout=Layout((1, 2, 3, 4), controllers, controllers)),
             loop=SimpleNamespace(time=lambda: 5.0),
             start_later=lambda node, _delay_s: self.started.append(node.node_id),
         )
-        state = SimpleNamespace(replicas=(1, 2, 3))
+        self.replaced = []
+        caretaker = SimpleNamespace(replace_disk=lambda node: self.replaced.append(node.node_id))
+        state = SimpleNamespace(replicas=(1, 2, 3), isr=isr, elr=elr)
         image = SimpleNamespace(partitions=lambda: [(SimpleNamespace(name=topic), state)])
-        self.blackouts = Blackouts(world, self.ledger, lambda: image)
+        self.faults = BeyondPromise(world, self.ledger, caretaker, lambda: image)
 
     def bring(self):
-        return self.blackouts.bring(Fault(1.0, FaultKind.BLACKOUT, (4,), 10.0, 0.5))
+        return self.faults.black_out(Fault(1.0, FaultKind.BLACKOUT, (4,), 10.0, 0.5))
+
+    def lose_copies(self):
+        return self.faults.lose_copies(Fault(1.0, FaultKind.LOSE_COPIES, (4,), 10.0, 0.5))
 
     @property
     def dark(self):
@@ -64,13 +74,29 @@ def test_ledger_is_asked():
     assert scene.dark == [1]
 
 
+def test_all_complete_copies_are_lost_and_no_others():
+    scene = Scene(isr=(2,), elr=(1,), dead=(1,))
+    assert scene.lose_copies()
+    assert scene.replaced == scene.dark == [1, 2]
+    assert scene.started == [2], "somebody else starts the other one"
+
+
+def test_disk_of_a_member_of_the_quorum_or_of_everybody_stays():
+    assert not Scene(isr=(1, 2), controllers=(1, 2, 3)).lose_copies()
+    assert not Scene(isr=(1, 2, 3, 4)).lose_copies()
+    assert not Scene(isr=()).lose_copies(), "there is no complete copy"
+
+
 def test_some_clusters_of_several_brokers_lose_more_than_is_promised():
-    shares = {
-        brokers: sum(draw_blackouts(stream("test", seed), brokers) is not None for seed in range(400))
-        for brokers in (1, 3)
+    combined, split, single = Layout.combined(3), Layout((1, 2, 3), (4, 5, 6), (4, 5, 6)), Layout.combined(1)
+    drawn = {
+        layout: [losses for seed in range(400) if (losses := draw_losses(stream("test", seed), layout))]
+        for layout in (combined, split, single)
     }
-    assert shares[1] == 0
-    assert 30 < shares[3] < 90
+    assert not drawn[single]
+    assert 30 < len(drawn[combined]) < 90
+    assert all(set(losses) == {FaultKind.BLACKOUT} for losses in drawn[combined])
+    assert all(set(losses) == {FaultKind.BLACKOUT, FaultKind.LOSE_COPIES} for losses in drawn[split])
     profiles = [Profile.draw(seed) for seed in range(200)]
     assert any(profile.breaks_promise for profile in profiles)
     assert all(profile.breaks_promise == (FaultKind.BLACKOUT in profile.fault_means_s) for profile in profiles)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from esp.controller.image import EMPTY_IMAGE, TopicImage
-from esp.model.ids import NO_NODE, NodeId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId
 from esp.simulation.checkers.convergence import find_silent_lanes, find_stranded, find_unconverged
 from esp.simulation.workload.history import History, SentBatch
 from tests.unit.controller.samples import Cluster
@@ -132,3 +132,15 @@ def test_lane_is_silent_if_nothing_got_through_since(acked_s, is_idempotent, is_
     silent = find_silent_lanes(history.lanes, 10.0, Scene().image)
     assert silent == ([batches[0].lane] if is_silent else [])
     assert find_silent_lanes(history.lanes, 10.0, EMPTY_IMAGE) == []
+
+
+@pytest.mark.parametrize(("gone", "is_stranded"), [((1, 2), True), ((1,), False), ((), False)])
+def test_partition_waits_for_an_operator_when_every_disk_with_a_complete_copy_is_gone(gone, is_stranded):
+    scene = Scene(isr=(), elr=numbers(1), last_known_elr=numbers(2), leader=NO_NODE)
+    brokers = scene.image.brokers
+    place = {number: next(iter(broker.log_dirs)) for number, broker in brokers.items()}
+    (topic,) = scene.image.topics_by_id.values()
+    kept = tuple(LOST_DIRECTORY if number in gone else place[number] for number in (1, 2, 3))
+    topic = dataclasses.replace(topic, partitions=(dataclasses.replace(topic.partitions[0], directories=kept),))
+    image = dataclasses.replace(scene.image, topics_by_id={TOPIC_ID: topic})
+    assert find_stranded(image, {1, 2, 3}) == ([KEY] if is_stranded else [])
