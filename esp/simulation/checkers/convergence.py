@@ -18,14 +18,14 @@ def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[Topi
     """Partitions without a leader that wait for an operator, or for a node that never recovers.
 
     Another minimum for a topic whose replicas are all away makes it forget who led last (ClearElrRecord, as in Kafka). And where the
-    minimum is one, the last in-sync replica may have come to be alone while the core was chosen. In runs beyond the promise every disk
-    with a complete copy may be gone.
+    minimum is one, the last in-sync replica may have come to be alone while the core was chosen. In runs beyond the promise, and only
+    there (INV-LAST-COPY), every disk with a complete copy may be gone.
     """
     stranded = []
     for topic, state in image.partitions():
         candidates = {*state.isr, *state.elr, *state.last_known_elr}
         is_forgotten = topic.name in PASSING and not candidates
-        is_gone = bool(candidates) and not any(_has_disk(image, state, node) for node in candidates)
+        is_gone = topic.name not in PASSING and not any(_has_disk(image, state, node) for node in candidates)
         is_left = image.min_insync_replicas(topic, len(state.replicas)) == 1 and not candidates.intersection(core)
         if state.leader == NO_NODE and (is_forgotten or is_left or is_gone):
             stranded.append((topic.topic_id, state.partition))

@@ -10,7 +10,7 @@ from esp.simulation.checkers import probe
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import RECKLESS, Ledger
+from esp.simulation.ledger import PASSING, RECKLESS, Ledger
 from esp.simulation.node import SimulatedNode
 
 IMAGES_KEPT = 200
@@ -121,6 +121,8 @@ class MetadataChecker:
             broker = image.brokers.get(node_id)
             if (broker is None or broker.fenced) and old is not None and node_id not in old.isr:
                 raise ViolationError("INV-ISR-UNFENCED", who, f"{node_id} is fenced and joins the ISR: {new}")
+        if not (isr or elr or new.last_known_elr or self._ledger.is_beyond_promise or topic.name in PASSING):
+            raise ViolationError("INV-LAST-COPY", who, f"nobody has a complete copy any more: {new} after {old}")
         self._check_candidates(image, topic, new, who)
         leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
         if leader is not None and leader.leader_epoch == new.leader_epoch and not isr <= leader.maximal_isr:

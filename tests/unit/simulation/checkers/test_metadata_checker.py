@@ -1,6 +1,7 @@
 """Metadata that contradicts itself, or what the replicas hold, is found when it is committed."""
 
 import dataclasses
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -318,6 +319,17 @@ def test_removal_of_the_last_copy_is_found_unless_it_is_forced(forced):
     else:
         with violation("INV-LAST-COPY"):
             scene.publish(brokers=others)
+
+
+@pytest.mark.parametrize("is_beyond_promise", [False, True])
+def test_loss_of_all_complete_copies_is_found_unless_the_run_is_beyond_the_promise(is_beyond_promise):
+    scene = Scene()
+    scene.ledger.is_beyond_promise = is_beyond_promise
+    scene.change(isr=numbers(1), elr=numbers(2, 3))
+    several_changes = scene.state.partition_epoch + 4
+    gone = {"isr": (), "elr": (), "leader": NO_NODE, "leader_epoch": 6, "partition_epoch": several_changes}
+    with nullcontext() if is_beyond_promise else violation("INV-LAST-COPY"):
+        scene.change(**gone)
 
 
 def test_every_unclean_election_forgets_who_was_eligible_and_nothing_else_does():
