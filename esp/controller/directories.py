@@ -26,7 +26,6 @@ def decide_assign_directories(
 
     A replica in a directory that the broker has not, or has lost, leaves the in-sync set, and leadership with it. One that is said to be
     lost itself (it has rotted, REC-4) is eligible no more, either; but the only one in sync stays what it is: what is left of it is needed.
-    One whose directory is gone begins anew in another one, empty, and is not the last known leader any more (ELECT-2).
 
     Args:
         image: the newest state, committed or not.
