@@ -53,6 +53,7 @@ HISTORY_MUTANTS: Final = (
         "esp.broker.handlers.offset_for_leader_epoch",
         "log.leader_epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)",
         "wanted.leader_epoch, log.log_end_offset",
+        first=92075,
     ),
     Mutant(
         "followers-high-watermark-falls",

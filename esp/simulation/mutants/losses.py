@@ -12,6 +12,7 @@ LOSS_MUTANTS: Final = (
         "esp.controller.partition_change",
         "    if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):\n",
         "    if len(last_known) == 1 and is_acceptable(last_known[0]):\n",
+        first=91001,
     ),
     Mutant(
         "loss-is-not-told",
@@ -20,5 +21,6 @@ LOSS_MUTANTS: Final = (
         "esp.broker.replicas.roles",
         "            if state.recovering:\n",
         "            if state.recovering and state.leader < 0:\n",
+        first=91025,
     ),
 )
