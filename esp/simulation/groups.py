@@ -49,7 +49,15 @@ class Groups:
             TopicPartition(topic.name, number) for topic in profile.topics for number in range(topic.partitions)
         ]
         self._crews = [
-            GroupCrew(group, partitions, world.random(f"crew of {group.name}"), history, self.checker, self._new_client)
+            GroupCrew(
+                group,
+                partitions,
+                world.random(f"crew of {group.name}"),
+                history,
+                self.checker,
+                self._new_client,
+                looks_closely=profile.asks_offsets,
+            )
             for group in profile.groups.groups
         ]
         self._working: list[asyncio.Task[None]] = []

@@ -20,6 +20,7 @@ HISTORY_MUTANTS: Final = (
         "esp.broker.handlers.list_offsets",
         "        return _found(wanted, -1, -1, -1) if leader.is_high_watermark_current else _not_known_yet(request, wanted)\n",
         "        return _found(wanted, -1, -1, -1)\n",
+        is_gap=True,
     ),
     Mutant(
         "offsets-of-any-epoch",
@@ -45,6 +46,7 @@ HISTORY_MUTANTS: Final = (
         "esp.broker.data_path.pending_fetch",
         "        if code is ErrorCode.offset_out_of_range and not self._reads.is_current():\n",
         "        if code is None and not self._reads.is_current():\n",
+        is_gap=True,
     ),
     Mutant(
         "every-epoch-ends-at-the-log-end",
@@ -70,5 +72,6 @@ HISTORY_MUTANTS: Final = (
         "esp.broker.handlers.offset_fetch",
         "        core = services.groups.shard_of(group.group_id, or_empty=True).core\n",
         "        core = services.groups.shard_of(group.group_id, or_empty=True)._core\n",
+        is_gap=True,
     ),
 )

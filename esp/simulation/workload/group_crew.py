@@ -16,6 +16,9 @@ from esp.simulation.workload.group_requests import Identity
 from esp.simulation.workload.history import History
 from esp.simulation.workload.offsets_client import OffsetsClient, is_passing
 
+HURRY_S: Final = 0.02
+"""Between two questions of an onlooker that has lost the coordinator."""
+
 POLL_S: Final = 0.5
 OFFSET_MAX: Final = 1_000
 
@@ -30,6 +33,7 @@ class GroupCrew:
         history: counts what its members met with.
         checker: sees what they are told.
         new_client: makes a client of a name.
+        looks_closely: whether its onlooker asks again and again while there is no coordinator: what a new one tells first is worth most.
     """
 
     def __init__(
@@ -40,6 +44,8 @@ class GroupCrew:
         history: History,
         checker: GroupChecker,
         new_client: Callable[[str, str], GroupClient],
+        *,
+        looks_closely: bool = False,
     ) -> None:
         self.profile = profile
         self.partitions = tuple(partitions)
@@ -49,6 +55,7 @@ class GroupCrew:
         self._history = history
         self._checker = checker
         self._new_client = new_client
+        self._looks_closely = looks_closely
         self._is_calm = self._is_stopping = False
         self._lives = 0
         self._former: list[GroupMember] = []
@@ -78,9 +85,11 @@ class GroupCrew:
 
     async def look_on(self) -> None:
         """Ask for all offsets now and then, and commit some if the profile says so, which may be less than before."""
+        is_in_hurry = False
         while not self._is_stopping:
+            was_in_hurry, is_in_hurry = is_in_hurry, False
             try:
-                if self.profile.has_outsider and self._rng.random() < 0.5:
+                if self.profile.has_outsider and not was_in_hurry and self._rng.random() < 0.5:
                     count = self._rng.randint(1, len(self.partitions))
                     chosen = self._rng.sample(self.partitions, count)
                     offsets = {partition: self._rng.randrange(OFFSET_MAX) for partition in chosen}
@@ -89,12 +98,13 @@ class GroupCrew:
                     await self._outside_offsets.fetch(self.partitions)
             except NoAnswerError as error:
                 self._history.on_no_answer(self._outside.client.name, str(error))
+                is_in_hurry = self._looks_closely
             except RefusedError as error:
                 if is_passing(error.code):
                     self._outside.forget_coordinator()
                 elif error.code is not ErrorCode.unknown_member_id:
                     self._history.on_refusal(self._outside.client.name, error.code.name)
-            await asyncio.sleep(self._rng.uniform(0.1, 2))
+            await asyncio.sleep(HURRY_S if is_in_hurry else self._rng.uniform(0.1, 2))
 
     async def read_back(self) -> None:
         """Ask for all offsets, until there is an answer."""
