@@ -8,6 +8,7 @@ sync small files as well.
 A write that failed is cut away again, or the log takes no more (LOG-13). Invariants: :mod:`esp.storage.log_state`.
 """
 
+import errno
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -203,27 +204,33 @@ class Log(LogState):
 
     # --- flush ---------------------------------------------------------------------------------------------------------------------
 
-    async def flush(self) -> None:
-        """Make what was appended before the call durable, then move the recovery point. Nothing happens when the log is offline.
+    async def flush(self) -> bool:
+        """Make what was appended before the call durable, then move the recovery point.
+
+        Returns:
+            Whether that was done. It was not if the log is offline, or there was no room for indexes or leader epochs: then what is missing
+            is flushed by the next call.
 
         Raises:
             OSError: the device failed, finally (SYNC-1): the log is offline.
         """
-        if not self.is_offline:
-            try:
-                await sync(self._flushing(), self.files.disk)
-            except OSError:
-                self.take_offline()
-                raise
+        if self.is_offline:
+            return False
+        try:
+            return await sync(self._flushing(), self.files.disk)
+        except OSError:
+            self.take_offline()
+            raise
 
-    def flush_blocking(self) -> None:
+    def flush_blocking(self) -> bool:
         """As :meth:`flush`, on the calling thread."""
-        if not self.is_offline:
-            try:
-                sync_blocking(self._flushing(), self.files.disk)
-            except OSError:
-                self.take_offline()
-                raise
+        if self.is_offline:
+            return False
+        try:
+            return sync_blocking(self._flushing(), self.files.disk)
+        except OSError:
+            self.take_offline()
+            raise
 
     def close_blocking(self) -> None:
         """Flush, complete the indexes, leave a producer snapshot at the log end, and let go of the files (PROD-8).
@@ -239,7 +246,8 @@ class Log(LogState):
             for segment in self._segments:
                 segment.save_indexes()
             active.sync_indexes_blocking()
-            self.flush_blocking()
+            if not self.flush_blocking():
+                raise OSError(errno.ENOSPC, "no room for leader epochs", self.path)
             snapshot = snapshot_path(self.path, self.log_end_offset)
             if self.log_end_offset > self.first_segment_offset:
                 self.files.disk.replace_file_blocking(snapshot, self.producers.encode())
@@ -249,12 +257,18 @@ class Log(LogState):
         """Let go of the files as they are."""
         self.files.release()
 
-    def _flushing(self) -> Syncing[None]:
-        end_offset = self.log_end_offset
-        active_too = end_offset > self.recovery_point
-        if (yield from self._unsynced.syncing(self._segments.active, active_too=active_too)):
-            assert end_offset <= self.log_end_offset, "what was flushed is there still (LOG-1)"
-            self.recovery_point = max(self.recovery_point, end_offset)
+    def _flushing(self) -> Syncing[bool]:
+        while True:
+            cuts = self._unsynced.cuts
+            end_offset = self.log_end_offset
+            active_too = end_offset > self.recovery_point
+            if (yield from self._unsynced.syncing(self._segments.active, active_too=active_too)):
+                assert end_offset <= self.log_end_offset, "what was flushed is there still (LOG-1)"
+                self.recovery_point = max(self.recovery_point, end_offset)
+                return True
+            if cuts == self._unsynced.cuts:
+                return False
+            # Segments were cut or taken out meanwhile: what is there now is flushed instead.
 
     def relocate(self, path: str) -> None:
         """The replica's directory was renamed (:meth:`esp.storage.log_directory.LogDirectory.adopt_future`); no flush is running."""

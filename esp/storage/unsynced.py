@@ -184,6 +184,7 @@ class Unsynced:
     def syncing(self, active: Segment, *, active_too: bool) -> Syncing[bool]:
         """Sync all that was written before; True if nothing was cut meanwhile and nothing is missing for want of space.
 
+        After a cut, which :attr:`cuts` tells, nothing is known of what was synced: the caller begins again.
         ``active_too``: the active segment holds bytes that were not synced.
         """
         self._require_sound()

@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 
 _EPOCH_MAX: Final = 2**31 - 1
 
+_BAD_ANSWER: Final = "nothing of what it answers can follow the end of the log here"
+"""Why a partition is held back after an answer without an error code."""
+
 PartitionKey = tuple[bytes, int]
 
 
@@ -310,7 +313,7 @@ class ReplicaFetcher:
             if replica_log.log_start_offset != start_offset:
                 self._name_soon(key)  # somebody may wait for the leader to hear of it (DeleteRecords)
         elif following is Next.BACK_OFF:
-            self._hold_back(key, item, fetched.error_code)
+            self._hold_back(key, item, _reason(fetched.error_code))
         elif following is not None:
             self._go_on(key, item, following)
 
@@ -328,7 +331,7 @@ class ReplicaFetcher:
     def _go_on(self, key: PartitionKey, item: FollowedPartition, following: Next) -> None:
         """Do what follows from an answer, in whatever way it was taken in."""
         if following is Next.BACK_OFF:
-            self._hold_back(key, item, 0)
+            self._hold_back(key, item, _BAD_ANSWER)
         elif following is Next.ASK_RANGE:
             item.is_held = True
             self._tasks.start(self._ask_range(key, item), name=f"range of the leader of {item.hosted.name}")
@@ -344,25 +347,28 @@ class ReplicaFetcher:
         else:
             self._name_soon(key)
 
-    def _hold_back(self, key: PartitionKey, item: FollowedPartition, error_code: int) -> None:
+    def _hold_back(self, key: PartitionKey, item: FollowedPartition, reason: str) -> None:
         """Fetch again after a pause."""
         item.is_held = True
         self._changed.pop(key, None)
         item.timer = self._env.clock.call_later_us(item.backoff_ms * 1000, lambda: self._release(key, item))
         longer_ms = self._longer(item.backoff_ms)
         if item.backoff_ms < longer_ms == self._settings.replica_fetch_backoff_ms:  # else it is metadata on its way
-            self._troubles.add(item.hosted.name, _name(error_code))
+            self._troubles.add(item.hosted.name, reason)
         item.backoff_ms = longer_ms
 
     def _release(self, key: PartitionKey, item: FollowedPartition) -> None:
         item.is_held = False
         item.timer = None
         if self._followed.get(key) is item:
-            self._name_soon(key)
+            self._name_when_flushed(key, item)
 
     async def _flush(self, key: PartitionKey, item: FollowedPartition) -> None:
         await self._host.flush(item.hosted)
-        self._release(key, item)
+        if self._followed.get(key) is item and item.follower.must_flush:
+            self._hold_back(key, item, "what was fetched cannot be flushed here for want of room")
+        else:
+            self._release(key, item)
 
     async def _cut(self, key: PartitionKey, item: FollowedPartition, change: Callable[[], Next]) -> None:
         """Change the log by something that may cut it, while nobody else works on its files."""
@@ -387,9 +393,14 @@ class ReplicaFetcher:
         except (ApiError, PeerUnavailableError) as error:
             item.is_held = False
             if self._followed.get(key) is item:
-                self._hold_back(key, item, error.code if isinstance(error, ApiError) else 0)
+                self._hold_back(key, item, _name(error.code) if isinstance(error, ApiError) else str(error))
             return
         await self._cut(key, item, lambda: item.follower.on_leader_range(item.asked, start_offset, end_offset))
+
+
+def _reason(error_code: int) -> str:
+    """Why an answer for one partition lets nothing be fetched."""
+    return _name(error_code) if error_code else _BAD_ANSWER
 
 
 def _name(error_code: int) -> str:

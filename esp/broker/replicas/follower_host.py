@@ -14,7 +14,7 @@ class FollowerHost(Protocol):
     throttles: ReplicaThrottles
 
     async def flush(self, hosted: HostedPartition) -> None:
-        """Flush one replica's log."""
+        """Flush one replica's log, as far as there is room: :attr:`PartitionFollower.must_flush` tells."""
 
     def on_disk_error(self, hosted: HostedPartition, error: Exception) -> None:
         """A replica's log could not be changed: take its directory offline."""

@@ -386,15 +386,17 @@ class ReplicaHost:
     async def flush(self, hosted: HostedPartition) -> None:
         """Flush one replica's log; nothing happens if it was deleted before its turn.
 
-        An error is final (SYNC-1): the directory goes offline.
+        An error is final (SYNC-1): the directory goes offline. What there was no room for is left to the next flush
+        (:meth:`esp.storage.log.Log.flush`).
         """
         async with hosted.busy:
             if self.find(*hosted.name) is hosted:
                 try:
-                    await hosted.log.flush()
+                    is_flushed = await hosted.log.flush()
                 except OSError as error:
                     directory = self._directories.holding(hosted.log)
                     if directory is not None:
                         self.fail(directory, f"{hosted.log.path} cannot be flushed: {error}")
                     return
-                hosted.flushed()
+                if is_flushed:
+                    hosted.flushed()

@@ -163,13 +163,19 @@ class HostedPartition:
             self.committed()
 
     def flush_is_due(self, now_us: int) -> bool:
-        """Whether something has waited for a flush for ``flush.ms``; asked from time to time, with the monotonic clock."""
-        if not self.log.unflushed_batches:
+        """Whether something has waited for a flush for ``flush.ms``, or one that an append asked for did not sync everything.
+
+        Asked from time to time, with the monotonic clock.
+        """
+        log = self.log
+        if not log.unflushed_batches:
             self._unflushed_since_us = None
             return False
+        if log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
+            return True
         if self._unflushed_since_us is None:
             self._unflushed_since_us = now_us
-        return now_us - self._unflushed_since_us >= self.log.settings.flush_ms * 1000
+        return now_us - self._unflushed_since_us >= log.settings.flush_ms * 1000
 
     def role_changed(self) -> None:
         """Say that the role, or what the metadata says of the partition, is another one now."""

@@ -1,5 +1,6 @@
 """What a flush must have brought to the device before the recovery point moves."""
 
+import errno
 from collections.abc import Callable
 from random import Random
 
@@ -66,3 +67,37 @@ def test_nobody_syncs_names_again_that_a_sync_has_failed_to() -> None:
         run(log.flush())
     assert log.is_offline
     assert log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("moment", range(12))
+def test_a_flush_that_returns_has_synced_the_log_whatever_retention_does_meanwhile(moment: int) -> None:
+    """What a follower names in a fetch, and a leader counts, is on the device (SYNC-4), also after segments were taken out."""
+    device = _BusyDevice(moment)
+    disk = SimulatedDisk(Random(0), wait=device.wait)
+    settings = TopicSettings(segment_bytes=200, retention_bytes=300)
+    directory, log = new_log(disk, settings)
+    for _ in range(9):
+        append(log)
+    log.high_watermark = log.log_end_offset
+    device.happens = lambda: log.delete_old_segments(0)
+    was_flushed = run(log.flush())
+    assert device.waits > moment
+    assert log.log_start_offset > 0
+    assert log.recovery_point == log.log_end_offset == 9
+    assert was_flushed
+    directory.write_checkpoints_blocking()
+    disk.power_loss()
+    assert reopen(disk, settings)[1].log_end_offset == 9
+
+
+def test_a_flush_says_that_it_has_not_synced_what_there_was_no_room_for() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    disk.fail("write", "*/leader-epoch-checkpoint*", error=errno.ENOSPC, times=2)
+    assert not run(log.flush())
+    assert log.recovery_point == 0
+    with pytest.raises(OSError, match="no room for leader epochs"):
+        directory.close_blocking(1)
+    disk.heal()
+    assert not reopen(disk)[0].was_clean

@@ -137,8 +137,7 @@ class Played:
     async def flush(self, hosted):
         future = asyncio.get_running_loop().create_future()
         self.flushes.append((hosted, future))
-        await future
-        hosted.follower.must_flush = False
+        hosted.follower.must_flush = not await future
 
     def on_disk_error(self, hosted, error):
         self.failed.append((hosted, error))
@@ -351,7 +350,26 @@ async def test_what_has_to_be_flushed_is_named_after_the_flush(p):
     await turn()
     assert named(p.peer) == []
     assert [flushed for flushed, _ in p.flushes] == [hosted]
-    p.flushes[0][1].set_result(None)
+    p.flushes[0][1].set_result(True)
+    await turn()
+    assert named(p.peer, 1) == [(0, 10)]
+
+
+@played
+async def test_what_a_flush_left_unsynced_is_not_named(p):
+    """A fetch says that everything below its offset is on the device (SYNC-4)."""
+    await p.begin()
+    p.partitions[0].follower.must_flush = True
+    p.peer.answer(data(0))
+    for number in range(3):
+        await turn()
+        assert len(p.flushes) == number + 1
+        p.flushes[number][1].set_result(False)
+        await turn()
+        assert len(p.flushes) == number + 1, "it pauses before it tries again"
+        await asyncio.sleep(2)
+        assert len(p.peer.requests) == 1
+    p.flushes[3][1].set_result(True)
     await turn()
     assert named(p.peer, 1) == [(0, 10)]
 

@@ -166,6 +166,14 @@ def test_a_flush_is_due_when_something_has_waited_for_it_long_enough():
     assert not hosted.flush_is_due(21_000)
 
 
+def test_a_flush_that_was_asked_for_at_an_append_and_did_not_sync_all_is_due_at_once():
+    played = Played(flush_messages=1)
+    played.log.log_end_offset = played.log.unflushed_batches = 3
+    assert played.hosted.flush_is_due(0)
+    played.log.recovery_point = 3
+    assert not played.hosted.flush_is_due(0)
+
+
 def test_waiters_may_forget_themselves_and_one_another_while_they_are_called():
     hosted = Played().hosted
     called = []
