@@ -8,8 +8,7 @@ follower about its leader.
 from typing import NamedTuple
 
 from esp.ports.network import Buffer
-from esp.records.batch_header import read_header
-from esp.replication.fetched_batches import iterate_fetched
+from esp.replication.fetched_batches import append_fetched, must_begin_below
 from esp.replication.replica_log import ReplicaLog
 
 _UNDEFINED = -1
@@ -61,6 +60,10 @@ class FutureReplica:
             self.log.truncate_to(cut.offset)
         assert self.log.log_end_offset <= cut.offset, "a copy that parts from its source is cut (KIP-101)"
 
+    def must_begin_below(self, records: Buffer, source: ReplicaLog) -> bool:
+        """Whether :meth:`take` will put the files of the copy, which is empty, aside: the source starts within a batch."""
+        return must_begin_below(self.log, records, self._latest_epoch(source))
+
     def take(self, records: Buffer, source: ReplicaLog, now_ms: int) -> None:
         """Append what was read from ``source`` at the copy's end, and what follows for high watermark and log start.
 
@@ -71,21 +74,14 @@ class FutureReplica:
         """
         log = self.log
         if records:
-            first = read_header(memoryview(records), 0).base_offset
-            if first < log.log_end_offset == log.log_start_offset:  # the source starts in the middle of its first batch
-                log.truncate_fully_and_start_at(first)
-            latest = source.leader_epochs.latest
-            batches = iterate_fetched(
-                records,
-                next_offset=log.log_end_offset,
-                latest_epoch=log.leader_epochs.latest,
-                leader_epoch=_UNDEFINED if latest is None else latest,
-            )
-            for batch, header in batches:
-                log.append(batch, header, now_ms)
+            append_fetched(log, records, self._latest_epoch(source), now_ms)
         log.high_watermark = max(log.high_watermark, min(source.high_watermark, log.log_end_offset))
         if source.log_start_offset > log.log_start_offset:
             log.raise_log_start(min(source.log_start_offset, log.high_watermark))
+
+    def _latest_epoch(self, source: ReplicaLog) -> int:
+        latest = source.leader_epochs.latest
+        return _UNDEFINED if latest is None else latest
 
     def is_equal(self, source: ReplicaLog) -> bool:
         """Whether the copy has all that ``source`` has, and may take its place."""

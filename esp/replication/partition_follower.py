@@ -14,7 +14,7 @@ from esp.model.ids import NodeId
 from esp.model.partition import PartitionState
 from esp.ports.network import Buffer
 from esp.replication.fetch_check import UNDEFINED, FetchOffsets, check_leader_epoch, check_position
-from esp.replication.fetched_batches import iterate_fetched
+from esp.replication.fetched_batches import MisplacedBatchError, append_fetched, must_begin_below
 from esp.replication.replica_log import ReplicaLog
 
 _logger = logging.getLogger(__name__)
@@ -109,13 +109,21 @@ class PartitionFollower:
         epoch = log.leader_epochs.epoch_of(end_offset - 1)
         return FetchPosition(self.leader_epoch, end_offset, UNDEFINED if epoch is None else epoch, log.log_start_offset)
 
+    def must_begin_below(self, asked: FetchPosition, answer: FetchAnswer) -> bool:
+        """Whether :meth:`on_answer` will put the files of the log, which is empty, aside: its leader's starts within a batch (TRUNC-5)."""
+        return (
+            bool(answer.records)
+            and must_begin_below(self.log, answer.records, self.leader_epoch)
+            and self._is_current(asked)
+        )
+
     def on_answer(self, asked: FetchPosition, answer: FetchAnswer, now_ms: int) -> Next:
         """Take in what the leader answered to a fetch from ``asked``.
 
         Raises:
             CommittedDataLossError: see there; nothing was changed.
             ApiError: KAFKA_STORAGE_ERROR; what was appended before stays.
-            OSError: a truncation failed; the log is offline.
+            OSError: a truncation failed, or the log could not be begun anew; it is offline.
         """
         if not self._is_current(asked):
             return Next.IGNORE
@@ -180,16 +188,11 @@ class PartitionFollower:
 
     def _append(self, records: Buffer, now_ms: int) -> bool:
         """Append what is valid; False if it is not all (LOG-6)."""
-        log = self.log
-        batches = iterate_fetched(
-            records,
-            next_offset=log.log_end_offset,
-            latest_epoch=log.leader_epochs.latest,
-            leader_epoch=self.leader_epoch,
-        )
         try:
-            for batch, header in batches:
-                log.append(batch, header, now_ms)
+            append_fetched(self.log, records, self.leader_epoch, now_ms)
+        except MisplacedBatchError as error:
+            _logger.error("A batch from the leader of epoch %d cannot follow the log: %s", self.leader_epoch, error)
+            return False
         except CorruptionError as error:
             _logger.error("Of what the leader of epoch %d sent a batch is dropped: %s", self.leader_epoch, error)
             return False

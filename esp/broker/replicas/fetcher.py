@@ -297,25 +297,39 @@ class ReplicaFetcher:
                 name=f"truncation of {item.hosted.name}",
             )
             return
-        hosted = item.hosted
-        replica_log = hosted.log
-        end_offset, committed = replica_log.log_end_offset, replica_log.high_watermark
-        start_offset = replica_log.log_start_offset
-        following = self._guarded(item, lambda: item.follower.on_answer(item.asked, answer, now_ms))
-        if not fetched.error_code:
-            item.is_behind = fetched.high_watermark > replica_log.log_end_offset
-        if replica_log.log_end_offset != end_offset:
-            hosted.appended()
-        if replica_log.high_watermark != committed:
-            hosted.committed()
+        if item.follower.must_begin_below(item.asked, answer):
+            item.is_held = True
+            kept = answer._replace(records=bytes(answer.records))  # the receive buffer is used again
+            self._tasks.start(
+                self._cut(key, item, lambda: self._take_in(item, kept, now_ms)),
+                name=f"beginning of {item.hosted.name} within a batch",
+            )
+            return
+        start_offset = item.hosted.log.log_start_offset
+        following = self._guarded(item, lambda: self._take_in(item, answer, now_ms))
         if following is Next.FETCH and not fetched.records:
             item.backoff_ms = FIRST_BACKOFF_MS  # the leader goes on from the same position, unasked
-            if replica_log.log_start_offset != start_offset:
+            if item.hosted.log.log_start_offset != start_offset:
                 self._name_soon(key)  # somebody may wait for the leader to hear of it (DeleteRecords)
         elif following is Next.BACK_OFF:
             self._hold_back(key, item, _reason(fetched.error_code))
         elif following is not None:
             self._go_on(key, item, following)
+
+    def _take_in(self, item: FollowedPartition, answer: FetchAnswer, now_ms: int) -> Next:
+        """Let the follower take in an answer, and tell everybody here what it changed. Raises what :meth:`_guarded` expects."""
+        hosted = item.hosted
+        replica_log = hosted.log
+        end_offset, committed = replica_log.log_end_offset, replica_log.high_watermark
+        try:
+            return item.follower.on_answer(item.asked, answer, now_ms)
+        finally:
+            if not answer.error_code:
+                item.is_behind = answer.high_watermark > replica_log.log_end_offset
+            if replica_log.log_end_offset != end_offset:
+                hosted.appended()
+            if replica_log.high_watermark != committed:
+                hosted.committed()
 
     def _guarded(self, item: FollowedPartition, take: Callable[[], Next]) -> Next | None:
         """Let the follower do something with its log; None if it cannot go on, and follows no more."""

@@ -156,7 +156,13 @@ class LogDirMove:
                 records = await source.read_cold(offset, most, end_offset, at_least_one=True)
                 if self._stopped or self._future.find_cut(source) is not None:
                     return 0
-            self._future.take(records, source, self._env.clock.wall_ms())
+            if self._future.must_begin_below(records, source):
+                async with self._host.directories_lock:
+                    if self._stopped or self._future.find_cut(source) is not None:
+                        return 0
+                    self._future.take(records, source, self._env.clock.wall_ms())
+            else:
+                self._future.take(records, source, self._env.clock.wall_ms())
         except ApiError as error:
             if error.code is ErrorCode.offset_out_of_range:  # it was cut meanwhile
                 return 0

@@ -18,8 +18,8 @@ def state(*, leader=ME, epoch=5, isr=(ME, B, C), replicas=(ME, B, C), partition_
     return PartitionState(TopicId(ZERO_UUID), 0, replicas, isr, leader, LeaderEpoch(epoch), partition_epoch, **fields)
 
 
-def stamped(offset: int, epoch: int, value: bytes = b"v") -> memoryview:
-    batch = memoryview(bytearray(build_batch([NewRecord(value=value)], timestamp_ms=1)))
+def stamped(offset: int, epoch: int, value: bytes = b"v", *, records: int = 1) -> memoryview:
+    batch = memoryview(bytearray(build_batch([NewRecord(value=value)] * records, timestamp_ms=1)))
     stamp(batch, read_header(batch), offset, epoch)
     return batch
 

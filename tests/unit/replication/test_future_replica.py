@@ -108,13 +108,16 @@ def test_a_copy_that_ends_before_its_source_begins_starts_there():
 
 def test_a_copy_of_a_log_that_starts_within_a_batch_starts_with_that_batch():
     source = MemoryLog(TopicSettings())
-    batch = stamped(10, 1)
+    batch = stamped(10, 1, records=5)
     source.append(batch, read_header(batch), 0)
-    source.high_watermark = 11
+    source.high_watermark = 15
+    source.raise_log_start(12)
     copy = FutureReplica(MemoryLog(TopicSettings()))
     copy.log.truncate_fully_and_start_at(12)
+    assert copy.must_begin_below(batch, source)
     copy.take(batch, source, 0)
     assert [kept.header.base_offset for kept in copy.log.batches] == [10]
+    assert copy.is_equal(source)
 
 
 def test_a_batch_that_has_rotted_in_the_source_is_not_copied():

@@ -152,6 +152,65 @@ def test_behind_the_leaders_start_it_drops_everything_and_begins_there():
     assert follower.position == FetchPosition(5, 7, -1, 7)
 
 
+def beginning_at(offset: int):
+    """An empty log that was told that the leader's begins at ``offset``."""
+    follower = following([])
+    follower.on_leader_range(follower.position, offset, offset + 9)
+    return follower
+
+
+@pytest.mark.parametrize("leaders_high_watermark", [12, 14, 20])
+def test_an_empty_log_begins_with_the_batch_in_which_the_leaders_log_starts(leaders_high_watermark):
+    follower = beginning_at(12)
+    log = follower.log
+    batches = [stamped(10, 3, records=5), stamped(15, 4)]
+    answer = answered(*batches, high_watermark=leaders_high_watermark, log_start_offset=12)
+    assert follower.must_begin_below(follower.position, answer)
+    assert follower.on_answer(follower.position, answer, 0) is Next.FETCH
+    assert [kept.data for kept in log.batches] == [bytes(batch) for batch in batches]
+    offsets = log.log_start_offset, log.high_watermark, log.log_end_offset
+    assert offsets == (12, min(leaders_high_watermark, 16), 16)
+    assert log.leader_epochs.entries() == [(3, 12), (4, 15)]
+    assert not follower.must_begin_below(follower.position, answer)
+
+
+def test_where_the_next_leader_starts_earlier_neither_log_start_nor_high_watermark_falls():
+    follower = beginning_at(12)
+    answer = answered(stamped(10, 3, records=5), high_watermark=10, log_start_offset=0)
+    assert follower.on_answer(follower.position, answer, 0) is Next.FETCH
+    log = follower.log
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (12, 12, 15)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [broken(stamped(10, 3, records=5)), stamped(10, 3, records=2), stamped(10, 6, records=5)],
+    ids=["checksum", "wholly below the log", "later epoch than the leader's"],
+)
+def test_an_empty_log_does_not_begin_with_a_bad_batch(batch):
+    follower = beginning_at(12)
+    answer = answered(batch, high_watermark=20, log_start_offset=12)
+    assert not follower.must_begin_below(follower.position, answer)
+    assert follower.on_answer(follower.position, answer, 0) is Next.BACK_OFF
+    assert follower.position == FetchPosition(5, 12, -1, 12)
+
+
+def test_the_piece_of_a_batch_that_was_cut_off_is_not_begun_with():
+    follower = beginning_at(12)
+    answer = answered(bytes(stamped(10, 3, records=5))[:-1], high_watermark=20, log_start_offset=12)
+    assert not follower.must_begin_below(follower.position, answer)
+    assert follower.on_answer(follower.position, answer, 0) is Next.FETCH
+    assert follower.position == FetchPosition(5, 12, -1, 12)
+
+
+def test_a_log_that_holds_records_takes_no_batch_that_begins_within_it():
+    follower = following([1])
+    answer = answered(stamped(0, 1, records=3), high_watermark=3)
+    assert not follower.must_begin_below(follower.position, answer)
+    assert follower.on_answer(follower.position, answer, 0) is Next.BACK_OFF
+    assert epochs_of(follower) == [1]
+
+
 def test_beyond_the_leaders_end_it_truncates_to_it_and_within_its_range_it_asks_again():
     follower = following([1, 1, 1])
     assert follower.on_leader_range(follower.position, 0, 3) is Next.BACK_OFF

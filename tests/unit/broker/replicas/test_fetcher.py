@@ -76,12 +76,16 @@ class PlayedFollower:
         self.log = SimpleNamespace(log_start_offset=0, log_end_offset=0, high_watermark=0)
         self.taken = []
         self.must_flush = False
+        self.begins_below = False
         self.following = Next.FETCH
         self.error = None
 
     @property
     def position(self):
         return FetchPosition(self.leader_epoch, self.log.log_end_offset, self.leader_epoch, 0)
+
+    def must_begin_below(self, asked, answer):
+        return self.begins_below and asked == self.position
 
     def on_answer(self, asked, answer, now_ms):
         assert now_ms
@@ -339,6 +343,24 @@ async def test_a_lost_connection_is_made_anew_after_pauses_that_grow(p):
     p.fetcher.retry_now()
     await turn()
     assert len(p.peer.requests) == 1
+
+
+@played
+async def test_a_log_begins_below_its_end_only_while_nobody_else_works_on_its_files(p):
+    """The records are kept until then: what a connection received is valid during its call only (TRUNC-5)."""
+    await p.begin()
+    hosted = p.partitions[0]
+    hosted.follower.begins_below = True
+    await hosted.busy.acquire()
+    p.peer.answer(data(0, high_watermark=7), data(1))
+    await turn()
+    assert named(p.peer) == [(1, 10)]
+    assert not hosted.follower.taken
+    hosted.busy.release()
+    await turn()
+    assert [answer.records for answer in hosted.follower.taken] == [b"x" * 10]
+    assert hosted.told == ["appended", "committed", "role changed"]
+    assert named(p.peer, 1) == [(0, 10)]
 
 
 @played

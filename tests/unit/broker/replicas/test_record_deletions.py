@@ -100,3 +100,55 @@ async def test_only_the_leader_deletes(cluster):
     assert await delete(client, 2, topic="u") == (-1, ErrorCode.unknown_topic_or_partition)
     assert await delete(client, 2, partition=7) == (-1, ErrorCode.unknown_topic_or_partition)
     assert cluster[2].log().log_start_offset == 0
+
+
+async def with_a_log_start_within_a_batch(cluster, **options):
+    """Batches of the offsets 0..4, 5..9, 10 and so on at brokers 1 and 2, the log starting at 7."""
+    client = await filled(cluster, 0, replicas=(1, 2), **options)
+    for size in (5, 5, 1, 1):
+        assert (await produce(client, "t", records(*[b"x"] * size))).error_code is ErrorCode.none
+    assert await delete(client, 7) == (7, ErrorCode.none)
+    return client
+
+
+async def with_a_third_replica(cluster):
+    cluster.controller.change(replicas=(NodeId(1), NodeId(2), NodeId(3)))
+    await cluster.until(lambda: 3 in cluster.controller.state().isr)
+
+
+@pytest.mark.parametrize("flush_messages", [1, 1_000])
+def test_a_new_replica_begins_with_the_batch_in_which_the_leaders_log_starts(flush_messages):
+    @clustered()
+    async def scenario(cluster):
+        await with_a_log_start_within_a_batch(cluster, flush_messages=flush_messages)
+        await with_a_third_replica(cluster)
+        log = cluster[3].log()
+        assert (log.log_start_offset, log.first_segment_offset, log.log_end_offset) == (7, 5, 12)
+        assert cluster[1].bytes_of().endswith(cluster[3].bytes_of())
+
+    scenario()
+
+
+@clustered(log_segment_bytes=200)
+async def test_a_replica_that_began_within_a_batch_lives_on_like_any_other(cluster):
+    client = await with_a_log_start_within_a_batch(cluster)
+    cluster[1].log().delete_old_segments(0)
+    await with_a_third_replica(cluster)
+    log = cluster[3].log()
+    assert (log.log_start_offset, log.first_segment_offset) == (7, 5)
+    assert await delete(client, 8) == (8, ErrorCode.none)
+    assert log.log_start_offset == 8
+    for power in (False, True):
+        cluster[3].kill(power=power)
+        await cluster[3].start()
+        await cluster.until(lambda: 3 in cluster.controller.state().isr)
+        assert (await produce(client, "t", records(b"y"))).error_code is ErrorCode.none
+        log = cluster[3].log()
+        await cluster.until(lambda log=log: log.log_end_offset == cluster[1].log().log_end_offset)
+        assert cluster[3].bytes_of() == cluster[1].bytes_of()
+    cluster.controller.change(leader=NodeId(3))
+    await cluster.applied()
+    client = await cluster[3].client()
+    assert (await list_offset(client, "t", -2)).offset == 8
+    assert (await produce(client, "t", records(b"z"))).error_code is ErrorCode.none
+    assert await delete(client, -1) == (15, ErrorCode.none)
