@@ -9,6 +9,7 @@ from typing import Final
 
 from esp.broker.replicas.host import ReplicaHost
 from esp.broker.replicas.read_errors import READ_ERRORS
+from esp.broker.replicas.retention import delete_old_segments
 from esp.broker.tasks import Tasks
 from esp.model.broker_settings import BrokerSettings
 from esp.ports.env import Env
@@ -109,12 +110,7 @@ class Maintenance:
 
     async def delete_old_segments(self) -> None:
         """Apply retention by time and size to every log."""
-        async with self._replicas.directories_lock:
-            for hosted in self._replicas:
-                try:
-                    hosted.log.delete_old_segments(self._env.clock.wall_ms())
-                except OSError as error:  # it is not the other logs' fault, and they may make room
-                    log.error("%s: no segment can be dropped now: %s", hosted.log.path, error)
+        await delete_old_segments(self._env, self._replicas)
 
     async def scrub(self) -> None:
         """Read all sealed segments, slowly: what has rotted is found while other replicas have it (REC-4)."""

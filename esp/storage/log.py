@@ -2,8 +2,7 @@
 
 Who may call what: everything is called from the node's loop, one call at a time; ``async`` methods may overlap with any other call.
 ``*_blocking`` methods wait for the device; a worker thread may run them while the loop leaves this log alone. :meth:`Log.truncate_to`,
-:meth:`Log.truncate_fully_and_start_at`, the begin of a log's second segment and, when something is due, :meth:`Log.delete_old_segments`
-sync small files as well.
+:meth:`Log.truncate_fully_and_start_at` and the begin of a log's second segment sync small files as well.
 
 A write that failed is cut away again, or the log takes no more (LOG-13). Invariants: :mod:`esp.storage.log_state`.
 """
@@ -19,7 +18,12 @@ from esp.ports.network import Buffer
 from esp.records.batch_header import HeaderFields
 from esp.storage.log_state import LogState
 from esp.storage.producer_snapshots import snapshot_path
-from esp.storage.retention import delete_old_segments
+from esp.storage.retention import (
+    count_old_segments,
+    delete_old_segments_blocking,
+    dropping_segments,
+    hiding_old_segments,
+)
 from esp.storage.rolling import is_roll_due
 from esp.storage.segment import Segment
 from esp.storage.steps import Reading, Syncing, read, sync, sync_blocking
@@ -276,15 +280,40 @@ class Log(LogState):
 
     # --- cut -----------------------------------------------------------------------------------------------------------------------
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Put segments aside that are past the limits of retention or below the log start; return how many.
+    def has_old_segments(self, now_ms: int) -> bool:
+        """Whether segments are past the limits of retention or below the log start."""
+        return count_old_segments(self, now_ms) > 0
 
-        They are renamed ``*.deleted`` and removed by a later purge. The log start is durable before, so that no crash brings back a part.
+    async def hide_old_segments(self, now_ms: int) -> int | None:
+        """Let the log start behind the segments that are past the limits of retention; the active one is replaced if it is among them.
+
+        No flush of this log may be running.
+
+        Returns:
+            Where the log starts then, or what stays of it after :meth:`drop_segments`; None if nothing is to be done.
+
+        Raises:
+            OSError: the device failed or is full; the log is as before.
+        """
+        return await sync(hiding_old_segments(self, now_ms), self.files.disk)
+
+    async def drop_segments(self, below: int, now_ms: int) -> int:
+        """Put segments aside that lie wholly below an offset, some at a time; return how many, 0 when there are no more.
+
+        They are renamed ``*.deleted`` and removed by a later purge. No flush of this log may be running.
+
+        Args:
+            below: the log start, or less, as it is on the device: so no crash brings back a part of the segments.
+            now_ms: wall time.
 
         Raises:
             OSError: the device failed or is full; segments that are still there go next time.
         """
-        return delete_old_segments(self, now_ms)
+        return await sync(dropping_segments(self, below, now_ms), self.files.disk)
+
+    def delete_old_segments_blocking(self, now_ms: int) -> int:
+        """All of retention on the calling thread, its checkpoint too; return how many segments were put aside. Raises OSError."""
+        return delete_old_segments_blocking(self, now_ms)
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at ``offset``, or before it where ``offset`` stands within a batch (LOG-9, TRUNC-6, PROD-9).

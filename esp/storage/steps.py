@@ -16,7 +16,7 @@ Region: TypeAlias = tuple[File, int, int]
 """A file, an offset in it, a number of bytes."""
 Reading: TypeAlias = Generator[Region, Buffer, Result]
 Syncing: TypeAlias = Generator[File | str, None, Result]
-"""Yields a file, or the path of a directory whose names must be durable."""
+"""Yields a file, or the path of a directory whose names must be durable. An error of the device is raised there, and ends it."""
 
 
 def read_cached(reading: Reading[Result]) -> Result | None:
@@ -64,10 +64,14 @@ async def sync(syncing: Syncing[Result], disk: Disk) -> Result:
     try:
         while True:
             target = next(syncing)
-            if isinstance(target, str):
-                await disk.sync_directory(target)
-            else:
-                await target.sync()
+            try:
+                if isinstance(target, str):
+                    await disk.sync_directory(target)
+                else:
+                    await target.sync()
+            except OSError as error:
+                syncing.throw(error)
+                raise
     except StopIteration as stop:
         result: Result = stop.value
         return result
@@ -80,10 +84,14 @@ def sync_blocking(syncing: Syncing[Result], disk: Disk) -> Result:
     try:
         while True:
             target = next(syncing)
-            if isinstance(target, str):
-                disk.sync_directory_blocking(target)
-            else:
-                target.sync_blocking()
+            try:
+                if isinstance(target, str):
+                    disk.sync_directory_blocking(target)
+                else:
+                    target.sync_blocking()
+            except OSError as error:
+                syncing.throw(error)
+                raise
     except StopIteration as stop:
         result: Result = stop.value
         return result

@@ -169,6 +169,18 @@ class Unsynced:
             raise
         self._names_synced = changed
 
+    def syncing_names(self) -> Syncing[None]:
+        """As :meth:`sync_names_blocking`, until no name in the directory waits; nothing is done if none does."""
+        self._require_sound()
+        while self.has_names:
+            changed = self._names_changed
+            try:
+                yield self._path
+            except OSError as error:
+                self._failure = error
+                raise
+            self._names_synced = changed
+
     def _require_sound(self) -> None:
         if self._failure is not None:
             raise self._failure

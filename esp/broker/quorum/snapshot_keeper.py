@@ -118,7 +118,7 @@ class SnapshotKeeper:
         if start_offset > log.log_start_offset:
             now_ms = self._env.clock.wall_ms()
             log.raise_log_start(start_offset)
-            log.delete_old_segments(now_ms)
+            log.delete_old_segments_blocking(now_ms)
         snapshots.remove_before(start_offset)
 
     def _is_past_retention(self, kept: list[SnapshotId]) -> bool:

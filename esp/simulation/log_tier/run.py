@@ -191,7 +191,7 @@ class LogRun:
                 self._sequences[batch.header.producer_id] = batch.header.base_sequence + 1
 
     def _delete(self) -> None:
-        self.log.delete_old_segments(0)
+        self.log.delete_old_segments_blocking(0)
         self._directory.purge(1)
 
     def _checkpoint(self) -> None:

@@ -113,11 +113,11 @@ STORAGE_MUTANTS: Final = (
         "section 12 broken",
         "REC-3",
         "esp.storage.log",
-        """        active_too = end_offset > self.recovery_point
-        if (""",
-        """        active_too = end_offset > self.recovery_point
-        self.recovery_point = max(self.recovery_point, end_offset)
-        if (""",
+        """            active_too = end_offset > self.recovery_point
+            if (""",
+        """            active_too = end_offset > self.recovery_point
+            self.recovery_point = max(self.recovery_point, end_offset)
+            if (""",
         tiers=(LOG,),
     ),
     Mutant(
@@ -125,14 +125,15 @@ STORAGE_MUTANTS: Final = (
         "SYNC-1 broken",
         "SYNC-1",
         "esp.storage.log",
-        """                await sync(self._flushing(), self.files.disk)
-            except OSError:
-                self.take_offline()
-                raise
+        """            return await sync(self._flushing(), self.files.disk)
+        except OSError:
+            self.take_offline()
+            raise
 """,
-        """                await sync(self._flushing(), self.files.disk)
-            except OSError:
-                self._segments.active.close()
+        """            return await sync(self._flushing(), self.files.disk)
+        except OSError:
+            self._segments.active.close()
+            return False
 """,
         tiers=(LOG,),
     ),

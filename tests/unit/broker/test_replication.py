@@ -425,7 +425,7 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack(cluster):
 @clustered(log_segment_bytes=1500)
 async def test_a_new_replica_begins_where_the_leaders_log_begins(cluster):
     client = await filled(cluster, 10, size=500, replicas=(1, 2), retention_bytes=2000, file_delete_delay_ms=0)
-    cluster[1].log().delete_old_segments(cluster[1].env.clock.wall_ms())
+    cluster[1].log().delete_old_segments_blocking(cluster[1].env.clock.wall_ms())
     start = cluster[1].log().log_start_offset
     assert start > 0
     state = cluster.controller.state()

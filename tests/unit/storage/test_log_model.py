@@ -178,7 +178,7 @@ class LogHistory(RuleBasedStateMachine):
         old = self.log.settings
         self.log.settings = replace(old, retention_bytes=retention_bytes, retention_ms=retention_ms)
         before = self.log.high_watermark
-        if self._do(lambda: self.log.delete_old_segments(self.now_ms)):
+        if self._do(lambda: self.log.delete_old_segments_blocking(self.now_ms)):
             assert self.log.log_start_offset <= before
             self.log.settings = old
             self.model.start = self.log.log_start_offset

@@ -449,7 +449,7 @@ def test_a_power_loss_never_takes_the_front_of_a_log_and_leaves_its_end(seed: in
     if retained:
         log.high_watermark = log.log_end_offset
         log.settings = dataclasses.replace(SMALL, retention_bytes=800)
-        assert log.delete_old_segments(1_000)
+        assert log.delete_old_segments_blocking(1_000)
     start = log.log_start_offset
     disk.power_loss()
     if LogDirectory.open_blocking(disk, DATA).replicas.get(

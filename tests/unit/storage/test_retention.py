@@ -54,7 +54,7 @@ def test_retention_puts_old_segments_aside_and_a_purge_removes_them() -> None:
     for number in range(4):
         append(log, timestamp=1000 * number)
     log.high_watermark = 4
-    assert log.delete_old_segments(2500) == 2
+    assert log.delete_old_segments_blocking(2500) == 2
     assert (log.log_start_offset, log.first_segment_offset) == (2, 2)
     assert f"{0:020d}.log.deleted" in disk.listdir(REPLICA)
     assert f"{0:020d}.log" not in disk.listdir(REPLICA)
@@ -69,9 +69,9 @@ def test_retention_of_everything_leaves_an_empty_log_at_its_end() -> None:
     directory, log = new_log(disk, TopicSettings(retention_ms=0))
     append(log, records=3)
     log.high_watermark = 3
-    assert log.delete_old_segments(10**9) == 1
+    assert log.delete_old_segments_blocking(10**9) == 1
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
-    assert log.delete_old_segments(10**9) == 0
+    assert log.delete_old_segments_blocking(10**9) == 0
     directory.close_blocking(1)
     _, log = reopen(disk)
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
@@ -83,8 +83,8 @@ def test_segments_without_timestamps_age_by_their_files() -> None:
     append(log, timestamp=-1, step=0)
     append(log, timestamp=-1, step=0)
     log.high_watermark = 2
-    assert log.delete_old_segments(6000) == 0
-    assert log.delete_old_segments(6001) == 2
+    assert log.delete_old_segments_blocking(6000) == 0
+    assert log.delete_old_segments_blocking(6001) == 2
 
 
 def test_a_segment_that_is_read_outlives_its_removal() -> None:
@@ -94,5 +94,5 @@ def test_a_segment_that_is_read_outlives_its_removal() -> None:
     append(log, size=5000)
     log.high_watermark = 2
     held = log.read(0, 10_000, 1, at_least_one=True)
-    log.delete_old_segments(10**9)
+    log.delete_old_segments_blocking(10**9)
     assert held == data

@@ -79,7 +79,7 @@ def test_a_flush_that_returns_has_synced_the_log_whatever_retention_does_meanwhi
     for _ in range(9):
         append(log)
     log.high_watermark = log.log_end_offset
-    device.happens = lambda: log.delete_old_segments(0)
+    device.happens = lambda: log.delete_old_segments_blocking(0)
     was_flushed = run(log.flush())
     assert device.waits > moment
     assert log.log_start_offset > 0

@@ -215,7 +215,7 @@ async def test_records_that_are_deleted_during_a_move_stay_deleted(cluster):
     await moving.begin()
     await asyncio.sleep(2.5)
     broker.log().raise_log_start(17)
-    broker.log().delete_old_segments(broker.env.clock.wall_ms())
+    broker.log().delete_old_segments_blocking(broker.env.clock.wall_ms())
     await moving.until_moved()
     assert (broker.log().log_start_offset, broker.log().log_end_offset) == (17, 30)
     broker.kill()

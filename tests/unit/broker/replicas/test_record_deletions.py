@@ -132,7 +132,7 @@ def test_a_new_replica_begins_with_the_batch_in_which_the_leaders_log_starts(flu
 @clustered(log_segment_bytes=200)
 async def test_a_replica_that_began_within_a_batch_lives_on_like_any_other(cluster):
     client = await with_a_log_start_within_a_batch(cluster)
-    cluster[1].log().delete_old_segments(0)
+    cluster[1].log().delete_old_segments_blocking(0)
     await with_a_third_replica(cluster)
     log = cluster[3].log()
     assert (log.log_start_offset, log.first_segment_offset) == (7, 5)
