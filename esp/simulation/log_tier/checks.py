@@ -41,7 +41,7 @@ def check_log(log: Log, kept: Sequence[KeptBatch]) -> None:
     for header in present:
         if header.producer_id >= 0 and header is last[header.producer_id]:
             known = log.producers.get(header.producer_id)
-            if known is None or (known.last_sequence, known.last_offset) != (header.base_sequence, header.last_offset):
+            if known is None or (known.last_sequence, known.last_offset) != (header.last_sequence, header.last_offset):
                 _fail(
                     "INV-PROD-FOLD",
                     log,

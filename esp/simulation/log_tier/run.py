@@ -15,6 +15,7 @@ from esp.model.errors import ApiError
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import BatchHeader, read_header, stamp
+from esp.replication.fetched_batches import append_fetched
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
 from esp.simulation.machine.disk import SimulatedDisk
@@ -22,6 +23,7 @@ from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.partition_tier.memory_log import KeptBatch
 from esp.simulation.partition_tier.producers import make_batch
 from esp.simulation.rot import RotKind, find_targets, rot_somewhere
+from esp.simulation.streams import stream
 from esp.storage.layout import LOG_START_FILE
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
@@ -35,6 +37,9 @@ _ROT_SHARE: Final = 0.4
 """Of the runs, and in these of the starts: a file has rotted that can be made again, or be done without."""
 
 _ROTTEN_MAX: Final = 4
+
+_MOVING_START_SHARE: Final = 0.5
+"""Of the runs: batches have several records, the log starts within them at times, and retention comes in the midst of flushes."""
 
 
 class LogRun:
@@ -56,6 +61,8 @@ class LogRun:
             file_delete_delay_ms=0,
         )
         self._kills = random.random() < 0.7
+        self._start_random = stream("log starts", seed)
+        self._moves_start = self._start_random.random() < _MOVING_START_SHARE
         self._rot_random = Random(f"rot {seed}")  # noqa: S311 -- see above; of its own, so that all else stays as it is without rot
         self._rots = self._rot_random.random() < _ROT_SHARE
         self._steps: list[Callable[[], None]] = [
@@ -114,7 +121,8 @@ class LogRun:
             self._lose_power()
         number = self.random.randrange(-1, _PRODUCERS)
         payload = self.random.randbytes(self.random.choice((8, 200, 1_200)))
-        data = bytearray(make_batch(payload, number, self._sequences[number] if number >= 0 else -1))
+        records = self._start_random.choice((1, 2, 5)) if self._moves_start else 1
+        data = bytearray(make_batch(payload, number, self._sequences[number] if number >= 0 else -1, records))
         header = BatchHeader(*stamp(data, read_header(data), self.log.log_end_offset, max(self._epoch, 1)))
         self._in_flight = KeptBatch(header, bytes(data))
         self.log.append(data, header, 0)
@@ -127,14 +135,17 @@ class LogRun:
         self.kept.append(batch)
         self._in_flight = None
         if batch.header.producer_id >= 0:
-            self._sequences[batch.header.producer_id] = batch.header.base_sequence + 1
+            self._sequences[batch.header.producer_id] = batch.header.last_sequence + 1
 
     def _flush(self) -> None:
-        """Flush, while other things go on."""
+        """Flush, while other things go on; what was there before is on the device then (SYNC-4)."""
+        end_offset = self.log.log_end_offset
         flushing = self.log.flush()
         try:
             while True:
                 flushing.send(None)
+                if self._moves_start and self._start_random.random() < 0.1:
+                    self.log.delete_old_segments_blocking(0)
                 chance = self.random.random()
                 if chance < 0.3:
                     self._append()
@@ -143,8 +154,13 @@ class LogRun:
                     return
                 elif chance < 0.4:
                     self._begin_epoch()
-        except StopIteration:
-            pass
+        except StopIteration as stop:
+            if not self.log.is_offline and (not stop.value or self.log.recovery_point < end_offset):
+                raise ViolationError(
+                    "INV-DISK-ORDER",
+                    str(PARTITION),
+                    f"a flush of all up to {end_offset} has ended at {self.log.recovery_point}, and nothing hindered it",
+                ) from None
         finally:
             flushing.close()
 
@@ -154,6 +170,8 @@ class LogRun:
         if self.random.random() < 0.2:
             ends = [end for end in self._ends_from(log.log_start_offset) if end <= log.high_watermark]
             log.raise_log_start(self.random.choice([log.log_start_offset, *ends]))
+        if self._moves_start and self._start_random.random() < 0.2:
+            log.raise_log_start(self._start_random.randint(log.log_start_offset, log.high_watermark))
 
     def _ends_from(self, offset: int) -> list[int]:
         """Where batches end, from an offset on."""
@@ -167,14 +185,32 @@ class LogRun:
     def _truncate(self) -> None:
         log = self.log
         offset = self.random.choice([log.log_end_offset, *self._ends_from(log.high_watermark)])
-        self._cut(offset, lambda: log.truncate_to(offset))
+        leaves_nothing = offset <= max(log.first_segment_offset, log.log_start_offset)
+        self._cut(0 if leaves_nothing else offset, lambda: log.truncate_to(offset))
 
     def _start_anew(self) -> None:
         """The leader's log starts behind this one's end."""
         if self.random.random() < 0.3:
             offset = self._new_start = self.log.log_end_offset + 5
             self._cut(0, lambda: self.log.truncate_fully_and_start_at(offset))
+            if self._moves_start and self._start_random.random() < 0.5:
+                self._begin_within_a_batch(offset)
             self._new_start = 0
+
+    def _begin_within_a_batch(self, offset: int) -> None:
+        """The leader's log starts within a batch, which is what this one, empty, gets first (TRUNC-5)."""
+        data = bytearray(make_batch(self._start_random.randbytes(200), -1, -1, records=5))
+        epoch = max(self._epoch, 1)
+        first = offset - self._start_random.randint(1, 4)
+        self._in_flight = KeptBatch(BatchHeader(*stamp(data, read_header(data), first, epoch)), bytes(data))
+        self._cut_end = 0
+        append_fetched(self.log, data, epoch, 0)
+        self._cut_end = None
+        self._take_in()
+        if (self.log.log_start_offset, self.log.high_watermark) != (offset, offset):
+            raise ViolationError(
+                "INV-ORDER", str(PARTITION), f"log start or high watermark are not at {offset} any more"
+            )
 
     def _cut(self, offset: int, cut: Callable[[], None]) -> None:
         self._cut_end = offset
@@ -188,7 +224,7 @@ class LogRun:
         self._sequences = [0] * _PRODUCERS
         for batch in self.kept:
             if batch.header.producer_id >= 0:
-                self._sequences[batch.header.producer_id] = batch.header.base_sequence + 1
+                self._sequences[batch.header.producer_id] = batch.header.last_sequence + 1
 
     def _delete(self) -> None:
         self.log.delete_old_segments_blocking(0)

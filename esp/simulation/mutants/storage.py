@@ -121,6 +121,15 @@ STORAGE_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
+        "flush-ends-at-a-cut",
+        "SYNC-4 broken",
+        "SYNC-4",
+        "esp.storage.log",
+        "            if cuts == self._unsynced.cuts:\n                return False\n",
+        "            return cuts == self._unsynced.cuts\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
         "failed-sync-is-tried-again",
         "SYNC-1 broken",
         "SYNC-1",

@@ -46,7 +46,7 @@ class PartitionChecks(LogWatcher):
         self.committed_end = 0
         """The largest high watermark of any replica."""
         self.log_start = 0
-        """The largest log start of any replica."""
+        """The largest log start that anybody asked for."""
         self._min_isr = min_isr
         self._state: PartitionState | None = None
         self._committed: dict[int, KeptBatch] = {}
@@ -87,6 +87,15 @@ class PartitionChecks(LogWatcher):
             self._check_complete("INV-CANDIDATE-COMPLETE", node)
         self._check_epochs(log)
 
+    def deleted(self, offset: int) -> None:
+        """Somebody asked a leader to let go of what lies below an offset."""
+        self.log_start = max(self.log_start, offset)
+
+    def _check_log_start(self, log: MemoryLog) -> None:
+        """INV-LOG-START: nothing is gone but what somebody asked to be deleted (LOG-12)."""
+        if log.log_start_offset > self.log_start:
+            self.fail("INV-LOG-START", f"a log starts at {log.log_start_offset}, deleted is up to {self.log_start}")
+
     def stopped(self, why: str) -> None:
         """INV-NO-TRUNC-BELOW-HW, as the follower itself sees it."""
         if self.durability_is_owed:
@@ -99,6 +108,7 @@ class PartitionChecks(LogWatcher):
             self.fail("INV-ORDER", f"{log.log_start_offset} <= {offset} <= {log.log_end_offset}")
         if offset < before:
             self.fail("INV-HW-MONO", f"from {before} to {offset}")
+        self._check_log_start(log)
         if self.durability_is_owed:
             for batch in log.batches_between(max(before, self.log_start), offset):
                 first = self._committed.setdefault(batch.header.base_offset, batch)
@@ -230,6 +240,7 @@ class PartitionChecks(LogWatcher):
         first = replicas[0].log
         start = self.log_start
         for node in replicas:
+            self._check_log_start(node.log)
             mine, its = node.log, first
             if [kept.data for kept in mine.batches_between(start, mine.log_end_offset)] != [
                 kept.data for kept in its.batches_between(start, its.log_end_offset)

@@ -23,6 +23,7 @@ from esp.simulation.partition_tier.checks import PartitionChecks
 from esp.simulation.partition_tier.controller import Election, Image, PartitionController
 from esp.simulation.partition_tier.deaf import let_one_be_deaf
 from esp.simulation.partition_tier.decisions import DecidingController
+from esp.simulation.partition_tier.deletions import PartitionDeletions
 from esp.simulation.partition_tier.memory_log import MemoryLog
 from esp.simulation.partition_tier.moves import PartitionMoves
 from esp.simulation.partition_tier.node import Asked, PartitionNode
@@ -82,6 +83,7 @@ class PartitionCluster:
         self.is_calm = False
         self.is_quiet = False
         """Whether there is no more load; before that, with ``is_calm``, there are no more faults."""
+        self.deletions = PartitionDeletions(self, seed)
         self.producers = PartitionProducers(self)
         self.checks.elected(Election(ids[0], 1, "isr"))
         for node in self.nodes:

@@ -131,6 +131,8 @@ class MemoryLog:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """See :class:`~esp.replication.replica_log.ReplicaLog`."""
         before = self._high_watermark
+        if self.log_start_offset == self.log_end_offset:  # nothing that is committed was in it
+            before = min(before, offset)
         self._keep_only(0)
         self.leader_epochs.clear()
         self.log_start_offset = self.log_end_offset = self.recovery_point = self._high_watermark = offset
@@ -165,5 +167,6 @@ class MemoryLog:
             if not entries or entries[-1][0] != batch.header.leader_epoch:
                 entries.append((batch.header.leader_epoch, batch.header.base_offset))
         self.leader_epochs = LeaderEpochs(entries)
+        self.leader_epochs.truncate_from_start(self.log_start_offset)
         self.recovery_point = self.log_end_offset  # recovery reads all of it again, and syncs it
         self._high_watermark = max(min(self.checkpointed_high_watermark, self.log_end_offset), self.log_start_offset)

@@ -120,22 +120,8 @@ class PartitionNode:
             if self._cluster.random.random() < 0.2:
                 self.log.flush()
                 self.log.checkpoint()
-                self._retain()
+                self._cluster.deletions.maybe_delete(self)
             self._cluster.after(self, HEARTBEAT_US, self._tick, incarnation)
-
-    def _retain(self) -> None:
-        """Retention: a leader lets go of a part of what is committed."""
-        log, cluster = self.log, self._cluster
-        if (
-            cluster.profile.deletes
-            and isinstance(self.role, PartitionLeader)
-            and log.batches
-            and cluster.random.random() < 0.3
-        ):
-            kept = cluster.random.choice(log.batches).header.base_offset
-            if log.log_start_offset < kept <= log.high_watermark:
-                log.raise_log_start(kept)
-                cluster.checks.log_start = max(cluster.checks.log_start, kept)
 
     # --- metadata ------------------------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ class PartitionProducers:
         self._payloads = 0
         self._producer = (1, 0)
         self._wanted: bytes | None = None
+        self._records = 1
+        """Of the batch that is wanted."""
         self._request_id = 0
 
     def start(self) -> None:
@@ -46,10 +48,11 @@ class PartitionProducers:
         if self._wanted is None:
             self._payloads += 1
             self._wanted = self._payloads.to_bytes(PAYLOAD_BYTES, "big")
+            self._records = self._cluster.deletions.draw_size()
         self._request_id += 1
         leader = self._believed_leader()
         if leader is not None:
-            batch = make_batch(self._wanted, *self._producer)
+            batch = make_batch(self._wanted, *self._producer, self._records)
             self._cluster.later(
                 self._cluster.delay_us(),
                 self._cluster.arrive,
@@ -78,7 +81,7 @@ class PartitionProducers:
             self._cluster.note(f"acknowledged {base_offset}")
             self._cluster.checks.acknowledged(base_offset, self._wanted)
             self._wanted = None
-            self._producer = producer_id, sequence + 1
+            self._producer = producer_id, sequence + self._records
             delay_us = self._cluster.profile.produce_interval_us
             if self._cluster.is_quiet:
                 return
@@ -91,7 +94,7 @@ class PartitionProducers:
         if self._cluster.is_quiet:
             return
         self._payloads += 1
-        batch = make_batch(self._payloads.to_bytes(PAYLOAD_BYTES, "big"), -1, -1)
+        batch = make_batch(self._payloads.to_bytes(PAYLOAD_BYTES, "big"), -1, -1, self._cluster.deletions.draw_size())
         node = self._cluster.random.choice(self._cluster.nodes)
         self._cluster.arrive(node, node.incarnation, node.on_produce, (batch, -1, 1))
         self._cluster.later(
@@ -111,8 +114,8 @@ class PartitionProducers:
             cluster.later(STREAM_INTERVAL_US, self.stream, end_us)
 
 
-def make_batch(payload: bytes, producer_id: int, sequence: int) -> bytes:
-    """A batch of one record, as far as a broker looks at it: records are not opened."""
+def make_batch(payload: bytes, producer_id: int, sequence: int, records: int = 1) -> bytes:
+    """A batch, as far as a broker looks at it: records are not opened."""
     header = BatchHeader(
         base_offset=0,
         batch_length=HEADER_SIZE - SIZE_BEFORE_LENGTH_ENDS + len(payload),
@@ -120,13 +123,13 @@ def make_batch(payload: bytes, producer_id: int, sequence: int) -> bytes:
         magic=2,
         crc=0,
         attributes=0,
-        last_offset_delta=0,
+        last_offset_delta=records - 1,
         base_timestamp=-1,
         max_timestamp=-1,
         producer_id=producer_id,
         producer_epoch=-1 if producer_id < 0 else 0,
         base_sequence=sequence,
-        record_count=1,
+        record_count=records,
     )
     data = pack_header(header) + payload
     return pack_header(header._replace(crc=crc32c(data[ATTRIBUTES_OFFSET:]))) + payload
