@@ -25,6 +25,7 @@ from esp.ports.network import Address
 from esp.raft.voters import Voter, VoterKey, VoterSet
 from esp.simulation.group_profile import GroupsProfile
 from esp.simulation.layout import Layout
+from esp.simulation.log_start_profile import LogStartProfile
 from esp.simulation.repair_profile import RepairProfile
 
 CLIENT_PORT: Final = 9092
@@ -64,6 +65,7 @@ def node_settings(
     repairs: RepairProfile | None = None,
     balances_leaders: bool = False,
     reads_from_followers: bool = False,
+    log_starts: LogStartProfile | None = None,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
 
@@ -112,6 +114,8 @@ def node_settings(
                 repairs.bytes_per_s if repairs.held_back_bytes_per_s is None else repairs.held_back_bytes_per_s
             ),
         )
+    if log_starts is not None:
+        settings = log_starts.applied_to(settings)
     if not snapshots_metadata:
         return settings
     return dataclasses.replace(

@@ -5,7 +5,7 @@ faults hide one another. Everything is drawn from the seed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -13,6 +13,7 @@ from esp.simulation.faults import FaultKind
 from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.layout import Layout
 from esp.simulation.loss_profile import draw_losses
+from esp.simulation.log_start_profile import LogStartProfile
 from esp.simulation.repair_profile import RepairProfile
 from esp.simulation.streams import stream
 
@@ -126,6 +127,8 @@ class Profile:
     """Whether a client asks for everything that brokers tell of offsets, and reads from the replicas in its rack."""
     repairs: RepairProfile | None = None
     """How the cluster repairs itself, if it does."""
+    log_starts: LogStartProfile | None = None
+    """How log starts move, if they do."""
 
     @property
     def node_count(self) -> int:
@@ -147,7 +150,7 @@ class Profile:
         asking = stream("asks offsets", seed)
         asks_offsets = asking.random() < ASKING_SHARE
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
-        return cls(
+        profile = cls(
             seed=seed,
             layout=layout,
             clock_rates=tuple(rng.choice((1.0, rng.uniform(0.9, 1.1))) for _ in range(nodes)),
@@ -178,6 +181,13 @@ class Profile:
             breaks_promise=bool(losses),
             repairs=repairs,
         )
+        return profile._with_log_starts(LogStartProfile.draw(stream("log starts", seed)))
+
+    def _with_log_starts(self, log_starts: LogStartProfile | None) -> "Profile":
+        if log_starts is None:
+            return self
+        topics = tuple(replace(topic, configs={**topic.configs, **log_starts.topic_configs}) for topic in self.topics)
+        return replace(self, topics=topics, log_starts=log_starts)
 
 
 def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfile:

@@ -90,10 +90,12 @@ class Run:
         self._told = ToldOffsets(
             self._replicas.committed,
             self._leader_epoch,
-            lambda key: self._replicas.log_starts.get(key, 0),
+            lambda key: self._replicas.highest_log_starts.get(key, 0),
             world.loop.time,
         )
-        self._clients = Clients(world, self._client_checker, self._told, lambda: self._metadata.image)
+        self._clients = Clients(
+            world, self._client_checker, self._told, self._replicas.log_starts, lambda: self._metadata.image
+        )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._rebalance = RebalanceWatch(world, self._metadata, self._clients.mover, self._on_found)

@@ -62,6 +62,7 @@ class World:
                     repairs=profile.repairs,
                     balances_leaders=profile.balances_leaders,
                     reads_from_followers=profile.asks_offsets,
+                    log_starts=profile.log_starts,
                 ),
                 host=cluster.node_host(number),
                 clock_rate=profile.clock_rates[number - 1],

@@ -72,9 +72,10 @@ def check_epochs(view: ReplicaView, log: Log) -> None:
         ViolationError: INV-EPOCH-CACHE (LOG-7..10).
     """
     expected: list[tuple[int, int]] = []
-    for batch in view.from_offset(log.log_start_offset):
-        if not expected or batch.leader_epoch > expected[-1][0]:
-            expected.append((batch.leader_epoch, batch.base_offset))
+    start_offset = log.log_start_offset
+    for batch in view.batches:
+        if batch.next_offset > start_offset and (not expected or batch.leader_epoch > expected[-1][0]):
+            expected.append((batch.leader_epoch, max(batch.base_offset, start_offset)))
     entries = log.leader_epochs.entries()
     if any(later[0] <= earlier[0] or later[1] <= earlier[1] for earlier, later in itertools.pairwise(entries)):
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"not ascending: {entries}")

@@ -7,6 +7,7 @@ from esp.model.ids import TopicId, TopicPartition
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.committed import CommittedLog
+from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.recovery import LostLife, check_epochs, check_producers
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.rises import Rises
@@ -38,10 +39,11 @@ class ReplicaChecker:
         self.committed: dict[Key, CommittedLog] = {}
         self.views: dict[int, dict[Key, ReplicaView]] = {}
         """The replicas of each node in its present life."""
-        self.log_starts: dict[Key, int] = {}
+        self.highest_log_starts: dict[Key, int] = {}
         """The highest log start that any replica of a partition ever had."""
         self.on_loss: Callable[[TopicPartition, int, str], None] = lambda _partition, _epoch, _who: None
         """Called when somebody begins to lead a partition in an epoch and lacks what was committed, beyond what is promised."""
+        self.log_starts = LogStartChecker(self.committed)
         self.rises = Rises()
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
@@ -180,6 +182,8 @@ class ReplicaChecker:
             self.committed[key] = CommittedLog(name, hosted.topic_id)
         who = f"{node.name}, {hosted.name}"
         view = ReplicaView(who, node.disk, log.path, hosted.topic_id, log.log_start_offset)
+        if not self.committed[key].is_excused:
+            self.log_starts.on_found(key, view, log.log_start_offset)
         self._read(view, log.log_end_offset, None)
         if node.node_id in self._ledger.poisoned:
             view.judged_from = view.end_offset
@@ -194,25 +198,34 @@ class ReplicaChecker:
 
     def _note_log_start(self, hosted: HostedPartition) -> None:
         key = (hosted.topic_id, hosted.name.partition)
-        self.log_starts[key] = max(self.log_starts.get(key, 0), hosted.log.log_start_offset)
+        self.highest_log_starts[key] = max(self.highest_log_starts.get(key, 0), hosted.log.log_start_offset)
 
     def _update(self, node: SimulatedNode, hosted: HostedPartition, view: ReplicaView) -> None:
         log = hosted.log
         committed = self.committed[hosted.topic_id, hosted.name.partition]
         leader = hosted.leader
+        if log.log_start_offset > view.log_start_offset and not committed.is_excused:
+            self.log_starts.on_moved((hosted.topic_id, hosted.name.partition), view, log, node.clock.wall_ms())
+        if log.log_start_offset < view.log_start_offset and leader is not None and leader is view.leader:
+            raise ViolationError(
+                "INV-LOG-START",
+                view.who,
+                f"the log start of a leader fell from {view.log_start_offset} to {log.log_start_offset}",
+            )
         if log.log_start_offset > view.end_offset:
             view.restart(log.log_start_offset)
-        if view.cut(log.log_start_offset, log.log_end_offset):
-            if view.end_offset < view.high_watermark and not committed.is_excused:
-                raise ViolationError(
-                    "INV-NO-TRUNC-BELOW-HW",
-                    view.who,
-                    f"cut to {view.end_offset}, below its high watermark {view.high_watermark}",
-                )
-            check_epochs(view, log)
-            check_producers(view, log)
+        was_cut = view.cut(log.log_start_offset, log.log_end_offset)
+        if was_cut and view.end_offset < view.high_watermark and not committed.is_excused:
+            raise ViolationError(
+                "INV-NO-TRUNC-BELOW-HW",
+                view.who,
+                f"cut to {view.end_offset}, below its high watermark {view.high_watermark}",
+            )
         left = min(view.high_watermark, view.end_offset)
         self._read(view, log.log_end_offset, node.name if leader is not None and leader is view.leader else None)
+        if was_cut:  # or it lost all its segments to retention
+            check_epochs(view, log)
+            check_producers(view, log)
         if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
             raise ViolationError(
                 "INV-ORDER",
@@ -221,10 +234,10 @@ class ReplicaChecker:
             )
         if leader is not None and leader is not view.leader:
             self._check_new_leader(leader, view, committed)
-        self._check_falls(hosted, view, left)
+        self._check_falls(hosted, view, left, was_cut=was_cut)
         self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
         if log.recovery_point != view.recovery_point:
-            self._check_synced(view, log.recovery_point)
+            self._check_synced(view, log.recovery_point, log.log_start_offset)
         view.high_watermark = log.high_watermark
         view.log_start_offset = log.log_start_offset
         self._note_log_start(hosted)
@@ -264,14 +277,14 @@ class ReplicaChecker:
             before = batch
 
     @staticmethod
-    def _check_falls(hosted: HostedPartition, view: ReplicaView, left: int) -> None:
+    def _check_falls(hosted: HostedPartition, view: ReplicaView, left: int, *, was_cut: bool) -> None:
         """Neither high watermark nor log start of a replica falls in one life (READ-6), but for what is ``left`` of a log that was cut."""
         log = hosted.log
         if log.high_watermark < left:
             raise ViolationError(
                 "INV-HW-MONO", view.who, f"the high watermark fell from {left} to {log.high_watermark}"
             )
-        if log.log_start_offset < view.log_start_offset:
+        if log.log_start_offset < view.log_start_offset and not was_cut:
             raise ViolationError(
                 "INV-HW-MONO", view.who, f"the log start fell from {view.log_start_offset} to {log.log_start_offset}"
             )
@@ -318,9 +331,9 @@ class ReplicaChecker:
                     f"{batch} is committed and held by the nodes {holders}, fewer than {min_isr}",
                 )
 
-    def _check_synced(self, view: ReplicaView, recovery_point: int) -> None:
+    def _check_synced(self, view: ReplicaView, recovery_point: int, log_start_offset: int) -> None:
         for batch in view.from_offset(max(view.recovery_point, view.judged_from)):
-            if batch.next_offset <= recovery_point and not batch.is_durable():
+            if log_start_offset < batch.next_offset <= recovery_point and not batch.is_durable():
                 raise ViolationError(
                     "INV-DISK-ORDER",
                     view.who,

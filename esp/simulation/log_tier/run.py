@@ -93,6 +93,8 @@ class LogRun:
         """A batch whose append has not returned."""
         self._cut_end: int | None = None
         """Where a truncation ends the log that has not returned."""
+        self._cut_away: list[KeptBatch] = []
+        """What a process was cutting away when it died: the cut may be in the page cache only, and a power loss brings the batches back."""
         self._new_start = 0
         """Where the log starts once a truncation has returned that lets it start anew."""
 
@@ -185,7 +187,7 @@ class LogRun:
     def _truncate(self) -> None:
         log = self.log
         offset = self.random.choice([log.log_end_offset, *self._ends_from(log.high_watermark)])
-        leaves_nothing = offset <= max(log.first_segment_offset, log.log_start_offset)
+        leaves_nothing = offset <= max(log.first_segment_offset, log.log_start_offset) and offset < log.log_end_offset
         self._cut(0 if leaves_nothing else offset, lambda: log.truncate_to(offset))
 
     def _start_anew(self) -> None:
@@ -287,6 +289,8 @@ class LogRun:
             least_end = min(least_end, self._cut_end)
         most_start = max(self.log.log_start_offset, self._new_start)
         allowed = [*self.kept, self._in_flight] if self._in_flight is not None else self.kept
+        if self.log.recovery_point > (self._cut_away[0].header.base_offset if self._cut_away else 0):
+            self._cut_away = []  # the cut was flushed since
         self.disk.heal()
         if loses_power:
             self.disk.power_loss()
@@ -307,7 +311,17 @@ class LogRun:
         self._open()
         if is_clean and not self._directory.was_clean:
             raise ViolationError("INV-RECOVER-PREFIX", str(PARTITION), "the marker of an orderly stop is gone")
-        check_recovered(self.log, allowed, least_end, most_start)
+        try:
+            check_recovered(self.log, allowed, least_end, most_start)
+        except ViolationError:
+            if not self._cut_away or not loses_power:
+                raise
+            first = self._cut_away[0].header.base_offset
+            allowed = [batch for batch in self.kept if batch.header.next_offset <= first] + self._cut_away
+            check_recovered(self.log, allowed, least_end, most_start)
+        self._cut_away = [
+            batch for batch in self.kept if self._cut_end is not None and batch.header.base_offset >= self._cut_end > 0
+        ]
         if self._rots:
             check_reads(self.log, allowed, self._rot_random)
         self._in_flight = self._cut_end = None

@@ -9,6 +9,7 @@ from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
 from esp.ports.network import Address
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_checker import ClientChecker
+from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
 from esp.simulation.ledger import PASSING, SURVEYED
@@ -26,6 +27,7 @@ from esp.simulation.workload.offset_asker import OffsetAsker
 from esp.simulation.workload.producer import ALL, Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
 from esp.simulation.workload.surveyor import Surveyor
+from esp.simulation.workload.record_deleter import RecordDeleter
 from esp.simulation.workload.throttler import KEPT_RATES, ReplicationThrottler
 from esp.simulation.workload.witness import Witness
 from esp.simulation.world import World
@@ -44,17 +46,24 @@ class Clients:
         world: where they live.
         checker: told of what they are told.
         told: told of the offsets that they are told.
+        log_starts: told of what is to be deleted, and where logs are said to start.
         image: the newest committed metadata.
     """
 
     def __init__(
-        self, world: World, checker: ClientChecker, told: ToldOffsets, image: Callable[[], ClusterImage]
+        self,
+        world: World,
+        checker: ClientChecker,
+        told: ToldOffsets,
+        log_starts: LogStartChecker,
+        image: Callable[[], ClusterImage],
     ) -> None:
         self.history = History(world.trace.say)
         self._world = world
         self._image = image
         self._checker = checker
         self._told = told
+        self._log_starts = log_starts
         self._made: list[ClusterClient] = []
         profile = world.profile
         self.producers = [
@@ -110,6 +119,9 @@ class Clients:
         self.budget = RepairBudget(self._client("budget"), self.history)
         self.surveyor = self._surveyor()
         self.asker = self._asker()
+        self.record_deleter = RecordDeleter(
+            self._client("record deleter"), world.random("record deleter"), self.history, image, log_starts
+        )
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -126,6 +138,8 @@ class Clients:
             working.append(self._world.spawn(self.drainer.run()))
         if profile.repairs is not None and profile.repairs.held_back_bytes_per_s is not None:
             working.append(self._world.spawn(self.budget.run(profile.repairs.bytes_per_s)))
+        if profile.log_starts is not None and profile.log_starts.deletes_records:
+            working.append(self._world.spawn(self.record_deleter.run()))
         if profile.throttles:
             working.append(self._world.spawn(self.throttler.run()))
         if profile.surveys:
@@ -179,6 +193,7 @@ class Clients:
         self.drainer.is_stopping = True
         self.budget.stop()
         self.surveyor.is_stopping = True
+        self.record_deleter.is_stopping = True
 
     @property
     def pending_batches(self) -> int:
@@ -236,5 +251,9 @@ class Clients:
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:
         return Consumer(
-            self._client(f"consumer-{number}"), self._world.random(f"consumer {number}"), self.history, checker.on_read
+            self._client(f"consumer-{number}"),
+            self._world.random(f"consumer {number}"),
+            self.history,
+            checker.on_read,
+            self._log_starts.on_told,
         )

@@ -11,7 +11,7 @@ from esp.protocol.registry import ApiKey
 from esp.records.batch_header import HEADER_SIZE, BatchHeader, read_header
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
-from esp.simulation.workload.connection import NoAnswerError
+from esp.simulation.workload.connection import ClientConnection, NoAnswerError
 from esp.simulation.workload.history import History
 
 FETCH_TIMEOUT_S: Final = 5.0
@@ -19,6 +19,10 @@ PAUSE_S: Final = 0.1
 
 Seen = Callable[[str, TopicId, int, int, list[tuple[BatchHeader, memoryview]]], None]
 """Told of what an answer holds: reader, topic, partition, the offset that was asked for, the batches."""
+
+
+ToldStart = Callable[[str, tuple[TopicId, int], int], None]
+"""Told where a log starts: reader and partition, topic id and partition, the offset."""
 
 
 class Consumer:
@@ -29,17 +33,26 @@ class Consumer:
         rng: its own stream of randomness.
         history: counts what was read.
         seen: told of every answer with records.
+        told_start: told where a log starts, when an offset was out of range.
         wait_s: how long a broker may wait for records.
     """
 
     def __init__(
-        self, client: ClusterClient, rng: Random, history: History, seen: Seen, *, wait_s: float = 0.5
+        self,
+        client: ClusterClient,
+        rng: Random,
+        history: History,
+        seen: Seen,
+        told_start: ToldStart,
+        *,
+        wait_s: float = 0.5,
     ) -> None:
         self.is_stopping = False
         self._client = client
         self._rng = rng
         self._history = history
         self._seen = seen
+        self._told_start = told_start
         self._wait_s = wait_s
 
     async def run(self, topic: str, topic_id: TopicId, partition: int) -> None:
@@ -91,9 +104,23 @@ class Consumer:
         if answer.error_code is not ErrorCode.none or not answer.responses:
             raise NoAnswerError(answer.error_code.name)
         part = answer.responses[0].partitions[0]
+        if part.error_code is ErrorCode.offset_out_of_range:
+            start_offset = await self._find_start(connection, topic, topic_id, partition)
+            if start_offset > offset:
+                return start_offset
         if part.error_code is not ErrorCode.none:
             raise NoAnswerError(part.error_code.name)
         return self._take(topic_id, partition, offset, part)
+
+    async def _find_start(self, connection: ClientConnection, topic: str, topic_id: TopicId, partition: int) -> int:
+        """Where the log starts, as ``auto.offset.reset=earliest`` asks. Raises NoAnswerError."""
+        request = requests.earliest_offset(topic, partition)
+        answer = await connection.call(ApiKey.LIST_OFFSETS, requests.LIST_OFFSETS_VERSION, request, FETCH_TIMEOUT_S)
+        part = answer.topics[0].partitions[0]
+        if part.error_code is not ErrorCode.none:
+            raise NoAnswerError(part.error_code.name)
+        self._told_start(f"{self._client.name} of {topic}-{partition}", (topic_id, partition), part.offset)
+        return int(part.offset)
 
     def _take(self, topic_id: TopicId, partition: int, offset: int, part: Any) -> int:
         batches = []

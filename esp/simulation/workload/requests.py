@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.fetch.v17.request import FetchPartition, FetchRequest, FetchTopic
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
+from kio.schema.list_offsets.v9.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 from kio.schema.produce.v13.request import PartitionProduceData, ProduceRequest, TopicProduceData
-from kio.schema.types import TopicName
-from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
 from esp.model.ids import TopicId
 from esp.simulation.profile import TopicProfile
@@ -23,6 +25,10 @@ FETCH_VERSION: Final = 17
 INIT_PRODUCER_ID_VERSION: Final = 5
 CREATE_TOPICS_VERSION: Final = 7
 DELETE_TOPICS_VERSION: Final = 6
+DELETE_RECORDS_VERSION: Final = 2
+LIST_OFFSETS_VERSION: Final = 9
+
+EARLIEST: Final = -2
 
 
 def metadata(topics: Sequence[str]) -> MetadataRequest:
@@ -86,6 +92,24 @@ def delete_topic(name: str, timeout_s: float) -> DeleteTopicsRequest:
     """Delete one topic by its name."""
     state = DeleteTopicState(name=TopicName(name), topic_id=None)
     return DeleteTopicsRequest(topics=(state,), timeout=_duration(timeout_s))
+
+
+def delete_records(topic: str, partition: int, offset: int, timeout_s: float) -> DeleteRecordsRequest:
+    """Delete the records of one partition up to an offset."""
+    wanted = DeleteRecordsPartition(partition_index=i32(partition), offset=i64(offset))
+    return DeleteRecordsRequest(
+        topics=(DeleteRecordsTopic(name=TopicName(topic), partitions=(wanted,)),), timeout=_duration(timeout_s)
+    )
+
+
+def earliest_offset(topic: str, partition: int) -> ListOffsetsRequest:
+    """Ask where the log of one partition starts."""
+    wanted = ListOffsetsPartition(partition_index=i32(partition), timestamp=i64(EARLIEST))
+    return ListOffsetsRequest(
+        replica_id=BrokerId(-1),
+        isolation_level=i8(0),
+        topics=(ListOffsetsTopic(name=TopicName(topic), partitions=(wanted,)),),
+    )
 
 
 def _duration(seconds: float) -> i32Timedelta:

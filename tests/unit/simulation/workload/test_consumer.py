@@ -25,7 +25,14 @@ class Scene:
         self.history = new_history()
         self.connection = ScriptedConnection(*answers)
         self.cluster = ScriptedCluster(self.connection, topic_id=topic_id)
-        self.consumer = Consumer(self.cluster, Random(1), self.history, lambda *seen: self.seen.append(seen))
+        self.starts = []
+        self.consumer = Consumer(
+            self.cluster,
+            Random(1),
+            self.history,
+            lambda *seen: self.seen.append(seen),
+            lambda *told: self.starts.append(told),
+        )
 
     def poll(self, offset):
         return SimulatedLoop().run(self.consumer.poll(TOPIC, TOPIC_ID, 0, offset))
@@ -69,6 +76,23 @@ def test_answer_without_records_moves_nothing():
 def test_error_is_no_answer(answer):
     with pytest.raises(NoAnswerError):
         Scene(answer).poll(0)
+
+
+def starting_at(offset, code=ErrorCode.none):
+    part = SimpleNamespace(error_code=code, offset=offset)
+    return SimpleNamespace(topics=[SimpleNamespace(partitions=[part])])
+
+
+def test_who_is_below_the_log_start_goes_on_there():
+    scene = Scene(fetched(part_code=ErrorCode.offset_out_of_range), starting_at(7))
+    assert scene.poll(3) == 7
+    assert scene.starts == [(f"client of {TOPIC}-0", (TOPIC_ID, 0), 7)]
+
+
+@pytest.mark.parametrize("start", [starting_at(3), starting_at(-1, ErrorCode.not_leader_or_follower)])
+def test_who_is_not_below_the_log_start_stays_where_it_is(start):
+    with pytest.raises(NoAnswerError):
+        Scene(fetched(part_code=ErrorCode.offset_out_of_range), start).poll(9)
 
 
 def test_another_topic_of_the_name_is_not_read():

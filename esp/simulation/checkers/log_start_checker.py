@@ -1,0 +1,103 @@
+"""Where logs may start (LOG-12): nothing is gone but what somebody asked to be deleted, or what retention may take."""
+
+from collections.abc import Mapping
+
+from esp.model.ids import TopicId
+from esp.records.batch_header import read_header
+from esp.simulation.checkers.committed import CommittedLog
+from esp.simulation.checkers.replica_view import BatchView, ReplicaView
+from esp.simulation.checkers.violation import ViolationError
+from esp.storage.log import Log
+
+Key = tuple[TopicId, int]
+
+
+class LogStartChecker:
+    """Remembers, for each partition, up to which offset records may be gone.
+
+    A replica's own retention may be ahead of its leader's, and a log start that was not written down yet falls back when its node is
+    killed: so what is compared is each replica's log start with the largest that was ever permitted.
+
+    Args:
+        committed: what is committed, by topic and partition; filled while the run goes on.
+    """
+
+    def __init__(self, committed: Mapping[Key, CommittedLog]) -> None:
+        self._committed = committed
+        self._asked: dict[Key, int] = {}
+        self._permitted: dict[Key, int] = {}
+        self.retained = 0
+        """How often retention moved a log start."""
+
+    def committed_end(self, key: Key) -> int:
+        """Up to where a partition is committed, as far as anybody saw."""
+        committed = self._committed.get(key)
+        return committed.end_offset if committed is not None else 0
+
+    def asked(self, key: Key) -> int:
+        """The largest offset up to which somebody asked for deletion."""
+        return self._asked.get(key, 0)
+
+    def permitted(self, key: Key) -> int:
+        """Up to where records may be gone."""
+        return max(self._permitted.get(key, 0), self._asked.get(key, 0))
+
+    def on_asked(self, key: Key, offset: int) -> None:
+        """Somebody is about to ask for deletion up to an offset."""
+        self._asked[key] = max(self.asked(key), offset)
+
+    def on_deleted(self, key: Key, offset: int, low_watermark: int) -> None:
+        """A leader says that it is done, and where the last of the replicas starts. Raises ViolationError."""
+        if low_watermark < offset:
+            raise ViolationError("INV-LOG-START", f"{key}", f"is deleted up to {offset}, and starts at {low_watermark}")
+
+    def on_told(self, who: str, key: Key, start_offset: int) -> None:
+        """A reader was told where a log starts, after its offset was out of range. Raises ViolationError."""
+        if start_offset > self.permitted(key) and not self._is_excused(key):
+            raise ViolationError(
+                "INV-LOG-START",
+                who,
+                f"the log starts at {start_offset}; gone may be what is below {self.permitted(key)}",
+            )
+
+    def on_found(self, key: Key, view: ReplicaView, start_offset: int) -> None:
+        """A node has opened a replica, or made it. Raises ViolationError."""
+        if start_offset > self.permitted(key):
+            raise ViolationError(
+                "INV-LOG-START",
+                view.who,
+                f"is opened with the log start {start_offset}; gone may be what is below {self.permitted(key)}",
+            )
+
+    def on_moved(self, key: Key, view: ReplicaView, log: Log, now_ms: int) -> None:
+        """A replica's log start rose; ``view`` is as it was before. Raises ViolationError."""
+        start_offset, permitted = log.log_start_offset, self.permitted(key)
+        if start_offset <= permitted:
+            return
+        settings = log.settings
+        size_after = sum(batch.size for batch in view.batches)
+        grew = log.log_end_offset != view.end_offset  # by bytes that nobody has counted yet
+        for batch in view.batches:
+            size_after -= batch.size
+            if batch.next_offset <= permitted:
+                continue
+            if batch.base_offset >= start_offset:
+                break
+            is_old = 0 <= settings.retention_ms < now_ms - _timestamp_of(batch)
+            is_excess = settings.retention_bytes >= 0 and (grew or size_after >= settings.retention_bytes)
+            if batch.next_offset > start_offset or not (is_old or is_excess):
+                raise ViolationError(
+                    "INV-LOG-START",
+                    view.who,
+                    f"starts at {start_offset}; asked for was {permitted}, and {batch} may stay",
+                )
+        self.retained += 1
+        self._permitted[key] = start_offset
+
+    def _is_excused(self, key: Key) -> bool:
+        committed = self._committed.get(key)
+        return committed is None or committed.is_excused
+
+
+def _timestamp_of(batch: BatchView) -> int:
+    return read_header(batch.content.written(batch.position, batch.position + batch.size)).max_timestamp
