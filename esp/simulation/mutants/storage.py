@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import LOG, PARTITION, Mutant
+from esp.simulation.mutants.mutant import LOG, NODES, PARTITION, Mutant
 
 STORAGE_MUTANTS: Final = (
     Mutant(
@@ -218,6 +218,15 @@ STORAGE_MUTANTS: Final = (
         "        high_watermark=log.high_watermark,\n    )\n",
         "        high_watermark=log.log_end_offset,\n    )\n",
         tiers=(LOG,),
+    ),
+    Mutant(
+        "retention-takes-young-segments",
+        "LOG-12 broken",
+        "LOG-12",
+        "esp.storage.retention",
+        "        is_old = 0 <= retention_ms < now_ms - segment.largest_timestamp\n",
+        "        is_old = 0 <= retention_ms < now_ms - segment.largest_timestamp + 3_000\n",
+        tiers=(NODES,),
     ),
     Mutant(
         "producers-of-what-was-cut",
