@@ -78,16 +78,7 @@ class Clients:
             for number in range(profile.idempotent_producers + profile.plain_producers)
         ]
         self.consumers = [self._consumer(number, checker) for number in range(profile.consumers)]
-        self.administrator = Administrator(
-            self._client("administrator"),
-            world.random("administrator"),
-            self.history,
-            replicas_max=min(3, len(profile.layout.brokers) - (profile.repairs is not None)),
-            find_dead=self._find_dead,
-            find_eligible=self._find_eligible,
-            forgetting=world.random("administrator who forgets"),
-            nudges=Nudges(world, image),
-        )
+        self.administrator = self._administrator()
         self.final_reader = self._consumer(profile.consumers, checker)
         self.quorum_administrator = QuorumAdministrator(
             self._client("quorum administrator"),
@@ -247,6 +238,19 @@ class Clients:
             self._checker.on_read,
             Witness(world.nodes.values()).look,
             [node_rack(number) for number in world.profile.layout.brokers],
+        )
+
+    def _administrator(self) -> Administrator:
+        profile = self._world.profile
+        return Administrator(
+            self._client("administrator"),
+            self._world.random("administrator"),
+            self.history,
+            replicas_max=min(3, len(profile.layout.brokers) - (profile.repairs is not None)),
+            find_dead=self._find_dead,
+            find_eligible=self._find_eligible,
+            forgetting=self._world.random("administrator who forgets"),
+            nudges=Nudges(self._world, self._image),
         )
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:
