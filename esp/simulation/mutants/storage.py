@@ -227,6 +227,7 @@ STORAGE_MUTANTS: Final = (
         "        is_old = 0 <= retention_ms < now_ms - segment.largest_timestamp\n",
         "        is_old = 0 <= retention_ms < now_ms - segment.largest_timestamp + 3_000\n",
         tiers=(NODES,),
+        first=100,
     ),
     Mutant(
         "producers-of-what-was-cut",
