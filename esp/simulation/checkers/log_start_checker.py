@@ -46,10 +46,24 @@ class LogStartChecker:
         """Somebody is about to ask for deletion up to an offset."""
         self._asked[key] = max(self.asked(key), offset)
 
-    def on_deleted(self, key: Key, offset: int, low_watermark: int) -> None:
-        """A leader says that it is done, and where the last of the replicas starts. Raises ViolationError."""
+    def on_deleted(self, who: str, offset: int, low_watermark: int, durable_start: int | None) -> None:
+        """A leader says that a deletion is done: everywhere, and durably on its own device (decision 37).
+
+        Args:
+            who: the partition.
+            offset: what was asked for.
+            low_watermark: where the last of the replicas starts, by the answer.
+            durable_start: where the leader's log would start after a power loss; None if nobody knows any more.
+
+        Raises:
+            ViolationError: INV-LOG-START.
+        """
         if low_watermark < offset:
-            raise ViolationError("INV-LOG-START", f"{key}", f"is deleted up to {offset}, and starts at {low_watermark}")
+            raise ViolationError("INV-LOG-START", who, f"is deleted up to {offset}, and starts at {low_watermark}")
+        if durable_start is not None and durable_start < offset:
+            raise ViolationError(
+                "INV-LOG-START", who, f"is deleted up to {offset}, on the device of its leader up to {durable_start}"
+            )
 
     def on_told(self, who: str, key: Key, start_offset: int) -> None:
         """A reader was told where a log starts, after its offset was out of range. Raises ViolationError."""

@@ -230,6 +230,15 @@ STORAGE_MUTANTS: Final = (
         first=100,
     ),
     Mutant(
+        "deletion-is-not-durable",
+        "section 12 broken",
+        "LOG-12",
+        "esp.broker.handlers.delete_records",
+        "        await write_log_starts(services.env.cpu, services.replicas, deletions.values())\n",
+        "        pass\n",
+        tiers=(NODES,),
+    ),
+    Mutant(
         "producers-of-what-was-cut",
         "KAFKA-12153",
         "TRUNC-6",

@@ -9,6 +9,7 @@ from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
 from esp.ports.network import Address
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_checker import ClientChecker
+from esp.simulation.checkers.durable_log_start import find_durable_log_start
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
@@ -111,7 +112,12 @@ class Clients:
         self.surveyor = self._surveyor()
         self.asker = self._asker()
         self.record_deleter = RecordDeleter(
-            self._client("record deleter"), world.random("record deleter"), self.history, image, log_starts
+            self._client("record deleter"),
+            world.random("record deleter"),
+            self.history,
+            image,
+            log_starts,
+            lambda node_id, name, epoch: find_durable_log_start(world.nodes[node_id], name, epoch),
         )
         self._topics: dict[TopicId, None] = {}
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
-from esp.model.ids import OFFSETS_TOPIC
+from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.workload import requests
@@ -19,6 +19,10 @@ TIMEOUT_S: Final = 5.0
 BACKOFF_S: Final = 0.3
 
 
+FindDurableStart = Callable[[int, TopicPartition, int], int | None]
+"""Where the log of a partition would start after a power loss of a node, if the node leads it in that epoch."""
+
+
 class RecordDeleter:
     """Asks a partition's leader; each call is tried once.
 
@@ -28,6 +32,7 @@ class RecordDeleter:
         history: counts what was done.
         image: the newest committed metadata.
         checker: told of what is asked for, and answered; knows what is committed.
+        find_durable_start: looks at the device of a node that answered.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class RecordDeleter:
         history: History,
         image: Callable[[], ClusterImage],
         checker: LogStartChecker,
+        find_durable_start: FindDurableStart,
     ) -> None:
         self.is_stopping = False
         self._client = client
@@ -44,6 +50,7 @@ class RecordDeleter:
         self._history = history
         self._image = image
         self._checker = checker
+        self._find_durable_start = find_durable_start
 
     async def run(self) -> None:
         """Delete records of any partitions until told to stop."""
@@ -70,7 +77,7 @@ class RecordDeleter:
         if committed <= asked:
             return
         offset = self._rng.randint(asked + 1, committed)
-        connection, _ = await self._client.leader(topic.name, partition)
+        connection, leadership = await self._client.leader(topic.name, partition)
         if self._client.topic_ids.get(topic.name) != topic.topic_id:
             return
         self._checker.on_asked(key, offset)
@@ -80,5 +87,7 @@ class RecordDeleter:
         if part.error_code is not ErrorCode.none:
             self._client.forget_leader(topic.name, partition)
             raise RefusedError(part.error_code)
-        self._checker.on_deleted(key, offset, part.low_watermark)
+        name = TopicPartition(topic.name, partition)
+        durable_start = self._find_durable_start(leadership.node_id, name, leadership.leader_epoch)
+        self._checker.on_deleted(f"{name}", offset, part.low_watermark, durable_start)
         self._history.on_done(self._client.name, "records deleted", f"{topic.name}-{partition} up to {offset}")

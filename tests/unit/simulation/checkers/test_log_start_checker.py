@@ -82,6 +82,9 @@ def test_nobody_is_told_of_a_log_start_beyond_what_may_be_gone():
 
 def test_a_deletion_that_is_done_has_moved_all_log_starts():
     checker = Scene().checker
-    checker.on_deleted(KEY, 4, 4)
+    checker.on_deleted("t-0", 4, 4, None)
+    checker.on_deleted("t-0", 4, 4, 4)
     with pytest.raises(ViolationError, match="starts at 3"):
-        checker.on_deleted(KEY, 4, 3)
+        checker.on_deleted("t-0", 4, 3, 4)
+    with pytest.raises(ViolationError, match="on the device of its leader up to 3"):
+        checker.on_deleted("t-0", 4, 4, 3)

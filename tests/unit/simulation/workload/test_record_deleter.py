@@ -27,7 +27,8 @@ class PlayedChecker:
     def on_asked(self, _key, offset):
         self.told.append(("asked", offset))
 
-    def on_deleted(self, _key, offset, low_watermark):
+    def on_deleted(self, who, offset, low_watermark, durable_start):
+        assert (who, durable_start) == (f"{TOPIC}-0", 77)
         assert offset == low_watermark
         self.told.append(("deleted", offset))
 
@@ -40,7 +41,12 @@ class Scene:
         topic = SimpleNamespace(name=TOPIC, topic_id=TOPIC_ID, partitions=[None])
         image = SimpleNamespace(topics_by_id={TOPIC_ID: topic})
         self.deleter = RecordDeleter(
-            ScriptedCluster(self.connection), Random(1), self.history, lambda: image, self.checker
+            ScriptedCluster(self.connection),
+            Random(1),
+            self.history,
+            lambda: image,
+            self.checker,
+            lambda node_id, name, epoch: 77 if (node_id, name, epoch) == (1, (TOPIC, 0), 5) else None,
         )
 
     def run(self, seconds=10.0):
