@@ -14,6 +14,7 @@ from esp.simulation.checkers.rises import Rises
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.ledger import Ledger
 from esp.simulation.node import SimulatedNode
+from esp.storage.log import Log
 
 Key = tuple[TopicId, int]
 """A partition of a topic that may be created again under the same name."""
@@ -184,7 +185,7 @@ class ReplicaChecker:
         view = ReplicaView(who, node.disk, log.path, hosted.topic_id, log.log_start_offset)
         if not self.committed[key].is_excused:
             self.log_starts.on_found(key, view, log.log_start_offset)
-        self._read(view, log.log_end_offset, None)
+        self._read(view, log, None)
         if node.node_id in self._ledger.poisoned:
             view.judged_from = view.end_offset
         lost = self._lost.get(node.node_id, {}).pop(key, None)
@@ -222,7 +223,7 @@ class ReplicaChecker:
                 f"cut to {view.end_offset}, below its high watermark {view.high_watermark}",
             )
         left = min(view.high_watermark, view.end_offset)
-        self._read(view, log.log_end_offset, node.name if leader is not None and leader is view.leader else None)
+        self._read(view, log, node.name if leader is not None and leader is view.leader else None)
         if was_cut:  # or it lost all its segments to retention
             check_epochs(view, log)
             check_producers(view, log)
@@ -260,9 +261,11 @@ class ReplicaChecker:
             f"leads with a log that ends at {view.end_offset}; committed is {committed.last}",
         )
 
-    def _read(self, view: ReplicaView, end_offset: int, leader: str | None) -> None:
+    def _read(self, view: ReplicaView, log: Log, leader: str | None) -> None:
         before: BatchView | None = view.batches[-1] if view.batches else None
-        new = view.read_to(end_offset)
+        if before is not None and before.next_offset <= log.log_start_offset:
+            before = None  # logs are the same from the later of their starts on (LOG-4)
+        new = view.read_to(log.log_end_offset)
         if not new:
             return
         committed = self.committed[view.topic_id, _partition_of(view)]
@@ -297,7 +300,7 @@ class ReplicaChecker:
             raise ViolationError("INV-HW-MONO", view.who, f"the high watermark of a leader fell from {old} to {new}")
         if new <= old:
             return
-        added = committed.on_high_watermark(view, old, new)
+        added = committed.on_high_watermark(view, max(old, hosted.log.log_start_offset), new)
         isr_size = self.rises.take(hosted.log)
         leader = hosted.leader
         if isr_size is None and leader is not None:
