@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.controller.image import ClusterImage, TopicImage
-from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId
+from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId, TopicPartition
 from esp.ports.network import Address
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_checker import ClientChecker
@@ -111,14 +111,7 @@ class Clients:
         self.budget = RepairBudget(self._client("budget"), self.history)
         self.surveyor = self._surveyor()
         self.asker = self._asker()
-        self.record_deleter = RecordDeleter(
-            self._client("record deleter"),
-            world.random("record deleter"),
-            self.history,
-            image,
-            log_starts,
-            lambda node_id, name, epoch: find_durable_log_start(world.nodes[node_id], name, epoch),
-        )
+        self.record_deleter = self._record_deleter()
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -245,6 +238,18 @@ class Clients:
             Witness(world.nodes.values()).look,
             [node_rack(number) for number in world.profile.layout.brokers],
         )
+    def _record_deleter(self) -> RecordDeleter:
+        return RecordDeleter(
+            self._client("record deleter"),
+            self._world.random("record deleter"),
+            self.history,
+            self._image,
+            self._log_starts,
+            self._find_durable_start,
+        )
+
+    def _find_durable_start(self, node_id: int, name: TopicPartition, leader_epoch: int) -> int | None:
+        return find_durable_log_start(self._world.nodes[node_id], name, leader_epoch)
 
     def _administrator(self) -> Administrator:
         profile = self._world.profile
