@@ -129,6 +129,9 @@ class ReplicaView:
 
     def cut(self, start_offset: int, end_offset: int) -> bool:
         """Forget what is no longer there, of a log that has these ends; returns whether that was anything."""
+        if not self.batches and self.end_offset > end_offset:  # an empty log that begins anew at an earlier offset
+            self.restart(min(start_offset, end_offset))
+            return True
         count = len(self.batches)
         while self.batches and (self.batches[-1].next_offset > end_offset or not self._stands(self.batches[-1])):
             self.batches.pop()

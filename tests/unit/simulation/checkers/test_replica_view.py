@@ -52,6 +52,13 @@ def test_what_was_cut_is_forgotten(node):
     assert not view.cut(0, 1)
 
 
+def test_an_empty_log_that_begins_anew_at_an_earlier_offset_is_cut(node):
+    view = ReplicaView("node 1", node.disk, node.log.path, TOPIC_ID, 9)
+    assert not view.cut(9, 9)
+    assert view.cut(4, 4)
+    assert view.end_offset == 4
+
+
 def test_cut_that_was_filled_again_within_a_turn_is_seen(node):
     view = view_of(node)
     node.log.truncate_to(1)
