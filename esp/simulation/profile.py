@@ -12,8 +12,8 @@ from typing import Final
 from esp.simulation.faults import FaultKind
 from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.layout import Layout
-from esp.simulation.loss_profile import draw_losses
 from esp.simulation.log_start_profile import LogStartProfile
+from esp.simulation.loss_profile import draw_losses
 from esp.simulation.repair_profile import RepairProfile
 from esp.simulation.streams import stream
 

@@ -27,8 +27,8 @@ from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.offset_asker import OffsetAsker
 from esp.simulation.workload.producer import ALL, Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
-from esp.simulation.workload.surveyor import Surveyor
 from esp.simulation.workload.record_deleter import RecordDeleter
+from esp.simulation.workload.surveyor import Surveyor
 from esp.simulation.workload.throttler import KEPT_RATES, ReplicationThrottler
 from esp.simulation.workload.witness import Witness
 from esp.simulation.world import World
@@ -238,6 +238,7 @@ class Clients:
             Witness(world.nodes.values()).look,
             [node_rack(number) for number in world.profile.layout.brokers],
         )
+
     def _record_deleter(self) -> RecordDeleter:
         return RecordDeleter(
             self._client("record deleter"),
