@@ -176,6 +176,7 @@ class Nemesis:
         self._armed.clear()
         self._world.network.links.clear()
         for node in self._world.nodes.values():
+            node.calm()
             node.device.slowness = 1.0
             node.clock.wall_shift_ms = 0
             node.disk.heal()

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -14,8 +15,11 @@ from esp.simulation.machine.directory_tree import DirectoryTree
 from esp.simulation.machine.env import Device, simulated_disk, simulated_env
 from esp.simulation.machine.loop import Process, ProcessEndedError, SimulatedLoop
 from esp.simulation.machine.network import SimulatedNetwork
+from esp.simulation.machine.processor import LoopProcessor
+from esp.simulation.machine.workers import Workers
 from esp.simulation.rot import Target, find_rotten
 from esp.simulation.streams import fork
+from esp.simulation.timing_profile import TimingProfile
 from esp.simulation.trace import Trace
 
 STOPPED: Final = "stopped in order"
@@ -39,6 +43,8 @@ class SimulatedNode:
         clock_rate: how fast its clock goes.
         trace: takes what happens to it.
         maybe: called with this node at the code's named points.
+        timing: how long what it computes takes.
+        timing_rng: decides that; its own stream.
     """
 
     def __init__(
@@ -52,6 +58,8 @@ class SimulatedNode:
         clock_rate: float,
         trace: Trace,
         maybe: Callable[["SimulatedNode", str], None],
+        timing: TimingProfile,
+        timing_rng: Random,
     ) -> None:
         self.node_id = settings.node_id
         self.name = f"node {settings.node_id}"
@@ -82,6 +90,11 @@ class SimulatedNode:
         self._network = network
         self._trace = trace
         self._maybe = maybe
+        self._timing = timing
+        self._timing_rng = timing_rng
+        self._workers: Workers | None = None
+        self._processor: LoopProcessor | None = None
+        self._stalls = True
 
     @property
     def is_alive(self) -> bool:
@@ -100,7 +113,19 @@ class SimulatedNode:
         process.end(STOPPED)
         self.disk.crash()
 
+    def calm(self) -> None:
+        """Let nothing hold up its loop for long any more."""
+        self._stalls = False
+        if self._processor is not None:
+            self._processor.stalls = False
+
     def _env(self, process: Process) -> Env:
+        rng = self._timing_rng
+        device_us = partial(self.device.sync_us, rng)
+        workers = self._workers = Workers(self._loop, fork(rng), process, self._timing.workers, device_us)
+        if self._timing.processor is not None:
+            self._processor = LoopProcessor(fork(rng), self._timing.processor, device_us)
+            self._processor.stalls = self._stalls
         return simulated_env(
             self._loop,
             fork(self._rng),
@@ -111,6 +136,8 @@ class SimulatedNode:
             clock=self.clock,
             boot_id=f"boot {self._boots} of {self.name}",
             maybe=lambda point: self._maybe(self, point),
+            workers=workers,
+            processor=self._processor,
         )
 
     async def start(self) -> bool:
@@ -149,6 +176,8 @@ class SimulatedNode:
         self._trace.say(self.name, "is told to stop")
         with contextlib.suppress(ProcessEndedError, OSError):
             await process.run(broker.stop())
+            assert self._workers is not None
+            await process.run(self._workers.until_idle())  # the interpreter waits for its threads before it exits
             process.end(STOPPED)
         process.end("did not stop in order")
 

@@ -16,6 +16,7 @@ from esp.simulation.log_start_profile import LogStartProfile
 from esp.simulation.loss_profile import draw_losses
 from esp.simulation.repair_profile import RepairProfile
 from esp.simulation.streams import stream
+from esp.simulation.timing_profile import DEFAULT_TIMING, TimingProfile
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
 """How often which: most of what can go wrong does so among three."""
@@ -129,6 +130,8 @@ class Profile:
     """How the cluster repairs itself, if it does."""
     log_starts: LogStartProfile | None = None
     """How log starts move, if they do."""
+    timing: TimingProfile = DEFAULT_TIMING
+    """How long what nodes compute takes."""
 
     @property
     def node_count(self) -> int:
@@ -180,6 +183,7 @@ class Profile:
             asks_offsets=asks_offsets,
             breaks_promise=bool(losses),
             repairs=repairs,
+            timing=TimingProfile.draw(seed),
         )
         return profile._with_log_starts(LogStartProfile.draw(stream("log starts", seed)))
 

@@ -68,6 +68,8 @@ class World:
                 clock_rate=profile.clock_rates[number - 1],
                 trace=self.trace,
                 maybe=self._reach,
+                timing=profile.timing,
+                timing_rng=self.random(f"timing of node {number}"),
             )
 
     def _reach(self, node: SimulatedNode, point: str) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.ports.clock import Timer
+from esp.simulation.machine.processor import LoopProcessor
 
 WALL_START_MS: Final = 1_795_000_000_000
 """What the wall clock shows when the loop begins: a day in 2026."""
@@ -23,10 +24,17 @@ class SimulatedClock:
         self._us_per_s = rate * 1_000_000
         self.wall_shift_ms = 0
         """How far somebody has set the wall clock; it jumps when this changes."""
+        self.processor: LoopProcessor | None = None
+        """Of the process that looks at it, if what that does takes time."""
+        self._shown_us = 0
 
     def monotonic_us(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
-        return round(self._loop.time() * self._us_per_s)
+        if self.processor is None:
+            return round(self._loop.time() * self._us_per_s)
+        shown_us = round((self._loop.time() + self.processor.look()) * self._us_per_s)
+        shown_us = self._shown_us = max(shown_us, self._shown_us)  # a thread may look when the loop has just been ahead
+        return shown_us
 
     def wall_ms(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
@@ -34,8 +42,12 @@ class SimulatedClock:
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> Timer:
         """See :class:`esp.ports.clock.Clock`."""
-        return self._loop.call_later(delay_us / self._us_per_s, callback)
+        return self._loop.call_later(delay_us / self._us_per_s + self._ahead_s, callback)
 
     async def sleep_us(self, delay_us: int) -> None:
         """See :class:`esp.ports.clock.Clock`."""
-        await asyncio.sleep(delay_us / self._us_per_s)
+        await asyncio.sleep(delay_us / self._us_per_s + self._ahead_s)
+
+    @property
+    def _ahead_s(self) -> float:
+        return self.processor.ahead_s if self.processor is not None else 0.0

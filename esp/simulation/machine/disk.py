@@ -18,6 +18,10 @@ from esp.simulation.machine.file_content import FileContent
 _VIEW_BYTES = 4096  # from here on reads return a memoryview, as the real disk does for large ones
 
 
+def _nothing(_operation: Operation | None) -> None:
+    """Do nothing."""
+
+
 async def _yield_once(_operation: Operation, _size: int) -> None:
     await asyncio.sleep(0)
 
@@ -40,6 +44,7 @@ class SimulatedFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         """See :class:`esp.ports.disk.File`. A failing or killed append leaves a random prefix of its bytes."""
+        self._disk.on_operation("write")
         self._check_open()
         self._disk.write(self.path, self._content, b"".join(buffers))
 
@@ -60,6 +65,7 @@ class SimulatedFile:
 
     def read_blocking(self, offset: int, length: int) -> Buffer:
         """See :class:`esp.ports.disk.File`."""
+        self._disk.on_operation("read")
         self._check_open()
         return self._read(offset, length)
 
@@ -75,11 +81,15 @@ class SimulatedFile:
     def sync_blocking(self) -> None:
         """See :class:`esp.ports.disk.File`."""
         self._check_open()
+        pending = self._content.begin_sync()
+        self._disk.on_operation("sync")
+        self._check_alive()
         self._check_sync()
-        self._content.finish_sync(self._content.begin_sync())
+        self._content.finish_sync(pending)
 
     def truncate(self, length: int) -> None:
         """See :class:`esp.ports.disk.File`."""
+        self._disk.on_operation("write")
         self._check_open()
         size = len(self._content.cached)
         if length > size:
@@ -157,6 +167,9 @@ class SimulatedDisk:
         self.process = 0
         """Rises with every crash; open files belong to the process that opened them."""
         self.locks: dict[str, SimulatedLock] = {}
+        self.on_operation: Callable[[Operation | None], object] = _nothing
+        """Called before each operation that is not asynchronous, also one that only looks (None): a worker thread may be held up there.
+        For a sync, once it is decided what it makes durable."""
         self._now_ms = now_ms
         self._tree = DirectoryTree()
         self._free: int | None = None
@@ -230,6 +243,7 @@ class SimulatedDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation(None)
         directory, name = self._tree.parent(path)
         if name not in directory.names and create:
             self.faults.check("create", path)
@@ -238,10 +252,12 @@ class SimulatedDisk:
 
     def exists(self, path: str) -> bool:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation(None)
         return self._tree.find(path) is not None
 
     def stat(self, path: str) -> Stat:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation(None)
         node = self._tree.find(path)
         if node is None:
             raise file_error(errno.ENOENT, path)
@@ -252,15 +268,18 @@ class SimulatedDisk:
 
     def listdir(self, path: str) -> list[str]:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation(None)
         return sorted(self._tree.directory(path).names)
 
     def make_directory(self, path: str) -> None:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation("create")
         self.faults.check("create", path)
         self._tree.make(path)
 
     def rename(self, old: str, new: str) -> None:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation("rename")
         self.faults.check("rename", old)
         old_directory, old_name = self._tree.parent(old)
         new_directory, new_name = self._tree.parent(new)
@@ -285,6 +304,7 @@ class SimulatedDisk:
 
     def remove(self, path: str) -> None:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation("remove")
         self.faults.check("remove", path)
         content = self._file(path)
         directory, name = self._tree.parent(path)
@@ -305,6 +325,7 @@ class SimulatedDisk:
 
     def read_file(self, path: str) -> bytes:
         """See :class:`esp.ports.disk.Disk`."""
+        self.on_operation("read")
         content = self._file(path)
         self.faults.check("read", path)
         content.load(0, len(content.cached))
@@ -333,9 +354,10 @@ class SimulatedDisk:
 
     def sync_directory_blocking(self, path: str) -> None:
         """See :class:`esp.ports.disk.Disk`."""
-        directory = self._tree.directory(path)
+        pending = self._tree.begin_sync(self._tree.directory(path))
+        self.on_operation("sync")
         self.faults.check("sync", path)
-        self._tree.finish_sync(self._tree.begin_sync(directory))
+        self._tree.finish_sync(pending)
 
     def lock(self, path: str) -> Lock | None:
         """See :class:`esp.ports.disk.Disk`."""

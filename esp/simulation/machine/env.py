@@ -1,25 +1,23 @@
-"""The simulated outside of one node, and the small seams that need no module of their own: randomness, work off the loop, the host."""
+"""The simulated outside of one node, and the small seams that need no module of their own: randomness, the host."""
 
 import asyncio
 import uuid
 from collections.abc import Callable
 from random import Random
-from typing import Final, NoReturn, ParamSpec, TypeVar
+from typing import Final, NoReturn
 
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.simulation.machine.clock import SimulatedClock
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import Operation
-from esp.simulation.machine.loop import Process, ProcessEndedError, SimulatedLoop
+from esp.simulation.machine.loop import Process, ProcessEndedError, SimulatedLoop, current_process
 from esp.simulation.machine.network import SimulatedNetwork
-from esp.simulation.streams import between
+from esp.simulation.machine.processor import LoopProcessor
+from esp.simulation.machine.workers import Workers
+from esp.simulation.streams import between, fork
 from esp.simulation.trace import Trace
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
-_WORK_US_MAX: Final = 2_000
 _DEVICE_US_MAX: Final = 5_000
 
 
@@ -59,26 +57,6 @@ class SeededRandom:
                 return value
 
 
-class InlineCpu:
-    """See :class:`esp.ports.cpu.Cpu`: work is done at one moment somewhere between the call and its return, which take time."""
-
-    def __init__(self, rng: Random) -> None:
-        self._rng = rng
-
-    async def run(
-        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Result:
-        """See :class:`esp.ports.cpu.Cpu`."""
-        await self._wait()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            await self._wait()
-
-    async def _wait(self) -> None:
-        await asyncio.sleep(self._rng.randrange(_WORK_US_MAX) / 1_000_000)
-
-
 class SimulatedHost:
     """See :class:`esp.ports.host.Host`: a fatal error ends the process."""
 
@@ -115,6 +93,10 @@ class Device:
             self._trace.count(operation, self._name, size)
         await asyncio.sleep(self._rng.randrange(_DEVICE_US_MAX) * self.slowness / 1_000_000)
 
+    def sync_us(self, rng: Random) -> int:
+        """How long a sync takes for whose end a thread waits."""
+        return int(rng.randrange(_DEVICE_US_MAX) * self.slowness)
+
 
 def simulated_disk(loop: SimulatedLoop, rng: Random, device: Device | None = None) -> SimulatedDisk:
     """A disk whose device takes its time; it outlives the processes that use it."""
@@ -124,6 +106,20 @@ def simulated_disk(loop: SimulatedLoop, rng: Random, device: Device | None = Non
 
 def _nothing(_name: str) -> None:
     """Do nothing."""
+
+
+def _held_up(
+    process: Process, workers: Workers, processor: LoopProcessor | None
+) -> Callable[[Operation | None], object]:
+    """Whom an operation on the disk holds up: the thread that does it, be it the loop's."""
+    if processor is None:
+        return workers.on_operation
+
+    def on_operation(operation: Operation | None) -> None:
+        if not workers.on_operation(operation) and current_process() is process:
+            processor.on_operation(operation)
+
+    return on_operation
 
 
 def simulated_env(
@@ -137,6 +133,8 @@ def simulated_env(
     clock: SimulatedClock | None = None,
     boot_id: str = "simulated",
     maybe: Callable[[str], None] = _nothing,
+    workers: Workers | None = None,
+    processor: LoopProcessor | None = None,
 ) -> Env:
     """The outside of the node that lives in ``process``. The disk is that process's alone: where it kills, the process ends.
 
@@ -150,14 +148,20 @@ def simulated_env(
         clock: the machine's; without it, one that is right.
         boot_id: of the machine.
         maybe: called at the code's named points.
+        workers: the process's threads; without them, two.
+        processor: says how long turns of its loop take; without it, no time at all.
     """
+    workers = workers or Workers(loop, fork(rng), process)
+    clock = clock or SimulatedClock(loop)
+    clock.processor = process.processor = processor
+    disk.on_operation = _held_up(process, workers, processor)
     disk.faults.on_killed = lambda: process.end("killed while it changed the disk")
     return Env(
-        clock=clock or SimulatedClock(loop),
+        clock=clock,
         random=SeededRandom(rng),
         network=network if host is None else HostNetwork(network, host),
         disk=disk,
-        cpu=InlineCpu(rng),
+        cpu=workers,
         host=SimulatedHost(process, host or "localhost", boot_id),
         maybe=maybe,
     )

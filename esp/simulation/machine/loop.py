@@ -6,6 +6,8 @@ run. There is no selector and no thread. Tasks, locks and queues are asyncio's o
 A :class:`Process` ends as ``kill -9`` ends one: nothing that belongs to it runs any more, no ``finally`` and no handler of an error.
 It may also be paused, as by a garbage collection, SIGSTOP or a frozen virtual machine: what it has to do piles up and is done in one burst
 later. What belongs to it is told by a context variable, which tasks, timers and callbacks inherit.
+
+Its loop may be held up, too (:mod:`esp.simulation.machine.processor`): as in a pause, but its worker threads go on.
 """
 
 import asyncio
@@ -15,7 +17,7 @@ import heapq
 import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -37,6 +39,16 @@ class ProcessEndedError(BaseException):
     """
 
 
+class Processor(Protocol):
+    """What decides how long the turns of a process's loop take."""
+
+    ahead_s: float
+    """What the present turn has taken so far, in seconds."""
+
+    def end_turn(self) -> float:
+        """A turn of the loop is over; return how many seconds it took in all."""
+
+
 class Process:
     """One simulated process; made by :meth:`SimulatedLoop.new_process`.
 
@@ -51,8 +63,12 @@ class Process:
         self.end_reason = ""
         """Why it ended, once it has."""
         self.is_paused = False
+        self.is_busy = False
+        """Whether its loop's thread is still at work with the last turn."""
+        self.processor: Processor | None = None
+        """Says how long turns take; None: no time at all."""
         self.held: list[asyncio.Handle] = []
-        """What became due while it was paused, oldest first."""
+        """What became due while it was paused or busy, oldest first."""
         self.context = contextvars.copy_context()
         """Its own: callbacks that are given it belong to the process."""
         self._loop = loop
@@ -90,7 +106,29 @@ class Process:
     def resume(self) -> None:
         """Go on with everything that became due meanwhile, in that order."""
         self.is_paused = False
-        self._loop.run_held(self)
+        if not self.is_busy:
+            self._loop.run_held(self)
+
+    def be_busy(self, seconds: float) -> None:
+        """Let nothing of it run for so long but its worker threads, and then everything that became due meanwhile."""
+        self.is_busy = True
+        self._loop.call_later(seconds, self._end_busy, context=_OUTSIDE)
+
+    def _end_busy(self) -> None:
+        self.is_busy = False
+        if not self.is_paused:
+            self._loop.run_held(self)
+
+    @property
+    def ahead_s(self) -> float:
+        """How many seconds later than virtual time shows what its loop does now is done."""
+        return self.processor.ahead_s if self.processor is not None else 0.0
+
+    def worker_context(self) -> contextvars.Context:
+        """A context for what the process does beside its loop."""
+        context = self.context.copy()
+        context.run(_IS_WORKER.set, True)
+        return context
 
     def end(self, reason: str) -> None:
         """End the process, from inside or outside; nothing happens when it has ended before."""
@@ -112,6 +150,12 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 _CURRENT: Final[contextvars.ContextVar[Process | None]] = contextvars.ContextVar("process", default=None)
+
+
+_IS_WORKER: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("is_worker", default=False)
+
+_OUTSIDE: Final = contextvars.Context()
+"""Of callbacks that belong to no process."""
 
 
 def current_process() -> Process | None:
@@ -138,6 +182,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._unhandled: BaseException | None = None
         self._remains: list[asyncio.Task[Any]] = []
         self._touched: dict[Process, None] = {}
+        self._at_close: list[Callable[[], None]] = []
 
     def new_process(self, name: str) -> Process:
         """A process in which nothing runs yet."""
@@ -186,7 +231,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._close_remains()
         super().close()
 
+    def at_close(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the loop is closed, before the coroutines of the dead end."""
+        self._at_close.append(callback)
+
     def _close_remains(self) -> None:
+        for callback in self._at_close:
+            callback()
+        self._at_close.clear()
         for task in self._remains:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # asyncio's own way to say that this is no accident
             coroutine = task.get_coro()
@@ -241,7 +293,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if process is not None:
                 if not process.alive:
                     continue
-                if process.is_paused:
+                if process.is_paused or (
+                    process.is_busy and not handle._context.get(_IS_WORKER)  # type: ignore[attr-defined]  # noqa: SLF001  # as above
+                ):
                     process.held.append(handle)
                     continue
                 touched[process] = None
@@ -259,6 +313,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if touched:
             if self.on_turn is not None:
                 self.on_turn(touched)
+            for process in touched:
+                if process.processor is not None and process.alive and not process.is_busy:
+                    took_s = process.processor.end_turn()
+                    if took_s:
+                        process.be_busy(took_s)
             touched.clear()
 
     def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:

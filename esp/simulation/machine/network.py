@@ -81,12 +81,15 @@ class SimulatedConnection:
         if self._closing:
             return
         network, sent = self._network, self.sent
+        ahead_s = self.process.ahead_s if self.process is not None else 0.0
         for buffer in buffers:
             left = memoryview(buffer).cast("B")
             self._sent_bytes += len(left)
             while left:
                 size = network.piece_bytes(len(left))
-                self._arrival_s = max(self._arrival_s, network.arrival_s(self.local.host, self.peer.host, size))
+                self._arrival_s = max(
+                    self._arrival_s, network.arrival_s(self.local.host, self.peer.host, size) + ahead_s
+                )
                 sent.append((self._arrival_s, left[:size]))
                 left = left[size:]
         self.deliver_later()
