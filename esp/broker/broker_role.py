@@ -132,7 +132,7 @@ class BrokerRole:
         epoch = await lifecycle.register()
         await self._until_known(metadata, epoch)
         metadata.subscribe(lambda image, delta: self._changes.put_nowait((image, delta)))
-        await env.cpu.run(replicas.load_blocking, metadata.image, env.clock.wall_ms())
+        await replicas.load(metadata.image)
         self._is_recovered = True
         if replicas.are_whole:
             self._mark_running(directories, lifecycle.epoch)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
 from esp.broker.controller_channel import ControllerCalls
 from esp.broker.live_settings import LiveSettings
@@ -33,6 +34,9 @@ from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
+
+_LOADING_TURN_US: Final = 20_000
+"""How long logs are opened before the metadata log may be cut again; a log that has to be recovered may take longer."""
 
 
 class ReplicaHost:
@@ -168,17 +172,28 @@ class ReplicaHost:
 
     # Metadata.
 
-    def load_blocking(self, image: ClusterImage, now_ms: int) -> None:
-        """Open, and recover where that is needed, every replica that stands in the data directories.
+    async def load(self, image: ClusterImage) -> None:
+        """Open, and recover where that is needed, every replica that stands in the data directories: in turns of a worker thread.
 
-        One that the metadata does not know is put aside as a stray: it is never adopted by a topic of the same name (REASSIGN-4).
+        One that the metadata does not know is put aside as a stray: it is never adopted by a topic of the same name (REASSIGN-4). Between
+        two turns the metadata log may be cut, which is open already: its offsets stand in the checkpoints of one of the directories.
 
         Raises:
             OperatorError: a log cannot be opened.
         """
+        clock = self._env.clock
         self.settings.update(image)
-        loading = ReplicaLoading(self._node_id, self._directories.online, image, self.settings, now_ms)
-        loading.run_blocking()
+        loading = ReplicaLoading(self._node_id, self._directories.online, image, self.settings, clock.wall_ms())
+        steps = loading.steps_blocking()
+
+        def has_more_blocking() -> bool:
+            end_us = clock.monotonic_us() + _LOADING_TURN_US
+            return any(clock.monotonic_us() > end_us for _ in steps)
+
+        has_more = True
+        while has_more:
+            async with self.directories_lock:
+                has_more = await self._env.cpu.run(has_more_blocking)
         for loaded in loading.replicas.values():
             self._add(loaded.topic, loaded.log)
         self._unfinished_moves = list(loading.copies.values())

@@ -1,6 +1,6 @@
 """Opens what stands in the data directories when a node starts: replicas, and moves between directories that were under way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from esp.broker.live_settings import LiveSettings
@@ -50,8 +50,8 @@ class ReplicaLoading:
         self.copies: dict[TopicPartition, LoadedReplica] = {}
         """Of some of them, what an unfinished move has copied to another directory."""
 
-    def run_blocking(self) -> None:
-        """Open, and recover where that is needed, all that the metadata knows.
+    def steps_blocking(self) -> Iterator[None]:
+        """Open, and recover where that is needed, all that the metadata knows: one log in each step.
 
         What it does not know is put aside as a stray: it is never adopted by a topic of the same name (REASSIGN-4).
 
@@ -62,9 +62,11 @@ class ReplicaLoading:
             for partition in tuple(directory.replicas):
                 if partition.topic != METADATA_TOPIC:
                     self._load_replica_blocking(directory, partition)
+                    yield
         for directory in self._directories:
             for path in tuple(directory.left_futures):
                 self._load_copy_blocking(directory, path)
+                yield
 
     def _load_replica_blocking(self, directory: LogDirectory, partition: TopicPartition) -> None:
         topic_id = directory.replicas[partition]

@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from greenlet import greenlet
 
-from esp.simulation.machine.disk_faults import Operation
+from esp.simulation.machine.disk_faults import Operation, ProcessKilledError
 from esp.simulation.machine.loop import Process, ProcessEndedError, SimulatedLoop
 
 Arguments = ParamSpec("Arguments")
@@ -150,6 +150,10 @@ class Workers:
             result = job.stack.switch()
         except Exception as raised:
             error = raised
+        except ProcessKilledError as killed:
+            if not job.waiter.done():
+                job.waiter.set_exception(killed)  # of interest outside only: in the process nobody hears of it
+            raise
         finally:
             self._running = None
         if not job.stack.dead:

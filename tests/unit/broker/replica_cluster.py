@@ -346,7 +346,7 @@ class Broker:
         await self.server.listen("PLAINTEXT", self.address)
         controller = self.cluster.controller
         self.epoch = controller.register(self)
-        self.replicas.load_blocking(controller.image, env.clock.wall_ms())
+        await self.replicas.load(controller.image)
         while not self._changes.empty():
             self._changes.get_nowait()
         self.tell(controller.image, controller.full_delta())

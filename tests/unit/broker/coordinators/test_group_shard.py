@@ -146,6 +146,8 @@ async def test_nothing_is_appended_below_the_minimum_of_in_sync_replicas(cluster
     coordinate(cluster)
     cluster.controller.configure(TOPIC, min_insync_replicas=2)
     await cluster.until(lambda: is_served(cluster))
+    for node in (2, 3):
+        cluster[node].kill()  # else they are in sync again in no time
     cluster.controller.change(TOPIC, isr=(NodeId(1),))
     await cluster.applied()
     assert errors(await commit_at(cluster, 7)) == [ErrorCode.coordinator_not_available]

@@ -29,7 +29,7 @@ def test_a_transfer_may_be_cut_off_at_any_change_of_the_disk(changes, power):
         away.kill()
         for number in range(30):
             assert await quorum.create(f"t{number}")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
         assert leader.log.log_start_offset > 10
         away.disk.kill_after(changes)
         try:

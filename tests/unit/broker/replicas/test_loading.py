@@ -1,18 +1,33 @@
 """What becomes of each directory that a node finds when it starts: opened, put aside, gone on with, or removed."""
 
+import asyncio
 import uuid
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from esp.broker.live_settings import LiveSettings
+from esp.broker.replicas.host import ReplicaHost
 from esp.broker.replicas.loading import ReplicaLoading
+from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import OperatorError
-from esp.model.ids import METADATA_PARTITION, DirectoryId, LeaderEpoch, NodeId, TopicId, TopicPartition
+from esp.model.ids import (
+    METADATA_PARTITION,
+    METADATA_TOPIC_ID,
+    DirectoryId,
+    LeaderEpoch,
+    NodeId,
+    TopicId,
+    TopicPartition,
+)
 from esp.model.partition import PartitionState
 from esp.model.topic_settings import TopicSettings
+from esp.simulation.machine.env import simulated_disk, simulated_env
+from esp.simulation.machine.loop import SimulatedLoop
+from esp.simulation.machine.network import SimulatedNetwork
 from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
 from tests.unit.storage.helpers import append, new_disk
@@ -56,7 +71,8 @@ class Node:
         self.open()
         settings = LiveSettings(NODE, BrokerSettings())
         loading = ReplicaLoading(NODE, tuple(self.directories.values()), self.image, settings, 1000)
-        loading.run_blocking()
+        for _ in loading.steps_blocking():
+            pass
         return loading
 
     def names(self, path):
@@ -234,3 +250,38 @@ def test_each_partition_is_looked_at_for_itself():
     node.image = topic_image([state(), replace(state(number=1), replicas=(OTHER,))])
     assert list(node.load().replicas) == [T0]
     assert node.names("/b") == ["stray"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_metadata_log_is_cut_between_two_turns_of_the_loading_and_never_within_one(seed):
+    """Both write the checkpoints of the directory; one at a time, as they go by the names of its files."""
+    loop = SimulatedLoop()
+
+    async def main():
+        disk = simulated_disk(loop, Random(seed))
+        process = loop.new_process("node")
+        env = simulated_env(loop, Random(seed), process, disk, SimulatedNetwork(loop, Random(seed)))
+        names = [TopicPartition("t", number) for number in range(8)]
+        directory = LogDirectory.open_blocking(disk, "/a")
+        for name in names:
+            directory.create_log_blocking(name, TOPIC_ID, TopicSettings())
+        directory.write_checkpoints_blocking()
+        disk.crash()
+        for name in names:  # what a power loss took before the first flush
+            disk.remove(f"/a/{name.topic}-{name.partition}/partition.metadata")
+        directory = LogDirectory.open_blocking(disk, "/a")
+        directory.format_blocking(MetaProperties("cluster", NODE, IDS["/a"]))
+        directory.create_log_blocking(METADATA_PARTITION, TopicId(METADATA_TOPIC_ID), TopicSettings())
+        replicas = ReplicaHost(env, NODE, BrokerSettings(), [directory], Tasks(env.host))
+        loading = asyncio.create_task(process.run(replicas.load(topic_image([state(), *[state()] * 7]))))
+        cuts = 0
+        while not loading.done():
+            async with replicas.directories_lock:
+                directory.write_checkpoints_blocking()
+                cuts += 1
+            await asyncio.sleep(0.0003)
+        await loading
+        assert cuts > 1
+        assert all(replicas.find("t", number) is not None for number in range(8))
+
+    loop.run(main())
