@@ -46,6 +46,8 @@ class FaultKind(Enum):
     """A share ``amount`` of the packets of a node must be sent again."""
     THROTTLE = "throttle"
     """A node sends and receives ``amount`` bytes a second with each other host."""
+    FLIP = "flip"
+    """In a share ``amount`` of what a node sends and receives bits of a batch of records flip on the way."""
     RESET = "reset"
     """All connections of a node break."""
     SLOW_DISK = "slow disk"

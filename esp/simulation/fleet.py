@@ -45,6 +45,8 @@ class Summary:
     told_stale: int = 0
     told_lower_starts: int = 0
     told_unknown_newest: int = 0
+    spoilt_batches: int = 0
+    excused_reads: int = 0
     administered: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
@@ -74,6 +76,8 @@ class Summary:
         self.told_stale += outcome.told_stale
         self.told_lower_starts += outcome.told_lower_starts
         self.told_unknown_newest += outcome.told_unknown_newest
+        self.spoilt_batches += outcome.spoilt_batches
+        self.excused_reads += outcome.excused_reads
         self.administered.update(outcome.administered)
         if outcome.violation is not None:
             self.failed.append(outcome)
@@ -101,6 +105,8 @@ class Summary:
         yield f"nodes that never recovered       {self.abandoned_nodes:>12,}"
         for what, times in sorted(self.administered.items()):
             yield f"  {what:<31}{times:>12,}"
+        yield f"batches spoilt on the wire       {self.spoilt_batches:>12,}"
+        yield f"  reads excused for that         {self.excused_reads:>12,}"
         yield f"files that rotted                {self.rotten_files:>12,}"
         yield f"  nodes ended over that, mended  {self.repairs:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"

@@ -66,6 +66,8 @@ def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> F
             amount = _log_uniform(rng, 0.01, 5)
         case FaultKind.LOSS:
             amount = rng.uniform(0.01, 0.3)
+        case FaultKind.FLIP:
+            amount = _log_uniform(rng, 0.01, 0.5)
         case FaultKind.THROTTLE:
             amount = _log_uniform(rng, 1_000, 1_000_000)
         case FaultKind.SLOW_DISK:
@@ -145,6 +147,7 @@ class Nemesis:
             FaultKind.DELAY: self._delay,
             FaultKind.LOSS: self._loss,
             FaultKind.THROTTLE: self._throttle,
+            FaultKind.FLIP: self._flip,
             FaultKind.RESET: self._reset,
             FaultKind.SLOW_DISK: self._slow_disk,
             FaultKind.FULL_DISK: self._full_disk,
@@ -310,6 +313,10 @@ class Nemesis:
 
     def _loss(self, fault: Fault, node: SimulatedNode) -> bool:
         self._disturb_node(fault, node, LinkCondition(loss=fault.amount))
+        return True
+
+    def _flip(self, fault: Fault, node: SimulatedNode) -> bool:
+        self._disturb_node(fault, node, LinkCondition(flips=fault.amount))
         return True
 
     def _throttle(self, fault: Fault, node: SimulatedNode) -> bool:

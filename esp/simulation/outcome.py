@@ -50,5 +50,9 @@ class Outcome:
     """Leaders that told a lower log start than the leader before (READ-3)."""
     told_unknown_newest: int = 0
     """Searches for the largest timestamp that ended at records that were not committed yet (READ-4)."""
+    spoilt_batches: int = 0
+    """Batches of records in which bits flipped on the wire."""
+    excused_reads: int = 0
+    """Answers of which a reader left out what had flipped on the way to it."""
     details: str = ""
     cpu_s: float = 0.0

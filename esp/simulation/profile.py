@@ -14,6 +14,7 @@ from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.layout import Layout
 from esp.simulation.log_start_profile import LogStartProfile
 from esp.simulation.loss_profile import draw_losses
+from esp.simulation.outage_profile import OutageProfile
 from esp.simulation.repair_profile import RepairProfile
 from esp.simulation.streams import stream
 from esp.simulation.timing_profile import DEFAULT_TIMING, TimingProfile
@@ -72,6 +73,7 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.NEW_DISK: (20, 200),
     FaultKind.OLD_DISK: (20, 200),
     FaultKind.STRAND: (2, 15),
+    FaultKind.FLIP: (5, 60),
 }
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
 
@@ -132,6 +134,8 @@ class Profile:
     """How log starts move, if they do."""
     timing: TimingProfile = DEFAULT_TIMING
     """How long what nodes compute takes."""
+    outage: OutageProfile | None = None
+    """What lasts for minutes when the other faults have come, if anything does."""
 
     @property
     def node_count(self) -> int:
@@ -184,6 +188,7 @@ class Profile:
             breaks_promise=bool(losses),
             repairs=repairs,
             timing=TimingProfile.draw(seed),
+            outage=OutageProfile.draw(stream("outage", seed), layout.nodes),
         )
         return profile._with_log_starts(LogStartProfile.draw(stream("log starts", seed)))
 

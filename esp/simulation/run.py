@@ -33,6 +33,7 @@ from esp.simulation.ledger import Ledger, copies_lost_allowed, is_flushed, lossy
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nemesis import Nemesis, draw_plan
 from esp.simulation.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
+from esp.simulation.outage import Outage
 from esp.simulation.outcome import Outcome
 from esp.simulation.profile import Profile
 from esp.simulation.rebalance_watch import RebalanceWatch
@@ -163,6 +164,8 @@ class Run:
             told_stale=self._told.stale,
             told_lower_starts=self._told.lower_starts,
             told_unknown_newest=self._told.unknown_newest,
+            spoilt_batches=world.network.flips.count,
+            excused_reads=world.network.flips.excused,
             details=details,
         )
 
@@ -181,6 +184,8 @@ class Run:
         await asyncio.sleep(self._profile.chaos_s)
         cooler.is_stopping = True
         await nemesis
+        if self._profile.outage is not None:
+            await Outage(self._world, self._profile.outage).run()
         await self._heal()
         await self._drain()
         await self._groups.end(self._until, self._find_helpless, self._core)

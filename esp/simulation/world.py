@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from esp.simulation import cluster
 from esp.simulation.machine.env import HostNetwork
+from esp.simulation.machine.flips import WireFlips
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
 from esp.simulation.node import SimulatedNode
@@ -39,6 +40,7 @@ class World:
             NetworkProfile(latency_us=profile.latency_us),
             self.trace,
         )
+        self.network.flips = WireFlips(self.random("flips"))
         self.nodes: dict[int, SimulatedNode] = {}
         self.on_point: Callable[[SimulatedNode, str], None] = lambda _node, _point: None
         """Called at the named points of the nodes' code."""

@@ -17,6 +17,8 @@ class LinkCondition(NamedTuple):
     """Least and most microseconds on top of the network's own."""
     loss: float = 0.0
     bytes_per_s: int | None = None
+    flips: float = 0.0
+    """The share of writes with a batch of records in which bits flip (:mod:`esp.simulation.machine.flips`)."""
 
 
 CLEAR: Final = LinkCondition()
@@ -88,6 +90,7 @@ class Links:
                 delay_us=(found.delay_us[0] + new.delay_us[0], found.delay_us[1] + new.delay_us[1]),
                 loss=1 - (1 - found.loss) * (1 - new.loss),
                 bytes_per_s=min(caps, default=None),
+                flips=max(found.flips, new.flips),
             )
         return found
 

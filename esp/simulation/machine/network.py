@@ -20,6 +20,7 @@ from random import Random
 from typing import Final
 
 from esp.ports.network import TURN_US, Address, Buffer, Connection, ConnectionOwner, Listener
+from esp.simulation.machine.flips import WireFlips
 from esp.simulation.machine.links import Links
 from esp.simulation.machine.listener import SimulatedListener
 from esp.simulation.machine.loop import Process, current_process
@@ -82,6 +83,9 @@ class SimulatedConnection:
             return
         network, sent = self._network, self.sent
         ahead_s = self.process.ahead_s if self.process is not None else 0.0
+        flips = network.links.condition(self.local.host, self.peer.host).flips
+        if flips:
+            buffers = network.flips.maybe_spoil(buffers, self.peer.host, flips)
         for buffer in buffers:
             left = memoryview(buffer).cast("B")
             self._sent_bytes += len(left)
@@ -258,6 +262,8 @@ class SimulatedNetwork:
         self.listeners: dict[Address, SimulatedListener] = {}
         self.connections: dict[SimulatedConnection, None] = {}
         """All ends that have not ended, in the order in which they were made."""
+        self.flips = WireFlips(Random("flips"))  # noqa: S311 - by seed, on purpose
+        """Assignable before anything is sent."""
         self._rng = rng
         self._next_port = _FIRST_FREE_PORT
         self._processes: dict[Process, None] = {}

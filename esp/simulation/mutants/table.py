@@ -11,6 +11,7 @@ from esp.simulation.mutants.histories import HISTORY_MUTANTS
 from esp.simulation.mutants.losses import LOSS_MUTANTS
 from esp.simulation.mutants.membership import MEMBERSHIP_MUTANTS
 from esp.simulation.mutants.mutant import Mutant
+from esp.simulation.mutants.overlap import OVERLAP_MUTANTS
 from esp.simulation.mutants.produce import PRODUCE_MUTANTS
 from esp.simulation.mutants.quorum import QUORUM_MUTANTS
 from esp.simulation.mutants.reassignment import REASSIGNMENT_MUTANTS
@@ -19,6 +20,7 @@ from esp.simulation.mutants.replication import REPLICATION_MUTANTS
 from esp.simulation.mutants.rot import ROT_MUTANTS
 from esp.simulation.mutants.storage import STORAGE_MUTANTS
 from esp.simulation.mutants.throttles import THROTTLE_MUTANTS
+from esp.simulation.mutants.wire import WIRE_MUTANTS
 
 ALL: Final = (
     *DIVERGENCE_MUTANTS,
@@ -35,6 +37,8 @@ ALL: Final = (
     *HISTORY_MUTANTS,
     *LOSS_MUTANTS,
     *ROT_MUTANTS,
+    *OVERLAP_MUTANTS,
+    *WIRE_MUTANTS,
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

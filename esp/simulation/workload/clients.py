@@ -12,7 +12,7 @@ from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.durable_log_start import find_durable_log_start
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
-from esp.simulation.cluster import CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
+from esp.simulation.cluster import CLIENT_HOST, CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
 from esp.simulation.ledger import PASSING, SURVEYED
 from esp.simulation.nudges import Nudges
 from esp.simulation.profile import TopicProfile
@@ -237,6 +237,7 @@ class Clients:
             self._checker.on_read,
             Witness(world.nodes.values()).look,
             [node_rack(number) for number in world.profile.layout.brokers],
+            is_spoilt=self._is_spoilt,
         )
 
     def _record_deleter(self) -> RecordDeleter:
@@ -265,6 +266,9 @@ class Clients:
             nudges=Nudges(self._world, self._image),
         )
 
+    def _is_spoilt(self, batch: memoryview) -> bool:
+        return self._world.network.flips.excuses(CLIENT_HOST, batch)
+
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:
         return Consumer(
             self._client(f"consumer-{number}"),
@@ -272,4 +276,5 @@ class Clients:
             self.history,
             checker.on_read,
             self._log_starts.on_told,
+            is_spoilt=self._is_spoilt,
         )

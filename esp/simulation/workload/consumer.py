@@ -24,6 +24,27 @@ Seen = Callable[[str, TopicId, int, int, list[tuple[BatchHeader, memoryview]]], 
 ToldStart = Callable[[str, tuple[TopicId, int], int], None]
 """Told where a log starts: reader and partition, topic id and partition, the offset."""
 
+IsSpoilt = Callable[[memoryview], bool]
+"""Whether bits of a batch flipped on its way to the client."""
+
+
+def nothing_is_spoilt(_batch: memoryview) -> bool:
+    """Where no bits flip."""
+    return False
+
+
+def split_batches(records: Any, is_spoilt: IsSpoilt) -> list[tuple[BatchHeader, memoryview]]:
+    """The whole batches of an answer, up to the first one that is spoilt."""
+    batches = []
+    left = memoryview(records or b"")
+    while len(left) >= HEADER_SIZE:
+        header = read_header(left)
+        if len(left) < header.size or is_spoilt(left[: header.size]):
+            break
+        batches.append((header, left[: header.size]))
+        left = left[header.size :]
+    return batches
+
 
 class Consumer:
     """Reads partitions of any topics, each in a task of its own.
@@ -34,6 +55,7 @@ class Consumer:
         history: counts what was read.
         seen: told of every answer with records.
         told_start: told where a log starts, when an offset was out of range.
+        is_spoilt: whether bits of a batch flipped on the way here: it is asked for again.
         wait_s: how long a broker may wait for records.
     """
 
@@ -45,6 +67,7 @@ class Consumer:
         seen: Seen,
         told_start: ToldStart,
         *,
+        is_spoilt: IsSpoilt = nothing_is_spoilt,
         wait_s: float = 0.5,
     ) -> None:
         self.is_stopping = False
@@ -53,6 +76,7 @@ class Consumer:
         self._history = history
         self._seen = seen
         self._told_start = told_start
+        self._is_spoilt = is_spoilt
         self._wait_s = wait_s
 
     async def run(self, topic: str, topic_id: TopicId, partition: int) -> None:
@@ -123,14 +147,7 @@ class Consumer:
         return int(part.offset)
 
     def _take(self, topic_id: TopicId, partition: int, offset: int, part: Any) -> int:
-        batches = []
-        left = memoryview(part.records or b"")
-        while len(left) >= HEADER_SIZE:
-            header = read_header(left)
-            if len(left) < header.size:
-                break
-            batches.append((header, left[: header.size]))
-            left = left[header.size :]
+        batches = split_batches(part.records, self._is_spoilt)
         if not batches:
             return offset
         self._seen(self._client.name, topic_id, partition, offset, batches)

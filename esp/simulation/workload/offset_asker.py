@@ -8,18 +8,17 @@ epoch that it knows or without one, and shows each answer to :class:`~esp.simula
 import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
-from esp.records.batch_header import HEADER_SIZE, BatchHeader, read_header
 from esp.simulation.checkers.told_offsets import Asked, Position, Role, ToldOffsets
 from esp.simulation.workload import offset_requests as requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
-from esp.simulation.workload.consumer import Seen
+from esp.simulation.workload.consumer import IsSpoilt, Seen, nothing_is_spoilt, split_batches
 from esp.simulation.workload.history import History
 
 TIMEOUT_S: Final = 5.0
@@ -59,6 +58,7 @@ class OffsetAsker:
         seen: told of every answer with records.
         witness: looks at the broker that is asked.
         racks: in which a reader may be.
+        is_spoilt: whether bits of a batch flipped on the way here: it is asked for again.
     """
 
     def __init__(
@@ -70,6 +70,8 @@ class OffsetAsker:
         seen: Seen,
         witness: Witness,
         racks: Sequence[str],
+        *,
+        is_spoilt: IsSpoilt = nothing_is_spoilt,
     ) -> None:
         self.is_stopping = False
         self._client = client
@@ -79,6 +81,7 @@ class OffsetAsker:
         self._seen = seen
         self._witness = witness
         self._racks = tuple(racks)
+        self._is_spoilt = is_spoilt
         self._positions: dict[tuple[TopicId, int], Position] = {}
         self._preferred: dict[tuple[TopicId, int], int] = {}
 
@@ -274,7 +277,7 @@ class OffsetAsker:
             return False
         if part.preferred_read_replica >= 0:
             self._preferred[key] = part.preferred_read_replica
-        batches = split_batches(part.records)
+        batches = split_batches(part.records, self._is_spoilt)
         if batches:
             self._seen(self._client.name, topic_id, partition, position.offset, batches)
             self._history.read_records += sum(header.record_count for header, _ in batches)
@@ -290,16 +293,3 @@ class OffsetAsker:
         for header, _ in batches:
             self._told.on_record(key, header.base_timestamp, header.base_offset)
         return bool(batches)
-
-
-def split_batches(records: Any) -> list[tuple[BatchHeader, memoryview]]:
-    """The whole batches of an answer."""
-    batches = []
-    left = memoryview(records or b"")
-    while len(left) >= HEADER_SIZE:
-        header = read_header(left)
-        if len(left) < header.size:
-            break
-        batches.append((header, left[: header.size]))
-        left = left[header.size :]
-    return batches
