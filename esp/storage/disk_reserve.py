@@ -96,7 +96,10 @@ class DiskReserve:
         """Give up the reserve; return whether that made room. Raises OSError: the device failed."""
         if not self.is_there:
             return False
-        self._disk.remove(self._path)
+        try:
+            self._disk.remove(self._path)
+        except FileNotFoundError:  # a thread, or the loop beside a thread, has just done so
+            return True
         _logger.error(
             "%s: the disk is full; the last %d bytes, kept in reserve, are used. Make room, or the node will end",
             self._directory,

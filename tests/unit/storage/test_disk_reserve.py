@@ -8,6 +8,7 @@ import pytest
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_faults import Operation
 from esp.storage.disk_reserve import RESERVE_BYTES, RESERVE_FILE, ROOM_TO_RESERVE_BYTES, DiskReserve
 from esp.storage.log_directory import LogDirectory
 from tests.unit.storage.helpers import TOPIC_ID
@@ -116,3 +117,20 @@ def test_a_directory_on_a_full_disk_is_closed_in_order():
     disk.crash()
     again = LogDirectory.open_blocking(disk, PATH)
     assert (again.was_clean, again.clean_broker_epoch) == (True, 5)
+
+
+def test_two_threads_that_find_no_room_at_once_both_get_on():
+    """A checkpoint is written in a thread, and on the loop the quorum's vote: one of them gives up the reserve just before the other."""
+    disk = make_disk()
+    reserve = kept(disk)
+    disk.fill_up(0)
+
+    def another_thread(operation: Operation | None) -> None:
+        if operation == "remove":
+            disk.on_operation = lambda _operation: None
+            reserve.write_blocking(lambda: disk.replace_file_blocking(f"{PATH}/quorum-state", b"vote"))
+
+    disk.on_operation = another_thread
+    reserve.write_blocking(lambda: disk.replace_file_blocking(f"{PATH}/checkpoint", b"offsets"))
+    assert disk.read_file(f"{PATH}/quorum-state") == b"vote"
+    assert disk.read_file(f"{PATH}/checkpoint") == b"offsets"
