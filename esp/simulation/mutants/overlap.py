@@ -14,6 +14,7 @@ OVERLAP_MUTANTS: Final = (
                 has_more = await""",
         """            if has_more:
                 has_more = await""",
+        is_gap=True,
     ),
     Mutant(
         "checkpoints-are-written-without-the-lock",
@@ -26,5 +27,6 @@ OVERLAP_MUTANTS: Final = (
         """        if self._directories:
             for directory in self._online():
 """,
+        is_gap=True,
     ),
 )

@@ -12,6 +12,7 @@ WIRE_MUTANTS: Final = (
         "esp.replication.produced_batch",
         "    if crc32c(batch[ATTRIBUTES_OFFSET:]) != crc:\n",
         "    if not crc32c(batch[ATTRIBUTES_OFFSET:]) and crc:\n",
+        first=95,
     ),
     Mutant(
         "fetched-bytes-are-believed",
@@ -28,5 +29,6 @@ WIRE_MUTANTS: Final = (
         "esp.raft.following",
         "                check_batch(batch, header)\n",
         "",
+        first=67,
     ),
 )
