@@ -6,7 +6,7 @@ profile alone, not on what happens: a part of it can be run again by itself.
 
 import asyncio
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -51,38 +51,10 @@ def _draw_fault(rng: Random, kind: FaultKind, at_s: float, node_count: int) -> F
     rng.shuffle(nodes)
     seconds = _log_uniform(rng, 0.05, 30) if kind in _DEATHS else _log_uniform(rng, 0.2, 20)
     amount = 0.0
-    match kind:
-        case FaultKind.STRAND:
-            seconds = _log_uniform(rng, 5, 30)  # so long that somebody loses patience
-        case FaultKind.ABSENCE:
-            seconds = rng.uniform(*ABSENCE_S)
-        case FaultKind.OSTRACIZE:
-            seconds = _log_uniform(rng, 3, 40)  # so long that it is replaced, and thereafter
-        case FaultKind.KILL_IN_DISK:
-            amount = float(rng.randint(0, 40))
-        case FaultKind.FLAP:
-            amount = _log_uniform(rng, 0.1, 3)
-        case FaultKind.DELAY:
-            amount = _log_uniform(rng, 0.01, 5)
-        case FaultKind.LOSS:
-            amount = rng.uniform(0.01, 0.3)
-        case FaultKind.FLIP:
-            amount = _log_uniform(rng, 0.01, 0.5)
-        case FaultKind.THROTTLE:
-            amount = _log_uniform(rng, 1_000, 1_000_000)
-        case FaultKind.SLOW_DISK:
-            amount = _log_uniform(rng, 10, 1000)
-        case FaultKind.FULL_DISK:
-            amount = float(rng.choice((0, 100, 5_000, 50_000)))
-        case FaultKind.IO_ERROR:
-            amount = float(rng.choice((1, 1, 3, -1)))
-        case FaultKind.CLOCK_JUMP:
-            most_s = rng.choice(CLOCK_JUMPS_S)
-            amount = rng.uniform(-most_s, most_s)
-        case FaultKind.TARGETED | FaultKind.BIT_ROT | FaultKind.OLD_DISK | FaultKind.BLACKOUT | FaultKind.LOSE_COPIES:
-            amount = rng.random()
-        case _:
-            pass
+    if kind in _SECONDS:
+        seconds = _SECONDS[kind](rng)
+    if kind in _AMOUNTS:
+        amount = _AMOUNTS[kind](rng)
     pair = kind in (FaultKind.CUT, FaultKind.CUT_ONE_WAY, FaultKind.FLAP)
     return Fault(at_s, kind, tuple(nodes[: 2 if pair else 1]), seconds, amount)
 
@@ -99,6 +71,38 @@ _DEATHS: Final = (
 
 def _log_uniform(rng: Random, low: float, high: float) -> float:
     return float(low * (high / low) ** rng.random())
+
+
+def _draw_clock_jump(rng: Random) -> float:
+    most_s = rng.choice(CLOCK_JUMPS_S)
+    return rng.uniform(-most_s, most_s)
+
+
+_SECONDS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
+    FaultKind.STRAND: lambda rng: _log_uniform(rng, 5, 30),  # so long that somebody loses patience
+    FaultKind.ABSENCE: lambda rng: rng.uniform(*ABSENCE_S),
+    FaultKind.OSTRACIZE: lambda rng: _log_uniform(rng, 3, 40),  # so long that it is replaced, and thereafter
+}
+"""How long faults last that last longer than most."""
+
+_AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
+    FaultKind.KILL_IN_DISK: lambda rng: float(rng.randint(0, 40)),
+    FaultKind.FLAP: lambda rng: _log_uniform(rng, 0.1, 3),
+    FaultKind.DELAY: lambda rng: _log_uniform(rng, 0.01, 5),
+    FaultKind.LOSS: lambda rng: rng.uniform(0.01, 0.3),
+    FaultKind.FLIP: lambda rng: _log_uniform(rng, 0.01, 0.5),
+    FaultKind.THROTTLE: lambda rng: _log_uniform(rng, 1_000, 1_000_000),
+    FaultKind.SLOW_DISK: lambda rng: _log_uniform(rng, 10, 1000),
+    FaultKind.FULL_DISK: lambda rng: float(rng.choice((0, 100, 5_000, 50_000))),
+    FaultKind.IO_ERROR: lambda rng: float(rng.choice((1, 1, 3, -1))),
+    FaultKind.CLOCK_JUMP: _draw_clock_jump,
+    FaultKind.TARGETED: Random.random,
+    FaultKind.BIT_ROT: Random.random,
+    FaultKind.OLD_DISK: Random.random,
+    FaultKind.BLACKOUT: Random.random,
+    FaultKind.LOSE_COPIES: Random.random,
+}
+"""How bad a fault of a kind is: see :class:`~esp.simulation.faults.FaultKind` for what the number means."""
 
 
 class Nemesis:
