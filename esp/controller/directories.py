@@ -7,7 +7,7 @@ from esp.controller.brokers import require_broker_epoch
 from esp.controller.decision import Decision
 from esp.controller.image import ClusterImage
 from esp.controller.leadership import acceptable_leaders, automatic_election
-from esp.controller.partition_change import apply_partition_change, is_online, plan_partition_change
+from esp.controller.partition_change import apply_partition_change, plan_partition_change
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import LOST_DIRECTORY, BrokerEpoch, DirectoryId, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -57,7 +57,7 @@ def decide_assign_directories(
             directory if replica == node_id else other
             for replica, other in zip(state.replicas, state.directories, strict=True)
         )
-        is_there, is_lost = directory in broker.log_dirs, directory == LOST_DIRECTORY
+        is_online, is_lost = directory in broker.log_dirs, directory == LOST_DIRECTORY
         others = tuple(node for node in state.isr if node != node_id)
         if is_lost and not others:
             reply.append(None)
@@ -66,11 +66,10 @@ def decide_assign_directories(
             state,
             is_acceptable=acceptable_leaders(image, replace(state, directories=placed)),
             min_insync_replicas=image.min_insync_replicas(topic),
-            target_isr=state.isr if is_there else others,
+            target_isr=state.isr if is_online else others,
             election=automatic_election(image, topic, unclean_elections=unclean_elections),
             unclean_shutdown=node_id if is_lost else None,
             directories={node_id: directory},
-            began_anew=node_id if is_there and not is_online(state, broker) else None,
         )
         if record is not None:
             records.append(record)

@@ -60,7 +60,6 @@ def plan_partition_change(
     recovering: bool | None = None,
     directories: Mapping[NodeId, DirectoryId] | None = None,
     sets: ReplicaSets | None = None,
-    began_anew: NodeId | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that brings a partition to ``target_isr`` with the right leader; None if there is nothing to change.
 
@@ -74,14 +73,12 @@ def plan_partition_change(
         recovering: whether the leader says that it is recovering; as it is, unless given.
         directories: new directories of some replicas, and those of new ones.
         sets: the replicas, and which of them come and go. As they are, unless given.
-        began_anew: a broker whose replica stands on another disk than before, and so holds nothing of what it led last (ELECT-2).
     """
     isr = state.isr if target_isr is None else tuple(target_isr)
     sets, isr = _maybe_complete(sets or replica_sets(state), isr)
     min_isr = min(min_insync_replicas, len(sets.replicas))
     elr = _next_elr(state, sets.replicas, isr, min_isr, unclean_shutdown)
-    last_known = tuple(node for node in state.last_known_elr if node in sets.replicas and node != began_anew)
-    elected = _elect(state, sets.replicas, isr, elr, last_known, is_acceptable, election)
+    elected = _elect(state, sets.replicas, isr, elr, is_acceptable, election)
     recovering = state.recovering if recovering is None else recovering
     if elected.leader != NO_NODE and elected.leader not in isr:
         isr = (elected.leader,)
@@ -92,6 +89,7 @@ def plan_partition_change(
         else:  # whoever was eligible may hold records that this leader has not
             elr = ()
             recovering = True
+    last_known = tuple(node for node in state.last_known_elr if node in sets.replicas)
     if elected.leader != NO_NODE:
         last_known = ()
     elif not isr and state.leader in sets.replicas:
@@ -232,7 +230,6 @@ def _elect(
     replicas: tuple[NodeId, ...],
     isr: tuple[NodeId, ...],
     elr: tuple[NodeId, ...],
-    last_known: tuple[NodeId, ...],
     is_acceptable: Callable[[NodeId], bool],
     election: Election,
 ) -> _Elected:
@@ -244,6 +241,7 @@ def _elect(
     for node in first:
         if node in clean and is_acceptable(node):
             return _Elected(node, clean=True)
+    last_known = tuple(node for node in state.last_known_elr if node in replicas)
     if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):
         return _Elected(last_known[0], clean=False)
     if election is Election.UNCLEAN:

@@ -2,11 +2,9 @@
 
 import uuid
 
-import pytest
-
 from esp.controller.directories import decide_assign_directories
 from esp.model.errors import ErrorCode
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, UNASSIGNED_DIRECTORY, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, NodeId, TopicId
 from tests.unit.controller.samples import Cluster, directory
 
 
@@ -87,19 +85,3 @@ def test_the_only_replica_in_sync_stays_though_it_has_rotted():
     before = cluster.partition("t")
     assert cluster.assign(1, (LOST_DIRECTORY, topic_id, 0)) == [None]
     assert cluster.partition("t") == before
-
-
-@pytest.mark.parametrize("is_other_disk", [True, False])
-def test_the_last_known_leader_on_another_disk_has_nothing_to_lead_with(is_other_disk):
-    cluster = Cluster(2)
-    topic_id = cluster.create_partition(1, 2)
-    cluster.assign(1, (directory(1, 0), topic_id, 0))
-    cluster.fence(2)
-    there = directory(1, 7 if is_other_disk else 0)
-    cluster.register(1, log_dirs=(there,))
-    assert cluster.partition("t").last_known_elr == (1,)
-    cluster.unfence(1)
-    cluster.assign(1, (there, topic_id, 0))
-    partition = cluster.partition("t")
-    assert partition.directories[0] == there
-    assert (partition.leader, partition.last_known_elr) == ((NO_NODE, ()) if is_other_disk else (1, ()))
