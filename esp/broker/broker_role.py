@@ -133,6 +133,7 @@ class BrokerRole:
         await self._until_known(metadata, epoch)
         metadata.subscribe(lambda image, delta: self._changes.put_nowait((image, delta)))
         await replicas.load(metadata.image)
+        await replicas.tell_gone(replication, lambda: lifecycle.epoch)
         self._is_recovered = True
         if replicas.are_whole:
             self._mark_running(directories, lifecycle.epoch)

@@ -12,7 +12,7 @@ from esp.controller.image import CLUSTER_DEFAULT, BrokerImage, ClusterImage, Fea
 from esp.controller.last_copies import forced_removals, listed, partitions_last_on
 from esp.controller.leadership import plan_broker_gone
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, DirectoryId, NodeId, uuid_to_base64
+from esp.model.ids import NO_BROKER_EPOCH, RESERVED_DIRECTORIES, BrokerEpoch, DirectoryId, NodeId, uuid_to_base64
 from esp.model.rebalance_settings import DRAINING, REMOVAL_FORCED
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
@@ -30,9 +30,6 @@ log = logging.getLogger(__name__)
 
 PLAINTEXT: Final = 0
 """Kafka's number of the one security protocol that is served."""
-
-_RESERVED_DIRECTORIES: Final = 100
-"""Directory ids below this number mean something else than a directory (KIP-858)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +218,7 @@ def _require_directories(image: ClusterImage, registration: BrokerRegistration) 
     problem = None
     if not registration.log_dirs:
         problem = "No directories specified in request"
-    elif any(directory.int < _RESERVED_DIRECTORIES for directory in registration.log_dirs):
+    elif any(directory.int < RESERVED_DIRECTORIES for directory in registration.log_dirs):
         problem = "Reserved directory ID in request"
     elif len(set(registration.log_dirs)) != len(registration.log_dirs):
         problem = "Duplicate directory ID in request"

@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from esp.controller.brokers import require_broker_epoch
 from esp.controller.decision import Decision
-from esp.controller.image import ClusterImage
-from esp.controller.leadership import acceptable_leaders, automatic_election
-from esp.controller.partition_change import apply_partition_change, plan_partition_change
+from esp.controller.image import BrokerImage, ClusterImage, TopicImage
+from esp.controller.leadership import acceptable_leaders, automatic_election, is_active_broker
+from esp.controller.partition_change import apply_partition_change, has_others, plan_partition_change
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import LOST_DIRECTORY, BrokerEpoch, DirectoryId, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, BrokerEpoch, DirectoryId, NodeId, TopicId
 from esp.model.partition import PartitionState
-from esp.schemas.metadata_records import MetadataRecord
+from esp.schemas.metadata_records import MetadataRecord, PartitionChangeRecord
+
+NOWHERE: Final = UNASSIGNED_DIRECTORY
+"""What a broker says of a replica that should be in one of its directories, and is in none."""
 
 
 def decide_assign_directories(
@@ -26,6 +30,9 @@ def decide_assign_directories(
 
     A replica in a directory that the broker has not, or has lost, leaves the in-sync set, and leadership with it. One that is said to be
     lost itself (it has rotted, REC-4) is eligible no more, either; but the only one in sync stays what it is: what is left of it is needed.
+    One that is said to be in no directory at all (:data:`NOWHERE`) has nothing left: it is neither in sync nor eligible, nor was it the
+    last known leader, and is written down as lost until it is somewhere. Only if all others have said so too, it may lead what is left:
+    nothing (BRK-11).
 
     Args:
         image: the newest state, committed or not.
@@ -53,27 +60,42 @@ def decide_assign_directories(
         if node_id not in state.replicas:
             reply.append(ApiError(ErrorCode.not_leader_or_follower))
             continue
-        placed = tuple(
-            directory if replica == node_id else other
-            for replica, other in zip(state.replicas, state.directories, strict=True)
-        )
-        is_online, is_lost = directory in broker.log_dirs, directory == LOST_DIRECTORY
-        others = tuple(node for node in state.isr if node != node_id)
-        if is_lost and not others:
-            reply.append(None)
-            continue
-        record = plan_partition_change(
-            state,
-            is_acceptable=acceptable_leaders(image, replace(state, directories=placed)),
-            min_insync_replicas=image.min_insync_replicas(topic),
-            target_isr=state.isr if is_online else others,
-            election=automatic_election(image, topic, unclean_elections=unclean_elections),
-            unclean_shutdown=node_id if is_lost else None,
-            directories={node_id: directory},
-        )
+        record = _plan(image, topic, state, broker, directory, unclean_elections=unclean_elections)
         if record is not None:
             records.append(record)
             changed[topic_id, number] = apply_partition_change(state, record)
         reply.append(None)
     assert len(reply) == len(wanted), "each replica is answered"
     return Decision(tuple(records), reply)
+
+
+def _plan(
+    image: ClusterImage,
+    topic: TopicImage,
+    state: PartitionState,
+    broker: BrokerImage,
+    directory: DirectoryId,
+    *,
+    unclean_elections: bool,
+) -> PartitionChangeRecord | None:
+    """What follows for one partition from what its broker says; None if nothing does."""
+    node_id = broker.node_id
+    is_online, is_lost, is_gone = directory in broker.log_dirs, directory == LOST_DIRECTORY, directory == NOWHERE
+    others = tuple(node for node in state.isr if node != node_id)
+    if is_lost and not others:
+        return None
+    place = LOST_DIRECTORY if is_gone and has_others(state, node_id) else directory
+    placed = tuple(
+        place if replica == node_id else other for replica, other in zip(state.replicas, state.directories, strict=True)
+    )
+    return plan_partition_change(
+        state,
+        is_acceptable=acceptable_leaders(image, replace(state, directories=placed)),
+        min_insync_replicas=image.min_insync_replicas(topic),
+        target_isr=state.isr if is_online else others,
+        election=automatic_election(image, topic, unclean_elections=unclean_elections),
+        unclean_shutdown=node_id if is_lost else None,
+        directories={node_id: place},
+        gone=node_id if is_gone else None,
+        is_there=lambda node: is_active_broker(image, node),
+    )

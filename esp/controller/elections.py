@@ -5,7 +5,7 @@ from typing import Final
 
 from esp.controller.decision import Decision
 from esp.controller.image import ClusterImage, TopicImage
-from esp.controller.leadership import acceptable_leaders
+from esp.controller.leadership import acceptable_leaders, is_active_broker
 from esp.controller.partition_change import Election, apply_partition_change, plan_partition_change
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE, TopicId
@@ -112,4 +112,5 @@ def _plan(
         is_acceptable=acceptable_leaders(image, state),
         min_insync_replicas=image.min_insync_replicas(topic),
         election=election,
+        is_there=lambda node: is_active_broker(image, node),
     )

@@ -34,7 +34,7 @@ def plan_broker_gone(
                     topic,
                     partition,
                     isr,
-                    is_active=lambda node: node != gone and _is_active(image, node),
+                    is_active=lambda node: node != gone and is_active_broker(image, node),
                     unclean_shutdown=unclean_shutdown,
                     unclean_elections=unclean_elections,
                 ):
@@ -55,7 +55,7 @@ def plan_leaderless(
                     topic,
                     partition,
                     partition.isr,
-                    is_active=lambda node: node == back or _is_active(image, node),
+                    is_active=lambda node: node == back or is_active_broker(image, node),
                     unclean_elections=unclean_elections,
                 )
 
@@ -79,7 +79,7 @@ def plan_replica_gone(
         topic,
         partition,
         tuple(node for node in partition.isr if node != node_id),
-        is_active=lambda node: node != node_id and _is_active(image, node),
+        is_active=lambda node: node != node_id and is_active_broker(image, node),
         unclean_elections=unclean_elections,
     )
 
@@ -98,7 +98,8 @@ def acceptable_leaders(
     return is_acceptable
 
 
-def _is_active(image: ClusterImage, node: NodeId) -> bool:
+def is_active_broker(image: ClusterImage, node: NodeId) -> bool:
+    """Whether a node is registered, and serves."""
     broker = image.brokers.get(node)
     return broker is not None and broker.is_active
 
@@ -121,6 +122,7 @@ def _change(
         target_isr=target_isr,
         election=automatic_election(image, topic, unclean_elections=unclean_elections),
         unclean_shutdown=unclean_shutdown,
+        is_there=is_active,
     )
     if change is not None:
         led = change.leader not in (NO_LEADER_CHANGE, NO_NODE)

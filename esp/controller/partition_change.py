@@ -60,6 +60,8 @@ def plan_partition_change(
     recovering: bool | None = None,
     directories: Mapping[NodeId, DirectoryId] | None = None,
     sets: ReplicaSets | None = None,
+    gone: NodeId | None = None,
+    is_there: Callable[[NodeId], bool] = lambda _node: False,
 ) -> PartitionChangeRecord | None:
     """The record that brings a partition to ``target_isr`` with the right leader; None if there is nothing to change.
 
@@ -73,12 +75,16 @@ def plan_partition_change(
         recovering: whether the leader says that it is recovering; as it is, unless given.
         directories: new directories of some replicas, and those of new ones.
         sets: the replicas, and which of them come and go. As they are, unless given.
+        gone: a replica whose log is not there any more: it is in no set from which leaders are taken, unless nobody else has anything
+            either (BRK-11).
+        is_there: whether a replica's broker is active. An unclean election that finds nobody else takes one whose log was lost.
     """
     isr = state.isr if target_isr is None else tuple(target_isr)
     sets, isr = _maybe_complete(sets or replica_sets(state), isr)
     min_isr = min(min_insync_replicas, len(sets.replicas))
-    elr = _next_elr(state, sets.replicas, isr, min_isr, unclean_shutdown)
-    elected = _elect(state, sets.replicas, isr, elr, is_acceptable, election)
+    elr = _next_elr(state, sets.replicas, isr, min_isr, unclean_shutdown if gone is None else gone)
+    known = _last_known(state, sets.replicas, gone)
+    elected = _elect(state, sets.replicas, isr, elr, known, is_acceptable, election, is_there)
     recovering = state.recovering if recovering is None else recovering
     if elected.leader != NO_NODE and elected.leader not in isr:
         isr = (elected.leader,)
@@ -89,12 +95,12 @@ def plan_partition_change(
         else:  # whoever was eligible may hold records that this leader has not
             elr = ()
             recovering = True
-    last_known = tuple(node for node in state.last_known_elr if node in sets.replicas)
+    last_known = known
     if elected.leader != NO_NODE:
         last_known = ()
-    elif not isr and state.leader in sets.replicas:
+    elif not isr and state.leader in sets.replicas and state.leader != gone:
         last_known = (state.leader,)  # ELECT-2
-    placed = _directories(state, sets.replicas, directories or {})
+    placed = _directories(state, sets.replicas, directories or {}, elected.leader)
     leaves = not set(state.replicas) <= set(sets.replicas)
     before = dict(zip(state.replicas, state.directories, strict=False))
     rot_matters = any(
@@ -105,8 +111,8 @@ def plan_partition_change(
         partition_id=state.partition,
         topic_id=state.topic_id,
         isr=isr if isr != state.isr else None,
-        # Whenever a replica leaves, the leader's epoch rises, also if the leader stays (ISR-8); and when one that has rotted steps out, or
-        # begins anew: else it would be counted by what it had before, or by what it is about to throw away (REC-4).
+        # Whenever a replica leaves, the leader's epoch rises, also if the leader stays (ISR-8); and when one that has rotted, or lost its
+        # log, steps out or begins anew: else it would be counted by what it had before, or by what it is about to throw away (REC-4).
         leader=elected.leader if elected.leader != state.leader or leaves or rot_matters else NO_LEADER_CHANGE,
         replicas=sets.replicas if sets.replicas != state.replicas else None,
         adding_replicas=sets.adding if sets.adding != state.adding_replicas else None,
@@ -146,6 +152,12 @@ def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -
     ):
         return False
     return bool(before.isr or before.elr) or before.last_known_elr != (change.leader,)
+
+
+def has_others(state: PartitionState, node: NodeId) -> bool:
+    """Whether a replica besides ``node`` has not said that its log was lost: it may have records."""
+    places = dict(zip(state.replicas, state.directories, strict=False))
+    return any(places.get(other) != LOST_DIRECTORY for other in state.replicas if other != node)
 
 
 def is_online(state: PartitionState, broker: BrokerImage) -> bool:
@@ -202,12 +214,14 @@ def _maybe_complete(sets: ReplicaSets, isr: tuple[NodeId, ...]) -> tuple[Replica
 
 
 def _directories(
-    state: PartitionState, replicas: tuple[NodeId, ...], given: Mapping[NodeId, DirectoryId]
+    state: PartitionState, replicas: tuple[NodeId, ...], given: Mapping[NodeId, DirectoryId], leader: NodeId
 ) -> tuple[DirectoryId, ...]:
-    """Where each of ``replicas`` is: as given, else as it is, else unknown."""
-    if replicas == state.replicas and not given:
-        return state.directories
+    """Where each of ``replicas`` is: as given, else as it is, else unknown. The leader has a log somewhere, if only an empty one."""
     known = dict(zip(state.replicas, state.directories, strict=False)) | dict(given)
+    if known.get(leader) == LOST_DIRECTORY:
+        known[leader] = UNASSIGNED_DIRECTORY
+    elif replicas == state.replicas and not given:
+        return state.directories
     return tuple(known.get(node, UNASSIGNED_DIRECTORY) for node in replicas)
 
 
@@ -225,13 +239,22 @@ def _next_elr(
     return tuple(replica for replica in replicas if replica in eligible)
 
 
+def _last_known(state: PartitionState, replicas: tuple[NodeId, ...], gone: NodeId | None) -> tuple[NodeId, ...]:
+    """Who led last (ELECT-2). One whose log is gone only if nobody else has anything: then there is nothing left that it could cost."""
+    if gone is not None and not has_others(state, gone):
+        return (gone,)
+    return tuple(node for node in state.last_known_elr if node in replicas and node != gone)
+
+
 def _elect(
     state: PartitionState,
     replicas: tuple[NodeId, ...],
     isr: tuple[NodeId, ...],
     elr: tuple[NodeId, ...],
+    last_known: tuple[NodeId, ...],
     is_acceptable: Callable[[NodeId], bool],
     election: Election,
+    is_there: Callable[[NodeId], bool],
 ) -> _Elected:
     """Pick the leader by ELECT-1 and ELECT-3."""
     clean = isr or elr
@@ -241,11 +264,14 @@ def _elect(
     for node in first:
         if node in clean and is_acceptable(node):
             return _Elected(node, clean=True)
-    last_known = tuple(node for node in state.last_known_elr if node in replicas)
     if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):
         return _Elected(last_known[0], clean=False)
     if election is Election.UNCLEAN:
         for node in replicas:
             if is_acceptable(node):
+                return _Elected(node, clean=False)
+        places = dict(zip(state.replicas, state.directories, strict=False))
+        for node in replicas:
+            if places.get(node) == LOST_DIRECTORY and is_there(node):
                 return _Elected(node, clean=False)
     return _Elected(NO_NODE, clean=True)

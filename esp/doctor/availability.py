@@ -23,11 +23,11 @@ def _bring_back(snapshot: Snapshot, partition: PartitionView, nodes: list[NodeId
 
 
 def _give_up(partition: PartitionView) -> str:
-    """What is left to do where all brokers are there and nobody is known to have a complete copy."""
+    """The remedy where all brokers are up and none is known to have a complete copy."""
     name = partition.name
     return (
-        "no broker has a complete copy any more: bring back the disk that the last leader had, or give up what is lost: "
-        "kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
+        "no broker is known to have all records, as the logs of the brokers tell: put back the log directory that was lost and restart its "
+        "broker, or give up the records that are missing: kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
         f"--topic {name.topic} --partition {name.partition}"
     )
 
@@ -46,7 +46,7 @@ def _offline_partition(snapshot: Snapshot) -> Iterator[Hit]:
             down = [node for node in partition.replicas if not snapshot.is_usable(partition, node)]
             detail = f"replicas {numbers(partition.replicas)}, in sync at last {numbers(good)}, down {numbers(down)}"
             awaited = [node for node in good if node in down] or down
-            remedy = _bring_back(snapshot, partition, awaited) if awaited else _give_up(partition)
+            remedy = _bring_back(snapshot, partition, awaited) if good or down else _give_up(partition)
             yield Hit(at_partition(partition.name), detail, remedy)
 
 

@@ -18,6 +18,8 @@ NO_LEADER_EPOCH = LeaderEpoch(-1)
 
 ZERO_UUID = uuid.UUID(int=0)
 METADATA_TOPIC_ID = TopicId(uuid.UUID(int=1))
+RESERVED_DIRECTORIES = 100
+"""Directory ids below this number mean something else than a directory (KIP-858)."""
 UNASSIGNED_DIRECTORY = DirectoryId(uuid.UUID(int=1))
 LOST_DIRECTORY = DirectoryId(uuid.UUID(int=2))
 """Kafka's ``DirectoryId.LOST``: where a replica is that its broker cannot use."""

@@ -62,6 +62,7 @@ class LogState:
         "rot",
         "settings",
         "topic_id",
+        "was_there",
     )
 
     def __init__(
@@ -90,6 +91,8 @@ class LogState:
         """Whether an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
         self.is_whole = True
         """Whether nothing was missing when it was opened but a write that was cut off (BRK-3)."""
+        self.was_there = True
+        """Whether it had a segment when it was opened (BRK-11)."""
         self.on_offline: Callable[[], None] = _keep_nothing
         """Called, on any thread, before anybody learns that the log is offline."""
         self.checkpointed_high_watermark = 0

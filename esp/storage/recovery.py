@@ -123,6 +123,7 @@ def load_log_blocking(
         checkpoint_offsets=checkpoint_offsets,
     )
     log.is_whole = loader.is_whole
+    log.was_there = loader.was_there
     log.checkpointed_high_watermark = known.high_watermark
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     if not is_new:
@@ -152,6 +153,8 @@ class _Loader:
         self.end_offset = 0
         self.is_whole = True
         """Whether nothing was missing but a write that was cut off (BRK-3)."""
+        self.was_there = True
+        """Whether there was a segment (BRK-11)."""
 
     def begin(self) -> None:
         """Begin an empty log in an empty directory."""
@@ -162,6 +165,7 @@ class _Loader:
         found = self._list_segments()
         if not found:
             self._require_nothing_flushed_beyond(self._known.log_start_offset)
+            self.was_there = False
             self._start_empty(self._known.log_start_offset)
             return
         self.log_start_offset = max(self._known.log_start_offset, found[0].base_offset)

@@ -24,7 +24,7 @@ from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.isr_updates import CALL_TIMEOUT_MS
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import BrokerEpoch, DirectoryId, NodeId
+from esp.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicId
 from esp.ports.env import Env
 from esp.protocol.registry import ApiKey
 
@@ -96,46 +96,55 @@ class DirectoryAssignments:
 
     async def _send(self, wanted: Mapping[HostedPartition, DirectoryId]) -> list[HostedPartition]:
         """Send one request; those of which the controller knows now."""
-        directories: dict[DirectoryId, dict[bytes, list[HostedPartition]]] = {}
-        by_key = {}
-        for hosted, directory in wanted.items():
-            directories.setdefault(directory, {}).setdefault(hosted.key[0], []).append(hosted)
-            by_key[hosted.key] = hosted
-        request = AssignReplicasToDirsRequest(
-            broker_id=BrokerId(self._node_id),
-            broker_epoch=i64(self._broker_epoch()),
-            directories=tuple(
-                DirectoryData(
-                    id_=directory,
-                    topics=tuple(
-                        TopicData(
-                            topic_id=items[0].topic_id,
-                            partitions=tuple(
-                                PartitionData(partition_index=i32(hosted.name.partition)) for hosted in items
-                            ),
-                        )
-                        for items in topics.values()
-                    ),
-                )
-                for directory, topics in directories.items()
-            ),
-        )
-        try:
-            answer: AssignReplicasToDirsResponse = await self._channel.call(
-                ApiKey.ASSIGN_REPLICAS_TO_DIRS, request, timeout_ms=CALL_TIMEOUT_MS
+        by_key = {hosted.key: hosted for hosted in wanted}
+        places = {(hosted.topic_id, hosted.name.partition): directory for hosted, directory in wanted.items()}
+        settled = await assign(self._channel, self._node_id, self._broker_epoch(), places)
+        return [by_key[topic_id.bytes, number] for topic_id, number in settled]
+
+
+async def assign(
+    channel: ControllerCalls,
+    node_id: NodeId,
+    broker_epoch: BrokerEpoch,
+    places: Mapping[tuple[TopicId, int], DirectoryId],
+) -> list[tuple[TopicId, int]]:
+    """Tell the controller, in one request, where replicas are, by topic and partition; those of which it knows now."""
+    directories: dict[DirectoryId, dict[TopicId, list[int]]] = {}
+    for (topic_id, number), directory in places.items():
+        directories.setdefault(directory, {}).setdefault(topic_id, []).append(number)
+    request = AssignReplicasToDirsRequest(
+        broker_id=BrokerId(node_id),
+        broker_epoch=i64(broker_epoch),
+        directories=tuple(
+            DirectoryData(
+                id_=directory,
+                topics=tuple(
+                    TopicData(
+                        topic_id=topic_id,
+                        partitions=tuple(PartitionData(partition_index=i32(number)) for number in numbers),
+                    )
+                    for topic_id, numbers in topics.items()
+                ),
             )
-        except ApiError as error:
-            log.info("the controller was not told of directories: %s", error)
-            return []
-        if answer.error_code is not ErrorCode.none:
-            log.warning("the controller refused assignments to directories: %s", answer.error_code.name)
-            return []
-        return [
-            by_key[key]
-            for told in answer.directories
-            for topic in told.topics
-            if topic.topic_id is not None
-            for partition in topic.partitions
-            if partition.error_code in _SETTLED
-            and (key := (topic.topic_id.bytes, int(partition.partition_index))) in by_key
-        ]
+            for directory, topics in directories.items()
+        ),
+    )
+    try:
+        answer: AssignReplicasToDirsResponse = await channel.call(
+            ApiKey.ASSIGN_REPLICAS_TO_DIRS, request, timeout_ms=CALL_TIMEOUT_MS
+        )
+    except ApiError as error:
+        log.info("the controller was not told of directories: %s", error)
+        return []
+    if answer.error_code is not ErrorCode.none:
+        log.warning("the controller refused assignments to directories: %s", answer.error_code.name)
+        return []
+    return [
+        key
+        for told in answer.directories
+        for topic in told.topics
+        if topic.topic_id is not None
+        for partition in topic.partitions
+        if partition.error_code in _SETTLED
+        and (key := (TopicId(topic.topic_id), int(partition.partition_index))) in places
+    ]

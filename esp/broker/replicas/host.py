@@ -17,6 +17,7 @@ from esp.broker.replicas.directories import ReplicaDirectories
 from esp.broker.replicas.directory_assignments import DirectoryAssignments
 from esp.broker.replicas.files import NewReplica, ReplicaFiles, in_turns
 from esp.broker.replicas.flushes import ReplicaFlushes
+from esp.broker.replicas.gone_logs import GoneLog, tell_gone
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.loading import LoadedReplica, ReplicaLoading
 from esp.broker.replicas.log_dir_moves import LogDirMoves
@@ -26,7 +27,7 @@ from esp.broker.replicas.throttles import ReplicaThrottles
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import BrokerSettings
-from esp.model.ids import LOST_DIRECTORY, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.model.throttled_replicas import REPAIRED_REPLICAS
 from esp.ports.env import Env
@@ -80,6 +81,7 @@ class ReplicaHost:
         self.moves = LogDirMoves(env, node_id, tasks, self, self.throttles.moves)
         """Replicas on their way from one data directory to another."""
         self._unfinished_moves: list[LoadedReplica] = []
+        self._gone: list[GoneLog] = []
         self.on_directory_failed: Callable[[], None] | None = None
         """Called when :attr:`offline_directories` has grown: the controller should know at once."""
         self.on_leading: Callable[[HostedPartition], None] | None = None
@@ -197,6 +199,12 @@ class ReplicaHost:
         for loaded in loading.replicas.values():
             self._add(loaded.topic, loaded.log)
         self._unfinished_moves = list(loading.copies.values())
+        self._gone = loading.gone
+
+    async def tell_gone(self, channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]) -> None:
+        """Tell the controller which logs are not there though they should be, and return when it knows (BRK-11); none is made before."""
+        await tell_gone(self._env, self._node_id, self._gone, channel, broker_epoch)
+        self._gone = []
 
     async def apply(self, image: ClusterImage, delta: ClusterDelta, publish: Callable[[ClusterImage], None]) -> None:
         """Make the replicas here what ``image`` says, then ``publish`` it.
@@ -349,7 +357,12 @@ class ReplicaHost:
         announced = self.moves.announced_directory(hosted)
         here = LOST_DIRECTORY if is_lost else announced or DirectoryId(directory.meta.directory_id)
         state = hosted.state
-        if state.directories and state.directories[state.replicas.index(self._node_id)] != here:
+        known = state.directories[state.replicas.index(self._node_id)] if state.directories else here
+        if known == LOST_DIRECTORY and state.leader == NO_NODE and hosted.log.log_end_offset == 0:
+            self._assignments.withdraw(
+                hosted
+            )  # that there is nothing here is what counts until somebody leads (BRK-11)
+        elif known != here:
             self._assignments.tell(hosted, here)
         else:
             self._assignments.withdraw(hosted)

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from esp.broker.live_settings import LiveSettings
+from esp.broker.replicas.gone_logs import GoneLog, find_gone, where_it_was
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.errors import CorruptionError, OperatorError
-from esp.model.ids import METADATA_TOPIC, NodeId, TopicPartition
+from esp.model.ids import METADATA_TOPIC, RESERVED_DIRECTORIES, NodeId, TopicPartition
+from esp.model.partition import PartitionState
 from esp.model.topic_settings import TopicSettings
 from esp.storage.layout import parse_directory_name
 from esp.storage.log import Log
@@ -49,6 +51,11 @@ class ReplicaLoading:
         """The replicas."""
         self.copies: dict[TopicPartition, LoadedReplica] = {}
         """Of some of them, what an unfinished move has copied to another directory."""
+        self.gone: list[GoneLog] = []
+        """Replicas that could make this node a leader, and whose logs are gone (BRK-11)."""
+        self._adopted: set[TopicPartition] = set()
+        """Copies that took the place of logs that are gone."""
+        self._ids = {directory.meta.directory_id for directory in directories if directory.meta is not None}
 
     def steps_blocking(self) -> Iterator[None]:
         """Open, and recover where that is needed, all that the metadata knows: one log in each step.
@@ -67,6 +74,7 @@ class ReplicaLoading:
             for path in tuple(directory.left_futures):
                 self._load_copy_blocking(directory, path)
                 yield
+        self.gone = list(find_gone(self._image, self._node_id, self._why_gone))
 
     def _load_replica_blocking(self, directory: LogDirectory, partition: TopicPartition) -> None:
         topic_id = directory.replicas[partition]
@@ -77,6 +85,7 @@ class ReplicaLoading:
         settings = self._settings.of_topic(self._image, topic)
         if topic_id is None:  # a power loss came before its first flush
             log = directory.create_log_blocking(partition, topic.topic_id, settings)
+            log.was_there = False
         else:
             log = self._open_blocking(directory, partition, settings, None)
         loaded = LoadedReplica(topic, directory, log)
@@ -105,6 +114,7 @@ class ReplicaLoading:
             # The directory that it came from is gone, and the controller was told that it has moved (KIP-858).
             log = self._open_blocking(directory, partition, settings, path)
             directory.adopt_future(partition)
+            self._adopted.add(partition)
             self.replicas[partition] = LoadedReplica(topic, directory, log)
         else:
             directory.discard_future(path)
@@ -124,6 +134,23 @@ class ReplicaLoading:
 
     def _is_ours(self, topic: TopicImage, number: int) -> bool:
         return number < len(topic.partitions) and self._node_id in topic.partitions[number].replicas
+
+    def _why_gone(self, topic: TopicImage, state: PartitionState) -> str | None:
+        """Why what this node has of a partition is not what it had when it was in sync; None if it is."""
+        partition = TopicPartition(topic.name, state.partition)
+        loaded = self.replicas.get(partition)
+        if loaded is None:
+            return f"none of the log directories has it{where_it_was(state, self._node_id)}"
+        if not loaded.log.was_there:
+            return f"{loaded.log.path} has no segment"
+        if partition in self._adopted:
+            return f"there is but a copy of it in {loaded.directory.path}, from a move that had not ended"
+        known = state.directories[state.replicas.index(self._node_id)] if state.directories else None
+        if known is None or known.int < RESERVED_DIRECTORIES or known in self._ids:
+            return None
+        return (
+            f"what stands in {loaded.directory.path} is not what the metadata knows{where_it_was(state, self._node_id)}"
+        )
 
     def _is_assigned(self, topic: TopicImage, number: int, directory: LogDirectory) -> bool:
         """Whether the metadata knows the replica in this directory."""

@@ -2,7 +2,9 @@
 
 import uuid
 
-from esp.controller.directories import decide_assign_directories
+from esp.controller.directories import NOWHERE, decide_assign_directories
+from esp.controller.elections import decide_elect_leaders
+from esp.controller.partition_change import Election
 from esp.model.errors import ErrorCode
 from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, NodeId, TopicId
 from tests.unit.controller.samples import Cluster, directory
@@ -85,3 +87,92 @@ def test_the_only_replica_in_sync_stays_though_it_has_rotted():
     before = cluster.partition("t")
     assert cluster.assign(1, (LOST_DIRECTORY, topic_id, 0)) == [None]
     assert cluster.partition("t") == before
+
+
+def lost_everywhere(cluster: Cluster, *numbers: int) -> None:
+    """All brokers end; their logs are gone when they are registered again."""
+    for number in numbers:
+        cluster.fence(number)
+    for number in numbers:
+        cluster.register(number, previous_broker_epoch=cluster.epoch(number))
+
+
+def test_a_replica_whose_log_is_gone_is_not_eligible_and_nothing_else_suffers():
+    """BRK-11: after an orderly stop, and after the end of a process, too."""
+    cluster = Cluster(3, min_insync_replicas=2)
+    topic_id = cluster.create_partition(1, 2, 3)
+    cluster.create_partition(1, 2, 3, topic="other")
+    lost_everywhere(cluster, 1, 2, 3)
+    assert (cluster.partition("t").elr, cluster.partition("t").last_known_elr) == ((2, 3), (3,))
+    assert cluster.assign(3, (NOWHERE, topic_id, 0)) == [None]
+    partition = cluster.partition("t")
+    assert (partition.isr, partition.elr, partition.last_known_elr) == ((), (2,), ())
+    assert partition.directories[2] == LOST_DIRECTORY
+    assert cluster.partition("other").elr == (2, 3)
+    cluster.unfence(3)
+    assert cluster.partition("t").leader == -1
+    assert cluster.partition("other").leader == 3
+    cluster.unfence(2)
+    assert cluster.partition("t").leader == 2
+
+
+def test_the_last_known_leader_leads_no_more_when_its_log_is_gone():
+    """ELECT-2 is for one that has its records, at least in part."""
+    cluster = Cluster(2)
+    topic_id = cluster.create_partition(1, 2)
+    cluster.fence(2)
+    cluster.fence(1)
+    cluster.register(1)  # after an unclean end
+    assert cluster.partition("t").last_known_elr == (1,)
+    cluster.assign(1, (NOWHERE, topic_id, 0))
+    assert cluster.partition("t").last_known_elr == ()
+    cluster.unfence(1)
+    assert cluster.partition("t").leader == -1
+
+
+def test_if_nobody_has_anything_the_last_one_to_say_so_leads():
+    """BRK-11: a topic whose brokers all died before they made its logs is not lost for ever."""
+    cluster = Cluster(3, min_insync_replicas=2)
+    topic_id = cluster.create_partition(1, 2, 3)
+    lost_everywhere(cluster, 1, 2, 3)
+    for number in (2, 3, 1):
+        cluster.assign(number, (NOWHERE, topic_id, 0))
+        cluster.assign(number, (NOWHERE, topic_id, 0))  # what is said to the controller may come twice
+        cluster.unfence(number)
+        assert cluster.partition("t").leader == (1 if number == 1 else -1)
+    partition = cluster.partition("t")
+    assert (partition.isr, partition.recovering) == ((1,), True)
+    assert partition.directories[0] == UNASSIGNED_DIRECTORY
+
+
+def test_a_partition_of_one_replica_begins_anew_when_its_log_is_gone():
+    cluster = Cluster(1)
+    topic_id = cluster.create_partition(1)
+    lost_everywhere(cluster, 1)
+    cluster.assign(1, (NOWHERE, topic_id, 0))
+    cluster.unfence(1)
+    assert (cluster.partition("t").leader, cluster.partition("t").recovering) == (1, True)
+
+
+def test_an_unclean_election_takes_a_replica_that_lost_its_log_only_if_there_is_no_other():
+    cluster = Cluster(3, min_insync_replicas=2)
+    topic_id = cluster.create_partition(1, 2, 3)
+    lost_everywhere(cluster, 1, 2, 3)
+    cluster.assign(1, (NOWHERE, topic_id, 0))
+    cluster.unfence(1)
+    assert cluster.partition("t").leader == -1
+    cluster.decide(decide_elect_leaders(cluster.image, Election.UNCLEAN, [("t", [0])]))
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.recovering, partition.directories[0]) == (1, True, UNASSIGNED_DIRECTORY)
+
+
+def test_a_replica_that_lost_its_log_is_in_sync_again_once_it_is_somewhere():
+    cluster = Cluster(3, min_insync_replicas=2)
+    topic_id = cluster.create_partition(1, 2, 3)
+    cluster.fence(3)
+    cluster.register(3, previous_broker_epoch=cluster.epoch(3))
+    cluster.assign(3, (NOWHERE, topic_id, 0))
+    epoch = cluster.partition("t").leader_epoch
+    cluster.assign(3, (directory(3), topic_id, 0))
+    partition = cluster.partition("t")
+    assert (partition.isr, partition.directories[2], partition.leader_epoch) == ((1, 2), directory(3), epoch + 1)

@@ -22,7 +22,7 @@ def test_partition_that_waits_though_all_brokers_are_there_has_lost_its_complete
     lost = partition("t-0", (2, 3), leader=None, isr=())
     [hit] = hits("offline-partition", snapshot(3, [lost, WHOLE]))
     assert hit.detail == "replicas 2, 3, in sync at last none, down none"
-    assert "no broker has a complete copy any more" in hit.remedy
+    assert "no broker is known to have all records" in hit.remedy
     assert hit.remedy.endswith("--election-type unclean --topic t --partition 0")
 
 
@@ -77,3 +77,12 @@ def test_log_directory_that_failed_is_found():
     [hit] = hits("offline-log-dir", found)
     assert (str(hit.place), hit.detail) == ("broker 2", "/data: KAFKA_STORAGE_ERROR")
     assert not hits("offline-log-dir", snapshot(2, []))
+
+
+def test_partition_whose_brokers_are_all_up_and_have_all_lost_something_needs_a_decision():
+    """BRK-11."""
+    lost = partition("t-0", (1, 2), leader=None, isr=())
+    [hit] = hits("offline-partition", snapshot(3, [lost, WHOLE]))
+    assert hit.detail == "replicas 1, 2, in sync at last none, down none"
+    assert "put back the log directory that was lost" in hit.remedy
+    assert "unclean" in hit.remedy

@@ -17,11 +17,13 @@ from esp.model.errors import OperatorError
 from esp.model.ids import (
     METADATA_PARTITION,
     METADATA_TOPIC_ID,
+    NO_NODE,
     DirectoryId,
     LeaderEpoch,
     NodeId,
     TopicId,
     TopicPartition,
+    uuid_to_base64,
 )
 from esp.model.partition import PartitionState
 from esp.model.topic_settings import TopicSettings
@@ -285,3 +287,68 @@ def test_the_metadata_log_is_cut_between_two_turns_of_the_loading_and_never_with
         assert all(replicas.find("t", number) is not None for number in range(8))
 
     loop.run(main())
+def eligible(directory=None):
+    """What the metadata says of the replica when this node has registered and was eligible."""
+    return topic_image([replace(state(directory=directory), isr=(), elr=(NODE, OTHER), leader=NO_NODE)])
+
+
+def gone(node):
+    return [(str(one.name), one.reason) for one in node.load().gone]
+
+
+def test_a_log_that_is_there_is_not_gone():
+    node = Node()
+    node.create("/a", batches=1)
+    node.image = eligible("/a")
+    assert gone(node) == []
+    node.disk.rename("/a/t-0", "/b/t-0")  # an operator made room; both directories are there
+    assert gone(node) == []
+
+
+def test_a_replica_without_a_log_is_gone_if_it_could_make_this_node_a_leader():
+    """BRK-11."""
+    node = Node()
+    node.image = eligible("/a")
+    told = uuid_to_base64(IDS["/a"])
+    assert gone(node) == [("t-0", f"none of the log directories has it (it was in the directory {told})")]
+    node.image = topic_image([replace(state(), isr=(OTHER,), leader=OTHER)])
+    assert gone(node) == []
+    node.image = topic_image([replace(state(), isr=(), last_known_elr=(NODE,), leader=NO_NODE)])
+    assert gone(node) == [("t-0", "none of the log directories has it")]
+
+
+def test_a_log_without_a_segment_is_gone():
+    node = Node()
+    node.create("/a", batches=1)
+    node.disk.remove(f"/a/t-0/{0:020d}.log")
+    node.image = eligible()
+    assert gone(node) == [("t-0", "/a/t-0 has no segment")]
+
+
+def test_a_replica_of_which_only_the_leftovers_of_a_creation_stand_there_is_gone():
+    node = Node()
+    node.create("/a", batches=1)
+    node.disk.remove("/a/t-0/partition.metadata")
+    node.disk.remove(f"/a/t-0/{0:020d}.log")
+    node.disk.write_file("/a/t-0/leftover", b"")
+    node.image = eligible()
+    assert gone(node) == [("t-0", "/a/t-0 has no segment")]
+
+
+def test_an_older_log_does_not_stand_for_the_one_in_a_directory_that_is_lost():
+    """It was moved away from there once."""
+    node = Node()
+    node.create("/a", batches=1)
+    lost = DirectoryId(uuid.UUID(int=102))
+    node.image = topic_image([replace(state(), isr=(), elr=(NODE,), leader=NO_NODE, directories=(lost, lost))])
+    [(name, reason)] = gone(node)
+    assert name == "t-0"
+    assert reason.startswith("what stands in /a is not what the metadata knows")
+
+
+def test_a_copy_of_an_unfinished_move_does_not_stand_for_its_origin():
+    """What came after the controller was told of the move may be in the origin alone."""
+    node = Node()
+    node.create_copy("/b", batches=4)
+    node.image = eligible("/b")
+    assert gone(node) == [("t-0", "there is but a copy of it in /b, from a move that had not ended")]
