@@ -51,6 +51,7 @@ class OffsetCheckpoints:
             self._recovery_points.get(partition, 0),
             self._log_starts.get(partition, 0),
             self._high_watermarks.get(partition, 0),
+            has_log_start=partition in self._log_starts,
         )
 
     def forget_blocking(self, partition: TopicPartition) -> None:
@@ -84,13 +85,13 @@ class OffsetCheckpoints:
         self._recovery_points = recovery_points
 
     def write_log_starts_blocking(self) -> None:
-        """Write the checkpoint of log starts, in which a log that starts with its first segment has no line. Raises OSError."""
+        """Write the checkpoint of log starts. Raises OSError.
+
+        Kafka has no line for a log that starts with its first segment. Here it has one: else nobody would notice that this segment is gone
+        (REC-11).
+        """
         log_starts = self._still_there(self._log_starts)
-        for log in self._logs():
-            if log.log_start_offset > log.first_segment_offset or not log.names_are_durable:
-                log_starts[log.partition] = log.log_start_offset
-            else:
-                log_starts.pop(log.partition, None)
+        log_starts.update({log.partition: log.log_start_offset for log in self._logs()})
         self._write(LOG_START_FILE, log_starts)
         self._log_starts = log_starts
 

@@ -7,11 +7,11 @@ synced; from there on every batch is read and checked, and the log ends before t
 import logging
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from esp.model.errors import CorruptionError
-from esp.model.ids import TopicId, TopicPartition
+from esp.model.ids import INTERNAL_TOPICS, TopicId, TopicPartition
 from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.ports.disk import Disk
 from esp.ports.network import Buffer
@@ -34,6 +34,7 @@ from esp.storage.segment_recovery import (
     SegmentEnd,
     iterate_known_headers_blocking,
     open_sealed_blocking,
+    require_nothing_missing_blocking,
     restore_segment_blocking,
 )
 from esp.storage.segments import Segments
@@ -50,6 +51,8 @@ class KnownOffsets:
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    has_log_start: bool = field(default=False, compare=False)
+    """Whether they say anything of the log start. Kafka leaves it out where the first segment says it."""
 
 
 def load_log_blocking(
@@ -89,7 +92,7 @@ def load_log_blocking(
         CorruptionError: batches that were flushed are broken or missing.
         OSError: the device failed.
     """
-    loader = _Loader(disk, path, settings, known, now_ms)
+    loader = _Loader(disk, path, settings, known, now_ms, may_have_gaps=partition.topic in INTERNAL_TOPICS)
     if is_new:
         loader.begin()
     else:
@@ -137,12 +140,15 @@ def load_log_blocking(
 class _Loader:
     """The steps of opening one log; what they find out stands in the attributes."""
 
-    def __init__(self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int) -> None:
+    def __init__(
+        self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int, *, may_have_gaps: bool
+    ) -> None:
         self._disk = disk
         self._path = path
         self._settings = settings
         self._known = known
         self._now_ms = now_ms
+        self._may_have_gaps = may_have_gaps  # Kafka has compacted it, if it was Kafka's
         self.removed = False
         """Whether segments were."""
         self.segments = Segments()
@@ -168,6 +174,7 @@ class _Loader:
             self.was_there = False
             self._start_empty(self._known.log_start_offset)
             return
+        self._require_beginning(found[0].base_offset)
         self.log_start_offset = max(self._known.log_start_offset, found[0].base_offset)
         if was_clean:
             self._open_clean(found)
@@ -198,8 +205,7 @@ class _Loader:
     def _open_clean(self, found: list[Segment]) -> None:
         *sealed, active = found
         for segment in sealed:
-            open_sealed_blocking(segment, self._disk)
-            self.segments.add(segment)
+            self._open_sealed(segment)
         try:
             end = self._restore(active, LONG_MAX, IndexTrust.EVERYTHING)
             indexes_hold = not active.size or active.max_timestamp_offset < end.next_offset
@@ -210,6 +216,13 @@ class _Loader:
             end = self._restore(active, LONG_MAX, IndexTrust.NOTHING)
         self.segments.add(active)
         self.end_offset = end.next_offset
+        self._require_nothing_flushed_beyond(max(self.end_offset, self._known.log_start_offset))
+
+    def _open_sealed(self, segment: Segment) -> None:
+        open_sealed_blocking(segment, self._disk)
+        if not self._may_have_gaps:
+            require_nothing_missing_blocking(segment, self._disk)
+        self.segments.add(segment)
 
     def _recover(self, found: list[Segment]) -> None:
         recovery_point = self._known.recovery_point
@@ -219,8 +232,7 @@ class _Loader:
         for number, segment in enumerate(found):
             # A recovery point at the segment's very end may be from before it was sealed and its indexes synced.
             if segment.next_base_offset < recovery_point:
-                open_sealed_blocking(segment, self._disk)
-                self.segments.add(segment)
+                self._open_sealed(segment)
                 continue
             if next_offset not in (-1, segment.base_offset):
                 self._drop(found[number:], f"offset {next_offset} comes next")
@@ -241,6 +253,8 @@ class _Loader:
         self.end_offset = next_offset
         # A removal that was not synced may leave the segments below the log start, without those that followed.
         self._require_nothing_flushed_beyond(max(next_offset, self._known.log_start_offset))
+        if next_offset < self._known.high_watermark:
+            self.is_whole = False  # a process that is killed leaves what it had, and that was more (REC-11)
 
     def _restore(self, segment: Segment, trusted_end: int, trust: IndexTrust) -> SegmentEnd:
         return restore_segment_blocking(
@@ -292,6 +306,14 @@ class _Loader:
         if end_offset < self._known.recovery_point:
             raise CorruptionError(
                 f"{self._path} ends at offset {end_offset}, although it was flushed up to {self._known.recovery_point}"
+            )
+
+    def _require_beginning(self, base_offset: int) -> None:
+        """The first segment must hold the log start, if that is known and what follows it was flushed (REC-11)."""
+        start_offset = self._known.log_start_offset
+        if self._known.has_log_start and start_offset < base_offset and start_offset < self._known.recovery_point:
+            raise CorruptionError(
+                f"{self._path} begins at offset {base_offset}, although its start is {start_offset} and was flushed"
             )
 
     def _start_over(self) -> None:

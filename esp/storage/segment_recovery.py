@@ -190,6 +190,53 @@ def open_sealed_blocking(segment: Segment, disk: Disk) -> None:
     segment.max_timestamp_offset = offset
 
 
+def require_nothing_missing_blocking(segment: Segment, disk: Disk) -> None:
+    """Hold the end of a sealed segment against the beginning of the next one: what stood between them is lost (REC-11).
+
+    Only headers behind the last entry of the offset index are read. What is broken there is not judged here (REC-4).
+
+    Raises:
+        CorruptionError: batches that were flushed are missing.
+    """
+    position = _last_indexed_position(segment, disk)
+    found = None
+    try:
+        for each in iterate_headers_blocking(segment.file, position, segment.size):
+            found = each
+    except CorruptionError:
+        return
+    end_offset = segment.base_offset
+    if found is not None:
+        batch = memoryview(segment.file.read_blocking(found[0], found[1].size))
+        if crc32c(batch[ATTRIBUTES_OFFSET:]) != found[1].crc:
+            return
+        end_offset = found[1].next_offset
+    if end_offset < segment.next_base_offset:
+        raise CorruptionError(
+            f"{segment.path(LOG_SUFFIX)} ends at offset {end_offset}, and the next segment begins at {segment.next_base_offset}: "
+            "what stood between them is missing"
+        )
+
+
+def _last_indexed_position(segment: Segment, disk: Disk) -> int:
+    """Where the batch stands that the last entry of the offset index file names; 0 if there is none, or none that can be right."""
+    try:
+        size = disk.stat(segment.path(INDEX_SUFFIX)).size
+        file = disk.open(segment.path(INDEX_SUFFIX))
+        try:
+            data = file.read_blocking(size - OFFSET_ENTRY_SIZE, OFFSET_ENTRY_SIZE) if size else b""
+        finally:
+            file.close()
+        tail = OffsetIndex.decode(segment.base_offset, data)
+    except (CorruptionError, FileNotFoundError):
+        return 0
+    if not len(tail):
+        return 0
+    last_offset, position = tail.entry(0)
+    header = segment.file.read_blocking(position, HEADER_SIZE)
+    return position if len(header) == HEADER_SIZE and read_header(header).last_offset == last_offset else 0
+
+
 def _resume(segment: Segment, disk: Disk, file_size: int, trusted_end: int, trust: IndexTrust) -> int:
     """Load what the index files say, as far as they are trusted, and return the position from which on headers must be read.
 

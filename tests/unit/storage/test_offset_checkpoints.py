@@ -107,31 +107,12 @@ def test_nothing_is_written_for_a_name_that_nobody_knows() -> None:
     directory.checkpoints.forget_blocking(A)
 
 
-@pytest.mark.parametrize(
-    ("first", "start", "durable", "expected"),
-    [
-        (0, 0, True, {}),
-        (5, 5, True, {}),
-        (5, 6, True, {A: 6}),
-        (5, 5, False, {A: 5}),  # the segments before it may come back
-    ],
-)
-def test_a_log_start_is_written_where_the_first_segment_does_not_say_it(
-    first: int, start: int, durable: bool, expected: dict[TopicPartition, int]
-) -> None:
+@pytest.mark.parametrize(("first", "start"), [(0, 0), (5, 5), (5, 6)])
+def test_every_log_start_is_written_so_that_a_first_segment_that_is_gone_is_missed(first: int, start: int) -> None:
     directory = Directory()
-    directory.logs = [log(A, first=first, start=start, durable=durable)]
+    directory.logs = [log(A, first=first, start=start)]
     directory.checkpoints.write_log_starts_blocking()
-    assert read_checkpoint(directory.disk, LOG_STARTS) == expected
-
-
-def test_a_log_start_that_the_first_segment_says_again_goes_out_of_the_file() -> None:
-    directory = Directory()
-    directory.logs = [log(A, first=0, start=6)]
-    directory.checkpoints.write_log_starts_blocking()
-    directory.logs = [log(A, first=6, start=6)]
-    directory.checkpoints.write_log_starts_blocking()
-    assert read_checkpoint(directory.disk, LOG_STARTS) == {}
+    assert read_checkpoint(directory.disk, LOG_STARTS) == {A: start}
 
 
 def test_the_metadata_log_s_high_watermark_stands_for_what_is_on_this_disk() -> None:

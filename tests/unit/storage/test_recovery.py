@@ -457,3 +457,79 @@ def test_a_power_loss_never_takes_the_front_of_a_log_and_leaves_its_end(seed: in
     ):  # else nobody knows any more whose it is, and it is not read
         disk.crash()
         assert reopen(disk, SMALL)[1].log_start_offset == start
+
+
+# --- what is missing (REC-11) ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("which", ["first", "middle", "last", "all"])
+def test_a_segment_that_is_gone_is_missed_if_it_was_flushed(which: str, *, in_order: bool) -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    bases = [segment.base_offset for segment in log.files.segments]
+    if in_order:
+        directory.close_blocking(7)
+    else:
+        run(log.flush())
+        directory.write_checkpoints_blocking()
+    disk.crash()
+    gone = {"first": bases[:1], "middle": bases[2:3], "last": bases[-1:], "all": bases}[which]
+    for base in gone:
+        for suffix in (".log", ".index", ".timeindex"):
+            if disk.exists(path(base, suffix)):
+                disk.remove(path(base, suffix))
+    with pytest.raises(CorruptionError, match=r"flushed|missing"):
+        reopen(disk, SMALL)
+
+
+def test_a_log_whose_only_segment_is_gone_was_not_there() -> None:
+    disk = new_disk()
+    _, log = new_log(disk)
+    append(log)
+    assert log.was_there
+    disk.crash()
+    disk.remove(path(0, ".log"))
+    _, log = reopen(disk)
+    assert not log.was_there
+
+
+def test_a_log_that_ends_below_its_checkpointed_high_watermark_after_a_kill_is_not_whole() -> None:
+    """Its newest segment is gone, and was not flushed."""
+    disk = new_disk()
+    directory, log = filled(disk)
+    log.high_watermark = 20
+    directory.write_checkpoints_blocking()
+    newest = log.files.segments.active.base_offset
+    disk.crash()
+    disk.remove(path(newest, ".log"))
+    _, log = reopen(disk, SMALL)
+    assert log.log_end_offset == newest
+    assert not log.is_whole
+
+
+def test_segments_that_went_with_the_log_start_are_not_missed() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    run(log.flush())
+    log.high_watermark = 20
+    log.raise_log_start(10)
+    directory.write_checkpoints_blocking()
+    bases = [segment.base_offset for segment in log.files.segments]
+    disk.crash()
+    for base in [base for base in bases if base < 10][:-1]:
+        disk.remove(path(base, ".log"))
+    _, log = reopen(disk, SMALL)
+    assert log.log_start_offset == 10
+    assert log.is_whole
+
+
+def test_a_log_of_kafka_s_that_starts_with_its_first_segment_has_no_line_and_is_believed() -> None:
+    disk = new_disk()
+    directory, log = filled(disk)
+    directory.close_blocking(7)
+    disk.write_file(f"{DATA}/log-start-offset-checkpoint", b"0\n0\n")
+    first = log.files.segments[0].base_offset
+    disk.remove(path(first, ".log"))
+    _, log = reopen(disk, SMALL)
+    assert log.log_start_offset > 0
