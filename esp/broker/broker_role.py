@@ -248,7 +248,11 @@ class BrokerRole:
             features=SUPPORTED_FEATURES,
             rack=self._settings.broker_rack,
             log_dirs=directories.ids,
-            previous_broker_epoch=previous_broker_epoch(directories.all, self._env.host.boot_id),
+            previous_broker_epoch=previous_broker_epoch(
+                directories.all,
+                self._env.host.boot_id,
+                trusts_running_markers=self._settings.running_marker_enable,
+            ),
         )
 
 

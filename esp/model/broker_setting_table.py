@@ -274,6 +274,11 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             at_least(1),
         ),
         Setting(
+            "running.marker.enable",
+            Kind.BOOLEAN,
+            "Whether a broker whose process alone ended, while its machine ran on, stays eligible for what it had; not Kafka's.",
+        ),
+        Setting(
             "log.scrub.interval.ms",
             Kind.LONG,
             "Milliseconds between two times that old segments are read again and held against their checksums; not Kafka's.",

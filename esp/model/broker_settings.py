@@ -184,6 +184,7 @@ class BrokerSettings:
 
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
+    running_marker_enable: bool = True
     log_scrub_interval_ms: int = 86_400_000
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_flush_start_offset_checkpoint_interval_ms: int = 60_000

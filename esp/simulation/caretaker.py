@@ -12,7 +12,7 @@ from esp.simulation.machine.disk_image import DiskImage, make_tree, take_image
 from esp.simulation.node import SimulatedNode
 from esp.simulation.rot import RotKind, Target, find_rotten
 from esp.simulation.world import World
-from esp.storage.layout import META_PROPERTIES_FILE
+from esp.storage.layout import META_PROPERTIES_FILE, RUNNING_FILE
 
 ASIDE: Final = "/aside"
 """Where directories of partitions go that cannot be opened."""
@@ -23,7 +23,8 @@ OWN_FAULT: Final = re.compile(
 """In the last words of a node: whatever has become of its disk, it should not have come to this."""
 
 _METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
-_KEPT: Final = (_METADATA, f"{cluster.DATA}/{META_PROPERTIES_FILE}", f"{cluster.DATA}/.lock")
+_ROOTS: Final = (cluster.DATA, cluster.MORE)
+_KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (META_PROPERTIES_FILE, ".lock")))
 
 
 class Caretaker:
@@ -66,18 +67,39 @@ class Caretaker:
 
     def copy_records(self, node: SimulatedNode) -> DiskImage:
         """A copy of the node's records as they are now; who it is and what its member of the quorum knows is left out."""
-        return take_image(node.disk, cluster.DATA, lambda path: not path.startswith(_KEPT))
+        return self._take(node, lambda path: not path.startswith(_KEPT))
 
     def restore_records(self, node: SimulatedNode, image: DiskImage) -> None:
         """Put an old copy of a dead node's records in their place."""
         self._ledger.replaced_disks += 1
         self._ledger.on_copy_lost(node.node_id, self._world.loop.time())
-        kept = take_image(node.disk, cluster.DATA, lambda path: path.startswith(_KEPT))
+        kept = self._take(node, lambda path: path.startswith(_KEPT))
+        markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))
+        files = {path: node.disk.stat(path).identity for path in markers}
         node.change_disk(make_tree({**image, **kept}))
+        for path, identity in files.items():
+            content = node.disk.content(path)
+            # Restored in place, a marker is the very file that it was. Of the life that has just ended nobody could tell it then
+            # (decision 34): a copy of that is put beside, and renamed.
+            if content is not None and image.get(path) != markers[path]:
+                content.identity = identity
+                self._ledger.markers_in_place += 1
+
+    def _take(self, node: SimulatedNode, wanted: Callable[[str], bool]) -> DiskImage:
+        images = (take_image(node.disk, root, wanted) for root in _ROOTS if node.disk.exists(root))
+        return {path: data for image in images for path, data in image.items()}
 
     def look_after(self, node: SimulatedNode) -> None:
         """A node has ended. If that is over a file that has rotted, do what it says."""
         named = find_named(node)
+        damaged = find_damaged(node)
+        if damaged is not None:
+            self._ledger.repairs += 1
+            self._world.trace.say(node.name, f"is helped: files are gone from {damaged}")
+            del node.damaged[damaged]
+            node.move_away(damaged, ASIDE)
+            self.on_moved_away(node, damaged)
+            return
         if not named:
             return
         target = named[0]
@@ -90,6 +112,14 @@ class Caretaker:
         else:
             node.move_away(target.directory, ASIDE)
             self.on_moved_away(node, target.directory)
+
+
+def find_damaged(node: SimulatedNode) -> str | None:
+    """The directory of a replica, from which files have vanished, that a dead node's last words name."""
+    words = node.end_reason
+    return next(
+        (path for path in node.damaged if (f"{path}/" in words or f"{path} " in words) and node.disk.exists(path)), None
+    )
 
 
 def find_named(node: SimulatedNode) -> list[Target]:

@@ -31,6 +31,8 @@ from esp.simulation.repair_profile import RepairProfile
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
 DATA: Final = "/data"
+MORE: Final = "/more"
+"""A second log directory, of some nodes: without the metadata log."""
 
 SCRUB_INTERVAL_MS: Final = 5_000
 """Far shorter than anybody's, so that rot of sealed segments is found within a run."""
@@ -66,11 +68,12 @@ def node_settings(
     balances_leaders: bool = False,
     reads_from_followers: bool = False,
     log_starts: LogStartProfile | None = None,
+    has_more: bool = False,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
 
     With ``snapshots_metadata`` the metadata log is snapshotted, rolled and cut every few records; with ``reads_from_followers`` consumers
-    are sent to the replica in their rack.
+    are sent to the replica in their rack; with ``has_more`` there are two log directories.
     """
     host = node_host(node_id)
     is_broker, is_controller = node_id in layout.brokers, node_id in layout.controllers
@@ -87,7 +90,7 @@ def node_settings(
         controller_quorum_bootstrap_servers=_bootstrap_servers(layout),
         broker_rack=node_rack(node_id),
         replica_selector_class=RACK_AWARE_SELECTOR if reads_from_followers else None,
-        log_dirs=(DATA,),
+        log_dirs=(DATA, MORE) if has_more and is_broker else (DATA,),
         metadata_log_dir=DATA,
         auto_create_topics_enable=False,
         log_scrub_interval_ms=SCRUB_INTERVAL_MS,

@@ -10,6 +10,7 @@ from esp.simulation.checkers import probe
 from esp.simulation.cluster import DATA
 from esp.simulation.faults import Fault
 from esp.simulation.ledger import RECKLESS, Ledger
+from esp.simulation.lost_files import LostFiles
 from esp.simulation.node import SimulatedNode
 from esp.simulation.old_copies import OldCopies
 from esp.simulation.rot import WEIGHTS, RotKind, Target, find_targets, rot_somewhere
@@ -35,6 +36,7 @@ class DiskNemesis:
         self._ledger = ledger
         self.caretaker = Caretaker(world, ledger)
         self.old_copies = OldCopies(world, ledger, self.caretaker, self.newest_image, is_over)
+        self.lost_files = LostFiles(world, ledger, self.caretaker, self.old_copies)
         world.on_failed_start = self.caretaker.look_after
 
     # --- rot -----------------------------------------------------------------------------------------------------------------------

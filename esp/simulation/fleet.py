@@ -33,6 +33,8 @@ class Summary:
     poisoned_nodes: int = 0
     rotten_files: int = 0
     replaced_disks: int = 0
+    lost_files: int = 0
+    markers_in_place: int = 0
     repairs: int = 0
     abandoned_nodes: int = 0
     group_commits: int = 0
@@ -64,6 +66,8 @@ class Summary:
         self.poisoned_nodes += outcome.poisoned_nodes
         self.rotten_files += outcome.rotten_files
         self.replaced_disks += outcome.replaced_disks
+        self.lost_files += outcome.lost_files
+        self.markers_in_place += outcome.markers_in_place
         self.repairs += outcome.repairs
         self.abandoned_nodes += outcome.abandoned_nodes
         self.group_commits += outcome.group_commits
@@ -110,6 +114,8 @@ class Summary:
         yield f"files that rotted                {self.rotten_files:>12,}"
         yield f"  nodes ended over that, mended  {self.repairs:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
+        yield f"directories and files lost       {self.lost_files:>12,}"
+        yield f"markers restored in place        {self.markers_in_place:>12,}"
         yield f"violations                       {len(self.failed):>12,}"
         yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
         yield f"simulated seconds per CPU-second {self.simulated_s / max(self.cpu_s, 1e-9):>12,.1f}"

@@ -76,6 +76,10 @@ class Ledger:
     """Those of them that have another disk by now: they vote no more (RAFT-45)."""
     rotten_files: int = 0
     replaced_disks: int = 0
+    lost_files: int = 0
+    """How often directories or files vanished while a node was down."""
+    markers_in_place: int = 0
+    """How often an old copy came back with the running marker of an earlier life in the same file."""
     repairs: int = 0
     """How often an operator had to look after a node that ended itself over rot."""
 

@@ -99,6 +99,7 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.TARGETED: Random.random,
     FaultKind.BIT_ROT: Random.random,
     FaultKind.OLD_DISK: Random.random,
+    FaultKind.LOST_FILES: Random.random,
     FaultKind.BLACKOUT: Random.random,
     FaultKind.LOSE_COPIES: Random.random,
 }
@@ -159,6 +160,7 @@ class Nemesis:
             FaultKind.BIT_ROT: self._disks.rot,
             FaultKind.NEW_DISK: self._disks.replace,
             FaultKind.OLD_DISK: self._disks.old_copies.bring,
+            FaultKind.LOST_FILES: self._disks.lost_files.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.TARGETED: self._arm,
         }

@@ -77,6 +77,8 @@ class SimulatedNode:
         self._boots = 1
         self.disk_was_faulty = False
         """Whether its disk failed or was full in this life: the node may end itself."""
+        self.damaged: dict[str, None] = {}
+        """Directories of replicas from which files have vanished: the node may refuse to open them."""
         self.rotten_at_start: list[Target] = []
         """What had rotted on its disk when this life began; the node may have cut some of it away since."""
         self.on_end: Callable[[SimulatedNode], None] = lambda _node: None

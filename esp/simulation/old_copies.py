@@ -26,6 +26,9 @@ STOPPED_SHARE: Final = 0.5
 AIMED_SHARE: Final = 0.3
 """Of those who copy: what they take from a running node comes back when it hurts most."""
 
+STOP_MAX_S: Final = 10.0
+"""How long an orderly stop may take before the node is killed."""
+
 WAIT_S: Final = 3.0
 """How long the controller may take to see that a process has ended."""
 
@@ -97,35 +100,80 @@ class OldCopies:
 
     async def _put_back_later(self, fault: Fault, node: SimulatedNode, image: DiskImage, *, is_aimed: bool) -> None:
         await asyncio.sleep(fault.seconds)
+
+        def put_back(_partition: tuple[str, int] | None) -> None:
+            self._caretaker.restore_records(node, image)
+
+        await self.strike(node, put_back, "gets an old copy of its records", is_aimed=is_aimed)
+
+    async def strike(
+        self,
+        node: SimulatedNode,
+        damage: Callable[[tuple[str, int] | None], None],
+        what: str,
+        *,
+        is_aimed: bool,
+        in_order: bool = False,
+    ) -> None:
+        """End a node, let something befall its disk, and start it again.
+
+        Args:
+            node: the node.
+            damage: what befalls the dead node's disk; it is given the partition that is aimed at, if one is.
+            what: the same for the trace.
+            is_aimed: let it happen when the node is the only one that may lead a partition, and the first one that is back.
+            in_order: stop the node in order before.
+        """
         if self._is_over():
             return
         victims = self._find_victims(node) if is_aimed else None
         if victims is None:
-            self._put_back(node, image)
+            if await self._befall(node, damage, what, None, in_order=in_order):
+                self._world.start_later(node, DOWN_S)
             return
-        self._world.trace.say("nemesis", f"wants {node.node_id} to lead {victims.partition} with an old copy")
+        self._world.trace.say("nemesis", f"wants {node.node_id} to lead {victims.partition} when it {what}")
         for other in victims.others:
             other.kill()
         await self._wait_until_gone(victims, victims.others)
-        if self._put_back(node, image, is_started=False):
+        if await self._befall(node, damage, what, victims.partition, in_order=in_order):
             await self._wait_until_gone(victims, [node])
             victims.leader.kill()
         for dead in (node, *victims.others):
             self._world.start_later(dead, 0.0)
         self._world.start_later(victims.leader, DOWN_S)
 
-    def _put_back(self, node: SimulatedNode, image: DiskImage, *, is_started: bool = True) -> bool:
-        """Put a copy in the place of the records; False if that must not happen now."""
+    async def _befall(
+        self,
+        node: SimulatedNode,
+        damage: Callable[[tuple[str, int] | None], None],
+        what: str,
+        partition: tuple[str, int] | None,
+        *,
+        in_order: bool,
+    ) -> bool:
+        """End the node and damage its disk; False if that must not happen now."""
+        if not self._may_befall(node):
+            return False
+        if in_order:
+            life = node.lives
+            stopping = self._world.spawn(node.stop())
+            for _ in range(int(STOP_MAX_S / POLL_S)):
+                if stopping.done():
+                    break
+                await asyncio.sleep(POLL_S)
+            if node.lives != life or not self._may_befall(node):
+                self._world.start_later(node, 0.0)
+                return False
+        self._world.trace.say(node.name, what)
+        node.kill()
+        damage(partition)
+        return True
+
+    def _may_befall(self, node: SimulatedNode) -> bool:
         if self._is_over() or not self._ledger.may_lose_copy(node.node_id) or self.is_last_somewhere(node):
             return False
-        if any(target.kind in (RotKind.METADATA, RotKind.IDENTITY) for target in find_rotten(node.disk)):
-            return False  # who copies what it keeps would copy the rot, and nobody would know of it
-        self._world.trace.say(node.name, "gets an old copy of its records")
-        node.kill()
-        self._caretaker.restore_records(node, image)
-        if is_started:
-            self._world.start_later(node, DOWN_S)
-        return True
+        # Who copies what it keeps would copy the rot, and nobody would know of it.
+        return all(target.kind not in (RotKind.METADATA, RotKind.IDENTITY) for target in find_rotten(node.disk))
 
     def _find_victims(self, node: SimulatedNode) -> _Victims | None:
         """The partition that needs the fewest deaths until the node is the only one that may lead."""

@@ -24,6 +24,10 @@ class Outcome:
     """Nodes whose device lied after a failed sync: what it holds of what they flushed was not asked from then on."""
     rotten_files: int = 0
     replaced_disks: int = 0
+    lost_files: int = 0
+    """How often directories or files vanished while a node was down."""
+    markers_in_place: int = 0
+    """How often an old copy came back with the running marker of an earlier life in the same file."""
     repairs: int = 0
     """How often an operator had to look after a node that ended itself over rot."""
     administered: Mapping[str, int] = field(default_factory=dict)

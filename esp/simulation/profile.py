@@ -44,6 +44,11 @@ ASKING_SHARE: Final = 0.5
 
 OSTRACISM_S: Final = (15.0, 60.0)
 """Then a node that leads is cut off from all others but not from clients: mean seconds between two such cuts, in a run."""
+SEVERAL_DIRECTORIES_SHARE: Final = 0.4
+"""Of all runs: brokers have two log directories."""
+
+LOSSES_MEAN_S: Final = (8.0, 120.0)
+"""Least and most seconds between two losses of files while a node is down, on the average, where they come."""
 
 REPAIR_S: Final = 20.0
 """How much longer faults come where a broker has to be away for a while before anything follows from it."""
@@ -136,6 +141,8 @@ class Profile:
     """How long what nodes compute takes."""
     outage: OutageProfile | None = None
     """What lasts for minutes when the other faults have come, if anything does."""
+    has_more: bool = False
+    """Whether brokers have a second log directory."""
 
     @property
     def node_count(self) -> int:
@@ -174,7 +181,7 @@ class Profile:
             heals_core_only=rng.random() < 0.4,
             snapshots_metadata=rng.random() < 0.3,
             fault_means_s={
-                **_with_absences(_draw_faults(rng, nodes), repairs),
+                **_with_losses(_with_absences(_draw_faults(rng, nodes), repairs), stream("losses", seed)),
                 **losses,
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
@@ -189,6 +196,7 @@ class Profile:
             repairs=repairs,
             timing=TimingProfile.draw(seed),
             outage=OutageProfile.draw(stream("outage", seed), layout.nodes),
+            has_more=stream("log directories", seed).random() < SEVERAL_DIRECTORIES_SHARE,
         )
         return profile._with_log_starts(LogStartProfile.draw(stream("log starts", seed)))
 
@@ -227,3 +235,9 @@ def _with_absences(means_s: Mapping[FaultKind, float], repairs: RepairProfile | 
         return {**means_s}
     means_s = {kind: mean_s * repairs.other_faults_rarity for kind, mean_s in means_s.items()}
     return {**means_s, FaultKind.ABSENCE: repairs.absence_mean_s}
+
+
+def _with_losses(means_s: Mapping[FaultKind, float], rng: Random) -> dict[FaultKind, float]:
+    """What comes to the faults in those runs in which logs and directories vanish while nodes are down."""
+    is_on, (low, high) = rng.random() >= OFF_SHARE, LOSSES_MEAN_S
+    return {**means_s, FaultKind.LOST_FILES: low * (high / low) ** rng.random()} if is_on else {**means_s}

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from esp.model.ids import METADATA_TOPIC, TopicPartition
 from esp.raft.quorum_state import FILE_NAME as QUORUM_STATE_FILE
 from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, LENGTH_OFFSET, MAGIC_OFFSET, read_header
-from esp.simulation.cluster import DATA
+from esp.simulation.cluster import DATA, MORE
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_image import walk
 from esp.simulation.machine.file_content import SECTOR_BYTES, FileContent
@@ -83,10 +83,11 @@ class Target(NamedTuple):
 
 def find_targets(disk: SimulatedDisk) -> Iterator[Target]:
     """All files of a node's disk of which something would be missed."""
-    for path, content in walk(disk, DATA):
-        kind = _kind_of(path)
-        if kind is not None and content.cached:
-            yield Target(kind, path, content)
+    for root in (DATA, MORE):
+        for path, content in walk(disk, root) if disk.exists(root) else ():
+            kind = _kind_of(path)
+            if kind is not None and content.cached:
+                yield Target(kind, path, content)
 
 
 def find_rotten(disk: SimulatedDisk) -> list[Target]:
@@ -126,7 +127,7 @@ def rot_somewhere(target: Target, rng: Random, *, limit: int | None, is_active: 
 
 def _kind_of(path: str) -> RotKind | None:
     directory, _, name = path.rpartition("/")
-    if directory == DATA:
+    if directory in (DATA, MORE):
         if name == META_PROPERTIES_FILE:
             return RotKind.IDENTITY
         return RotKind.DERIVED if name in _CHECKPOINTS else None

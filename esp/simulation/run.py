@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from esp.model.ids import TopicId
-from esp.simulation.caretaker import OWN_FAULT, find_named
+from esp.simulation.caretaker import OWN_FAULT, find_damaged, find_named
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.convergence import (
@@ -151,6 +151,8 @@ class Run:
             poisoned_nodes=len(self._ledger.poisoned),
             rotten_files=self._ledger.rotten_files,
             replaced_disks=self._ledger.replaced_disks,
+            lost_files=self._ledger.lost_files,
+            markers_in_place=self._ledger.markers_in_place,
             repairs=self._ledger.repairs,
             administered=history.done,
             abandoned_nodes=len(world.keeps_down),
@@ -417,7 +419,7 @@ class Run:
         self._replicas.on_end(node, keeps_page_cache=keeps_page_cache, has_faulty_disk=node.disk_was_faulty)
         self._metadata.on_end(node)
         is_own = reason not in DELIBERATE
-        is_excused = node.disk_was_faulty or (is_own and bool(find_named(node)))
+        is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
         if is_own and (not is_excused or OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
         if is_own or reason == KILLED_IN_DISK:

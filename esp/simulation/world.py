@@ -65,6 +65,7 @@ class World:
                     balances_leaders=profile.balances_leaders,
                     reads_from_followers=profile.asks_offsets,
                     log_starts=profile.log_starts,
+                    has_more=profile.has_more,
                 ),
                 host=cluster.node_host(number),
                 clock_rate=profile.clock_rates[number - 1],

@@ -7,11 +7,11 @@ synced; from there on every batch is read and checked, and the log ends before t
 import logging
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from esp.model.errors import CorruptionError
-from esp.model.ids import INTERNAL_TOPICS, TopicId, TopicPartition
+from esp.model.ids import INTERNAL_TOPICS, METADATA_PARTITION, TopicId, TopicPartition
 from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.ports.disk import Disk
 from esp.ports.network import Buffer
@@ -92,6 +92,8 @@ def load_log_blocking(
         CorruptionError: batches that were flushed are broken or missing.
         OSError: the device failed.
     """
+    if partition == METADATA_PARTITION:  # it begins where its snapshots end, which its owner looks after (REC-10)
+        known = replace(known, has_log_start=False)
     loader = _Loader(disk, path, settings, known, now_ms, may_have_gaps=partition.topic in INTERNAL_TOPICS)
     if is_new:
         loader.begin()

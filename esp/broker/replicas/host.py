@@ -203,6 +203,9 @@ class ReplicaHost:
 
     async def tell_gone(self, channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]) -> None:
         """Tell the controller which logs are not there though they should be, and return when it knows (BRK-11); none is made before."""
+        for directory in tuple(self._directories.online):
+            if directory.is_offline:  # it failed when it was asked for what is in it
+                self.fail(directory, f"{directory.path} cannot be flushed")
         await tell_gone(self._env, self._node_id, self._gone, channel, broker_epoch)
         self._gone = []
 

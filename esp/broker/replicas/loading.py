@@ -147,7 +147,7 @@ class ReplicaLoading:
             return f"there is but a copy of it in {loaded.directory.path}, from a move that had not ended"
         known = state.directories[state.replicas.index(self._node_id)] if state.directories else None
         if known is None or known.int < RESERVED_DIRECTORIES or known in self._ids:
-            return None
+            return _why_not_kept(loaded.log) if len(state.replicas) > 1 else None
         return (
             f"what stands in {loaded.directory.path} is not what the metadata knows{where_it_was(state, self._node_id)}"
         )
@@ -167,3 +167,16 @@ class ReplicaLoading:
         epoch = log.leader_epochs.epoch_of(log.log_end_offset - 1)
         is_assigned = self._is_assigned(loaded.topic, log.partition.partition, loaded.directory)
         return (-1 if epoch is None else epoch, log.log_end_offset, is_assigned)
+
+
+def _why_not_kept(opened: Log) -> str | None:
+    """Ask the device for what it was given and nobody has synced: a write that failed behind the last process's back shows then (BRK-3).
+
+    Only where it matters for who may lead: in most starts, nowhere.
+    """
+    try:
+        if opened.recovery_point < opened.log_end_offset:
+            opened.flush_blocking()
+    except OSError as error:
+        return f"the device did not keep what was written to {opened.path}: {error}"
+    return None

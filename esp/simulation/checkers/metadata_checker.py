@@ -246,6 +246,8 @@ def _check_eligible(
     if is_unclean or len(new.isr) >= image.min_insync_replicas(topic, len(new.replicas)):
         return
     lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
+    if lost and len(new.last_known_elr) == 1 and set(new.replicas) - lost == {*new.last_known_elr}:
+        return  # nobody has anything left, and the last one to say so may lead (BRK-11)
     due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost
     if not due <= set(new.elr):
         raise ViolationError(

@@ -9,6 +9,7 @@ from esp.simulation.mutants.divergence import DIVERGENCE_MUTANTS
 from esp.simulation.mutants.groups import GROUP_MUTANTS
 from esp.simulation.mutants.histories import HISTORY_MUTANTS
 from esp.simulation.mutants.losses import LOSS_MUTANTS
+from esp.simulation.mutants.lost_files import LOST_FILES_MUTANTS
 from esp.simulation.mutants.membership import MEMBERSHIP_MUTANTS
 from esp.simulation.mutants.mutant import Mutant
 from esp.simulation.mutants.overlap import OVERLAP_MUTANTS
@@ -39,6 +40,7 @@ ALL: Final = (
     *ROT_MUTANTS,
     *OVERLAP_MUTANTS,
     *WIRE_MUTANTS,
+    *LOST_FILES_MUTANTS,
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

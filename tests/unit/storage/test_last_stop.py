@@ -33,3 +33,8 @@ def test_the_epoch_is_told_if_nothing_was_lost_anywhere(directories: list[Simple
 
 def test_after_another_boot_a_killed_process_has_lost_what_was_not_synced() -> None:
     assert previous_broker_epoch([killed(5)], "next boot") == -1  # type: ignore[list-item]
+
+
+def test_a_killed_process_counts_as_unclean_if_the_settings_say_so() -> None:
+    assert previous_broker_epoch([killed(5)], "boot", trusts_running_markers=False) == -1  # type: ignore[list-item]
+    assert previous_broker_epoch([stopped(5)], "boot", trusts_running_markers=False) == 5  # type: ignore[list-item]

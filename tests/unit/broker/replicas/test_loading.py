@@ -352,3 +352,17 @@ def test_a_copy_of_an_unfinished_move_does_not_stand_for_its_origin():
     node.create_copy("/b", batches=4)
     node.image = eligible("/b")
     assert gone(node) == [("t-0", "there is but a copy of it in /b, from a move that had not ended")]
+
+
+def test_a_log_that_the_device_did_not_keep_is_gone():
+    """BRK-3: a write may have failed behind the back of the process that was killed."""
+    node = Node()
+    node.create("/a", batches=3)
+    node.disk.fail("sync", "/a/t-*", times=100)
+    node.image = topic_image([replace(state(), isr=(OTHER,), leader=OTHER)])
+    assert gone(node) == [], "where it does not matter, nobody asks the device"
+    node.image = eligible("/a")
+    [(name, reason)] = gone(node)
+    assert name == "t-0"
+    assert reason.startswith("the device did not keep what was written to /a/t-0: ")
+    assert node.directories["/a"].is_offline
