@@ -420,6 +420,8 @@ class Run:
         self._metadata.on_end(node)
         is_own = reason not in DELIBERATE
         is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
+        # Who is cut off for ever while it starts gives up at last, as it should (initial.broker.registration.timeout.ms).
+        is_excused |= node.node_id in self._world.keeps_down and "could not register within" in reason
         if is_own and (not is_excused or OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
         if is_own or reason == KILLED_IN_DISK:
