@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.simulation.checkers import probe
@@ -121,7 +121,8 @@ class MetadataChecker:
             broker = image.brokers.get(node_id)
             if (broker is None or broker.fenced) and old is not None and node_id not in old.isr:
                 raise ViolationError("INV-ISR-UNFENCED", who, f"{node_id} is fenced and joins the ISR: {new}")
-        if not (isr or elr or new.last_known_elr or self._ledger.is_beyond_promise or topic.name in PASSING):
+        is_lost = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
+        if not (isr or elr or new.last_known_elr or is_lost or topic.name in PASSING):
             raise ViolationError("INV-LAST-COPY", who, f"nobody has a complete copy any more: {new} after {old}")
         self._check_candidates(image, topic, new, who)
         leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))

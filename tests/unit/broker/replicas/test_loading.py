@@ -287,6 +287,8 @@ def test_the_metadata_log_is_cut_between_two_turns_of_the_loading_and_never_with
         assert all(replicas.find("t", number) is not None for number in range(8))
 
     loop.run(main())
+
+
 def eligible(directory=None):
     """What the metadata says of the replica when this node has registered and was eligible."""
     return topic_image([replace(state(directory=directory), isr=(), elr=(NODE, OTHER), leader=NO_NODE)])
