@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
-from esp.model.ids import LOST_DIRECTORY, LOST_DIRECTORY, NO_NODE, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.simulation.checkers import probe
