@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from esp.controller.decision import Decision
 from esp.controller.features import ELIGIBLE_LEADER_REPLICAS
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ClusterImage
+from esp.controller.raised_minimums import plan_epochs_of_raised_minimums
 from esp.controller.topics import CONFIG_VALUE_LENGTH_MAX
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
@@ -137,7 +138,8 @@ def decide_alter_configs(
 ) -> Decision[list[ApiError | None]]:
     """Change settings; the reply says for each change, in that order, why it cannot be made, or None.
 
-    With a new ``min.insync.replicas`` goes a record that clears the eligible leader replicas that rest on the old one (ELR-3).
+    With a new ``min.insync.replicas`` goes a record that clears the eligible leader replicas that rest on the old one (ELR-3); with a
+    greater one, also a record for each partition that it counts for (:mod:`esp.controller.raised_minimums`).
 
     Args:
         image: the newest state, committed or not.
@@ -154,6 +156,7 @@ def decide_alter_configs(
         except ApiError as error:
             reply.append(error)
     assert len(reply) == len(changes), "each resource is answered"
+    records += plan_epochs_of_raised_minimums(image, records)
     return Decision(() if validate_only else tuple(records), reply)
 
 

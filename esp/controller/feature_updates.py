@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from esp.controller.decision import Decision
 from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, SUPPORTED_FEATURES
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, ClusterImage, FeatureRange
+from esp.controller.raised_minimums import plan_epochs_of_raised_minimums
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord, MetadataRecord
@@ -74,6 +75,7 @@ def decide_update_features(
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
             if update.feature == ELIGIBLE_LEADER_REPLICAS:
                 records += _agreement_on_min_isr(image, authority.min_insync_replicas)
+    records += plan_epochs_of_raised_minimums(image, records)
     return Decision(() if validate_only else tuple(records), None)
 
 

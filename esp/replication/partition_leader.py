@@ -56,6 +56,7 @@ class PartitionLeader:
         "_isr_changes",
         "_lag_time_max_us",
         "_may_commit",
+        "_min_insync_replicas",
         "_min_isr",
         "_node_id",
         "epoch_start_offset",
@@ -83,6 +84,8 @@ class PartitionLeader:
         self.epoch_start_offset = log.log_end_offset
         """Where this epoch began, at the latest."""
         self._isr_changes = IsrChanges(state)
+        self._min_insync_replicas = log.settings.min_insync_replicas
+        """Of the metadata that ``state`` came with: see :meth:`update`."""
         self._followers = {
             node: FollowerProgress(now_us) if node in state.isr else FollowerProgress()
             for node in state.replicas
@@ -123,7 +126,9 @@ class PartitionLeader:
     def update(self, state: PartitionState, now_us: int) -> bool:
         """Take over what the metadata says now: of this partition, its topic's settings, or of brokers (HW-6, ISR-10).
 
-        Metadata may lag behind answers of the controller: an older state is passed over.
+        Metadata may lag behind answers of the controller: an older state is passed over. The log has the topic's settings of the same
+        metadata by now. ``min.insync.replicas`` counts from this call on, with the state and neither before it nor after it: a lesser one
+        beside the ISR of before would commit what the next leader need not have (ELR-3).
 
         Returns:
             Whether the high watermark moved.
@@ -131,6 +136,7 @@ class PartitionLeader:
         assert state.leader_epoch == self.leader_epoch
         assert state.leader == self._node_id
         self._isr_changes.install(state)
+        self._min_insync_replicas = self.log.settings.min_insync_replicas
         return self._recount(now_us)
 
     # --- produce -------------------------------------------------------------------------------------------------------------------
@@ -206,7 +212,7 @@ class PartitionLeader:
         assert log.log_start_offset <= log.high_watermark <= log.log_end_offset, "LOG-1"
         assert log.recovery_point <= log.log_end_offset, "LOG-1"
         assert len(self._followers) == len(replicas) - 1, "a leader has its own log, and followers have the others"
-        self._min_isr = effective_min_isr(self.log.settings.min_insync_replicas, len(replicas))
+        self._min_isr = effective_min_isr(self._min_insync_replicas, len(replicas))
         self._may_commit = len(state.isr) >= self._min_isr
         return self._count_followers(now_us)
 

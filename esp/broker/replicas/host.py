@@ -237,6 +237,10 @@ class ReplicaHost:
             for topic_id, numbers in delta.changed_partitions.items()
             for number in sorted(numbers)
         )
+        # Only now: a lesser min.insync.replicas must not meet an in-sync set that the same metadata has replaced (ELR-3).
+        for topic_id in changed:
+            for hosted in self.by_topic.get(image.topics_by_id[topic_id].name, {}).values():
+                self._roles.update_settings(hosted)
         await self._rotten.care()
         if delta.changed_brokers:
             self._roles.update_brokers(sorted(delta.changed_brokers))
@@ -298,7 +302,6 @@ class ReplicaHost:
         settings = self.settings.of_topic(image, topic)
         for hosted in self.by_topic.get(topic.name, {}).values():
             hosted.log.settings = settings
-            self._roles.update_settings(hosted)
 
     def _add(self, topic: TopicImage, opened: Log) -> HostedPartition:
         hosted = HostedPartition(opened.partition, topic.topic_id, opened, self._wake_later, self._flushes.flush_later)

@@ -112,7 +112,7 @@ class ReplicaRoles:
         hosted.role_changed()
 
     def update_settings(self, hosted: HostedPartition) -> None:
-        """The topic has other settings now; some say what is committed."""
+        """The topic has other settings now, and the replica the role that came with them; some say what is committed."""
         leader = hosted.leader
         if leader is not None:
             if leader.update(leader.state, self._env.clock.monotonic_us()):

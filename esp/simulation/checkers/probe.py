@@ -11,7 +11,6 @@ from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair_proposal import Proposal
 from esp.model.ids import NO_BROKER_EPOCH, TopicId
-from esp.replication.high_watermark import effective_min_isr
 from esp.simulation.checkers.throttle_checker import Rates
 from esp.simulation.node import SimulatedNode
 from esp.storage.log import Log
@@ -68,7 +67,7 @@ def min_isr_in_use(node: SimulatedNode, topic_id: TopicId, partition: int) -> in
     if replicas is None or replicas.applied_offset >= image(node).offset:
         return None
     minima = (
-        effective_min_isr(hosted.log.settings.min_insync_replicas, len(hosted.leader.state.replicas))
+        hosted.leader.min_isr
         for hosted in hosted_partitions(node)
         if (hosted.topic_id, hosted.name.partition) == (topic_id, partition) and hosted.leader is not None
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from esp.controller.image import ClusterDelta
 from esp.model.errors import ErrorCode
 from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
 from esp.replication.refused_batches import SETTLING_US
@@ -343,6 +344,39 @@ async def test_produce_is_refused_below_the_minimum_of_in_sync_replicas(cluster)
     assert cluster[1].log().high_watermark == 1
     await cluster[2].start()
     await cluster.until(lambda: cluster[1].log().high_watermark == 3)
+
+
+@clustered(replica_lag_time_max_ms=2000)
+async def test_a_lesser_minimum_commits_nothing_at_a_leader_that_the_same_metadata_replaces(cluster):
+    client = await filled(cluster, min_insync_replicas=2)
+    for node in (2, 3):
+        cluster[node].kill()
+    assert (await produce(client, "t", records(b"of nobody else"), acks=1)).error_code is ErrorCode.none
+    await cluster.until(lambda: cluster.controller.state().isr == (1,))
+    await cluster[1].applied()
+    await asyncio.sleep(5)
+    hosted = cluster[1].hosted()
+    before = hosted.log.high_watermark
+    assert before < hosted.log.log_end_offset
+    # While this leader is cut off, one of the eligible is elected, and the minimum becomes 1: it hears of both at once.
+    image = cluster.controller.image
+    topic = image.topics_by_name["t"]
+    (state,) = topic.partitions
+    state = replace(
+        state,
+        leader=NodeId(3),
+        leader_epoch=state.leader_epoch + 1,
+        partition_epoch=state.partition_epoch + 1,
+        isr=(NodeId(3),),
+    )
+    topic = replace(topic, partitions=(state,), configs={"min.insync.replicas": "1"})
+    image = replace(image, offset=image.offset + 1, topics_by_name={"t": topic}, topics_by_id={topic.topic_id: topic})
+    delta = ClusterDelta(
+        changed_partitions={topic.topic_id: frozenset([0])}, changed_topic_configs=frozenset([topic.topic_id])
+    )
+    await cluster[1].replicas.apply(image, delta, cluster[1].metadata.publish)
+    assert hosted.leader is None
+    assert hosted.log.high_watermark == before, "nothing is committed that the new leader does not have"
 
 
 @clustered(replica_lag_time_max_ms=2000)

@@ -1,0 +1,68 @@
+"""A greater ``min.insync.replicas`` gives the partitions that it counts for another epoch (ELR-3).
+
+A leader takes the minimum from the metadata that it has applied, and the ISR that it has proposed from the answer to AlterPartition, which
+may come first. Were a proposal of before the new minimum done after it, the leader would go on committing by the old minimum, with an ISR
+that is too small by the new one, while the controller has whoever left that ISR among the eligible leaders. With another partition epoch
+such a proposal is refused, and the leader proposes anew when it knows the epoch, and the minimum with it
+(``docs/decisions/0035-another-minimum-another-epoch.md``).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
+from esp.model.ids import NO_NODE
+from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ClearElrRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+)
+
+
+def plan_epochs_of_raised_minimums(
+    image: ClusterImage, records: Sequence[MetadataRecord]
+) -> Iterator[PartitionChangeRecord]:
+    """The records that give another epoch to each partition of which ``records`` raise the effective minimum.
+
+    A partition whose eligible leaders ``records`` clear has another epoch by that. One without a leader needs none: nobody proposes
+    anything, and who leads next knows the minimum with the election.
+
+    Args:
+        image: the state on which ``records`` were decided.
+        records: all those of one decision.
+    """
+    changed = [record for record in records if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS]
+    of_topics = {record.resource_name: record.value for record in changed if record.resource_type == TOPIC_RESOURCE}
+    of_all = [
+        record.value
+        for record in changed
+        if record.resource_type == BROKER_RESOURCE and record.resource_name == CLUSTER_DEFAULT
+    ]
+    after = image
+    if of_all:
+        defaults = _with(image.broker_configs.get(CLUSTER_DEFAULT, {}), of_all[-1])
+        after = replace(image, broker_configs={**image.broker_configs, CLUSTER_DEFAULT: defaults})
+    cleared = {record.topic_name for record in records if isinstance(record, ClearElrRecord)}
+    for topic in image.topics_by_id.values():
+        if of_all or topic.name in of_topics:
+            changed_topic = topic
+            if topic.name in of_topics:
+                changed_topic = replace(topic, configs=_with(topic.configs, of_topics[topic.name]))
+            old, new = image.min_insync_replicas(topic), after.min_insync_replicas(changed_topic)
+            yield from _raise(topic, old, new, is_cleared=not cleared.isdisjoint((topic.name, "")))
+
+
+def _raise(topic: TopicImage, old: int, new: int, *, is_cleared: bool) -> Iterator[PartitionChangeRecord]:
+    for state in topic.partitions:
+        count = len(state.replicas)
+        has_another_epoch = is_cleared and (state.elr or state.last_known_elr)
+        if min(new, count) > min(old, count) and state.leader != NO_NODE and not has_another_epoch:
+            yield PartitionChangeRecord(partition_id=state.partition, topic_id=topic.topic_id)
+
+
+def _with(configs: Mapping[str, str], value: str | None) -> Mapping[str, str]:
+    rest = {name: other for name, other in configs.items() if name != MIN_INSYNC_REPLICAS}
+    return rest if value is None else {**rest, MIN_INSYNC_REPLICAS: value}
