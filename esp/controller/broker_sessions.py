@@ -24,6 +24,8 @@ LEFT_DIVISOR = 4
 class _Session:
     epoch: BrokerEpoch
     deadline_us: int
+    is_renewed: bool = False
+    """Whether its time was given anew for the controller's own absence, since the last heartbeat."""
     metadata_offset: int = NOTHING_READ
     shutdown_offset: int = NO_SHUTDOWN
 
@@ -77,12 +79,18 @@ class BrokerSessions:
         if session is None or session.epoch != epoch:
             session = self._sessions[node_id] = _Session(epoch, 0)
         session.deadline_us = now_us + self._timeout_us
+        session.is_renewed = False
         session.metadata_offset = metadata_offset
 
     def renew(self, now_us: int) -> None:
-        """The controller was away itself: all sessions last their full time again."""
+        """The controller was away itself: all sessions last their full time again, once between two heartbeats.
+
+        So a controller that is always late fences a silent broker all the same, after two sessions at the latest, and what it is late by.
+        """
         for session in self._sessions.values():
-            session.deadline_us = now_us + self._timeout_us
+            if not session.is_renewed:
+                session.is_renewed = True
+                session.deadline_us = now_us + self._timeout_us
 
     def end(self, node_id: NodeId, epoch: BrokerEpoch) -> None:
         """This incarnation is known to be dead, or its absence was dealt with; the session of a later one goes on."""
@@ -94,6 +102,11 @@ class BrokerSessions:
         """Whether this incarnation was heard of within the session's time."""
         session = self._sessions.get(node_id)
         return session is not None and session.epoch == epoch and now_us < session.deadline_us
+
+    def is_unheard(self, node_id: NodeId, epoch: BrokerEpoch) -> bool:
+        """Whether this incarnation has a session, and has sent no heartbeat in it yet."""
+        session = self._sessions.get(node_id)
+        return session is not None and session.epoch == epoch and session.metadata_offset == NOTHING_READ
 
     def expired(self, now_us: int) -> list[tuple[NodeId, BrokerEpoch]]:
         """Whose time has passed."""

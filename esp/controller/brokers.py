@@ -71,6 +71,7 @@ def decide_broker_registration(
     next_offset: int,
     *,
     has_session: bool = False,
+    is_connected: bool = False,
     unclean_elections: bool = False,
 ) -> Decision[BrokerEpoch]:
     """Register a broker, fenced; what it said before is replaced.
@@ -83,6 +84,7 @@ def decide_broker_registration(
         registration: what the broker says.
         next_offset: offset of the first record of this decision, which becomes the broker's epoch (BRK-1).
         has_session: whether the registered incarnation was heard of lately and is not known to be dead.
+        is_connected: whether the connection by which it is heard of has not ended.
         unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:
@@ -90,7 +92,7 @@ def decide_broker_registration(
             UNSUPPORTED_VERSION, if it cannot work at a level that the cluster works at.
     """
     existing = image.brokers.get(registration.node_id)
-    if has_session and existing is not None and is_duplicate(existing, registration):
+    if has_session and existing is not None and is_duplicate(existing, registration, is_connected=is_connected):
         raise ApiError(
             ErrorCode.duplicate_broker_registration,
             "Another broker is registered with that broker id. If the broker was recently restarted this should self-resolve once the "
@@ -125,16 +127,17 @@ def decide_broker_registration(
     return Decision(tuple(records), epoch)
 
 
-def is_duplicate(existing: BrokerImage, registration: BrokerRegistration) -> bool:
+def is_duplicate(existing: BrokerImage, registration: BrokerRegistration, *, is_connected: bool) -> bool:
     """Whether two living processes may claim one id: another incarnation is registered, and the newcomer cannot have taken its place.
 
-    One in controlled shutdown gives way, as in Kafka. Beyond Kafka, so does one whose directory and addresses the newcomer has: it has the
-    directory's lock and listens where the other did, so that the other is gone (BRK-1).
+    One in controlled shutdown gives way, as in Kafka. Beyond Kafka, so does one whose directory and addresses the newcomer has, once the
+    connection by which that one was heard of has ended: its kernel has closed it with the process (BRK-1). Directory and addresses alone
+    prove nothing: a copy of the directory has the same id, and two hosts, containers or forwarded ports may go by one address.
     """
     if existing.incarnation_id == registration.incarnation_id or existing.in_controlled_shutdown:
         return False
     has_its_directory = not set(existing.log_dirs).isdisjoint(registration.log_dirs)
-    return not (has_its_directory and existing.endpoints == registration.endpoints)
+    return is_connected or not (has_its_directory and existing.endpoints == registration.endpoints)
 
 
 def decide_unregister_broker(

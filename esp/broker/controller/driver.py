@@ -67,7 +67,8 @@ class ControllerDriver:
         self._proposals = Proposals(quorum, metadata)
         self._term: ControllerTerm | None = None
         self._closed = False
-        self._heartbeat_clients: dict[NodeId, ClientContext] = {}
+        self._connections: dict[NodeId, tuple[BrokerEpoch, ClientContext]] = {}
+        """By which connection each broker was heard of last, under which epoch; only those that have not ended."""
 
     def start(self) -> None:
         """Be ready to become active. Called once, before the quorum starts."""
@@ -89,10 +90,16 @@ class ControllerDriver:
         """What this controller, if it is the active one, would do, or does, about brokers that are gone, draining or new."""
         return None if self._term is None else self._term.self_repair.proposal
 
-    async def register_broker(self, registration: BrokerRegistration) -> BrokerEpoch:
+    async def register_broker(
+        self, registration: BrokerRegistration, client: ClientContext | None = None
+    ) -> BrokerEpoch:
         """See :func:`~esp.controller.brokers.decide_broker_registration`.
 
         If another incarnation is in the way, its listeners are probed first: one that is gone gives way at once (BRK-1).
+
+        Args:
+            registration: what the broker says.
+            client: the connection that it came by.
         """
         term = self._require_term()
         node_id = registration.node_id
@@ -108,7 +115,11 @@ class ControllerDriver:
                 f"Expected cluster ID {self._config.cluster_id}, but got cluster ID {registration.cluster_id}",
             )
         existing = self._proposals.newest.brokers.get(node_id)
-        if existing is not None and self._has_session(term, node_id) and is_duplicate(existing, registration):
+        if (
+            existing is not None
+            and self._has_session(term, node_id)
+            and is_duplicate(existing, registration, is_connected=self._is_connected(term, node_id))
+        ):
             await term.find_dead(existing)
             term = self._require_term()
 
@@ -118,6 +129,7 @@ class ControllerDriver:
                 registration,
                 self._proposals.next_offset,
                 has_session=self._has_session(term, node_id),
+                is_connected=self._is_connected(term, node_id),
                 unclean_elections=self._config.unclean_leader_election,
             )
 
@@ -129,6 +141,8 @@ class ControllerDriver:
             raise
         term.sessions.begin(node_id, epoch, self._env.clock.monotonic_us())
         term.watch_sessions()
+        if client is not None:
+            self._watch_connection(node_id, epoch, client)
         await self._proposals.settled()
         return epoch
 
@@ -165,7 +179,7 @@ class ControllerDriver:
         term.sessions.touch(node_id, broker_epoch, self._env.clock.monotonic_us(), heartbeat.metadata_offset)
         term.watch_sessions()
         if client is not None:
-            self._watch_connection(node_id, client)
+            self._watch_connection(node_id, broker_epoch, client)
         if reply.in_controlled_shutdown:
             term.sessions.begin_shutdown(node_id, self._proposals.next_offset - 1)
         if reply.should_shut_down:
@@ -290,16 +304,26 @@ class ControllerDriver:
             lambda image: decide_producer_id_block(image, node_id, broker_epoch), "Producer id block"
         )
 
-    def _watch_connection(self, node_id: NodeId, client: ClientContext) -> None:
-        if self._heartbeat_clients.get(node_id) is not client:
-            self._heartbeat_clients[node_id] = client
+    def _watch_connection(self, node_id: NodeId, broker_epoch: BrokerEpoch, client: ClientContext) -> None:
+        _, known = self._connections.get(node_id, (None, None))
+        self._connections[node_id] = broker_epoch, client
+        if known is not client:
 
             def on_end() -> None:
-                if self._heartbeat_clients.get(node_id) is client:
-                    del self._heartbeat_clients[node_id]
+                _, last = self._connections.get(node_id, (None, None))
+                if last is client:
+                    del self._connections[node_id]
                     self.on_broker_connection_lost(node_id)
 
             client.at_end.append(on_end)
+
+    def _is_connected(self, term: ControllerTerm, node_id: NodeId) -> bool:
+        """Whether the registered incarnation of a broker is connected to this controller, or had no time yet to find it."""
+        existing = self._proposals.newest.brokers.get(node_id)
+        if existing is None:
+            return False
+        epoch, _ = self._connections.get(node_id, (None, None))
+        return epoch == existing.epoch or term.is_awaited(existing)
 
     def _on_leadership(self) -> None:
         quorum, term = self._quorum, self._term

@@ -40,6 +40,9 @@ _LATE_US: Final = 1_000_000
 
 _AT_ONCE_US: Final = 1_000
 
+_FINDING_US: Final = 500_000
+"""How soon brokers that live have mostly found a new controller: until then nobody takes the place of one for having its address."""
+
 _GROWTH_INTERVAL_US: Final = 3_000_000
 """How often internal topics are held against the brokers that are there; nodes that start together mostly count as one step."""
 
@@ -85,6 +88,7 @@ class ControllerTerm:
         self._session_timer: Timer | None = None
         self._session_due_us = 0
         self._last_offset = 0
+        self._began_us = env.clock.monotonic_us()
         self._ended = False
         jobs: list[_Job] = []
         if config.max_idle_interval_ms > 0:
@@ -152,6 +156,14 @@ class ControllerTerm:
             return False
         self.sessions.end(broker.node_id, broker.epoch)
         return True
+
+    def is_awaited(self, broker: BrokerImage) -> bool:
+        """Whether a broker that lives may not have found this controller yet; the one in this process need not look."""
+        return (
+            broker.node_id != self._config.node_id
+            and self.sessions.is_unheard(broker.node_id, broker.epoch)
+            and self._env.clock.monotonic_us() - self._began_us < _FINDING_US
+        )
 
     def watch_sessions(self) -> None:
         """Make sure that the end of every session is noticed. Needed when one began where there was none; heartbeats only move it on."""

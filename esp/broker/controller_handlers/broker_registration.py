@@ -15,7 +15,7 @@ from esp.ports.network import Address
 
 
 async def handle(
-    services: ControllerServices, _request: Request, message: BrokerRegistrationRequest
+    services: ControllerServices, request: Request, message: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Answer with the broker's epoch.
 
@@ -39,5 +39,5 @@ async def handle(
         log_dirs=tuple(DirectoryId(directory or ZERO_UUID) for directory in message.log_dirs),
         previous_broker_epoch=BrokerEpoch(message.previous_broker_epoch),
     )
-    epoch = await services.controller.register_broker(registration)
+    epoch = await services.controller.register_broker(registration, request.client)
     return BrokerRegistrationResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, broker_epoch=i64(epoch))

@@ -68,6 +68,29 @@ def test_renewal_gives_everybody_the_full_time():
     assert sessions.next_deadline_us() == 600
 
 
+def test_time_is_given_anew_once_between_two_heartbeats():
+    sessions = BrokerSessions(100)
+    sessions.begin(_ONE, _EPOCH, 0)
+    sessions.begin(_TWO, _EPOCH, 0)
+    sessions.renew(150)
+    sessions.touch(_TWO, _EPOCH, 200, 1)
+    for late_us in (260, 400, 540):
+        sessions.renew(late_us)
+    assert sessions.expired(249) == []
+    assert sessions.expired(250) == [(_ONE, _EPOCH)], "a silent broker is fenced however late its controller is"
+    assert sessions.expired(360) == [(_ONE, _EPOCH), (_TWO, _EPOCH)]
+
+
+def test_a_session_is_unheard_until_its_first_heartbeat():
+    sessions = BrokerSessions(100)
+    assert not sessions.is_unheard(_ONE, _EPOCH)
+    sessions.begin(_ONE, _EPOCH, 0)
+    assert sessions.is_unheard(_ONE, _EPOCH)
+    assert not sessions.is_unheard(_ONE, _LATER)
+    sessions.touch(_ONE, _EPOCH, 1, 0)
+    assert not sessions.is_unheard(_ONE, _EPOCH)
+
+
 def test_a_shutdown_keeps_the_offset_that_was_said_first_and_ends_with_its_session():
     sessions = BrokerSessions(100)
     sessions.begin(_ONE, _EPOCH, 0)

@@ -253,6 +253,39 @@ async def test_a_newcomer_with_its_directory_and_address_need_not_wait(controlle
 
 
 @controlled(brokers=1)
+async def test_two_processes_with_one_directory_and_address_do_not_take_turns(controller):
+    first, second = (ClientContext("CONTROLLER", Address("127.0.0.1", port)) for port in (1, 2))
+    epoch = controller.epochs[1]
+    await controller.beat(1, first)
+    copy = controller.registration(1)
+    for _ in range(30):  # the first one lives: its heartbeats come, by a connection that lasts
+        await _pass(1)
+        assert not (await controller.beat(1, first)).fenced
+        assert (
+            await _refused(controller.driver.register_broker(copy, second)) is ErrorCode.duplicate_broker_registration
+        )
+    assert controller.broker(1).epoch == epoch
+    for at_end in first.at_end:  # now it ends, as kill -9 does it: nobody waits
+        at_end()
+    controller.epochs[1] = await controller.driver.register_broker(copy, second)
+    assert controller.broker(1).epoch == controller.epochs[1] > epoch
+    back = ClientContext("CONTROLLER", Address("127.0.0.1", 3))
+    other = controller.registration(1)
+    assert await _refused(controller.driver.register_broker(other, back)) is ErrorCode.duplicate_broker_registration
+    assert not (await controller.beat(1, second)).fenced
+
+
+@controlled(brokers=2)
+async def test_nobody_takes_the_place_of_a_broker_that_is_just_finding_a_new_controller(controller):
+    controller.quorum.lose()
+    controller.quorum.lead()
+    copy = controller.registration(1)
+    assert await _refused(controller.driver.register_broker(copy)) is ErrorCode.duplicate_broker_registration
+    await _pass(0.6)
+    await controller.driver.register_broker(copy)
+
+
+@controlled(brokers=1)
 async def test_a_newcomer_waits_no_longer_than_the_session_of_a_silent_one(controller):
     other = {"log_dirs": (directory(9),)}
     assert await _refused(controller.register(1, **other)) is ErrorCode.duplicate_broker_registration
@@ -327,6 +360,18 @@ async def test_a_controller_that_was_paused_itself_holds_its_silence_against_nob
     await controller.beat(2)
     await _pass(5)
     assert not controller.broker(1).fenced
+
+
+@controlled(brokers=2)
+async def test_a_controller_that_is_always_late_fences_a_silent_broker_all_the_same(controller):
+    await _beat_all(controller, 1, 2, seconds=4)
+    for _ in range(6):
+        controller.loop.call_later(8, controller.process.resume, context=contextvars.Context())
+        controller.process.pause()  # whatever was due meanwhile comes late
+        await _pass(0.1)
+        await controller.beat(2)
+    assert controller.broker(1).fenced
+    assert not controller.broker(2).fenced
 
 
 @controlled(brokers=2)
