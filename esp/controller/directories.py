@@ -29,7 +29,8 @@ def decide_assign_directories(
     """Write down where a broker's replicas are; the reply has one entry for each, in that order: None, or a refusal.
 
     A replica in a directory that the broker has not, or has lost, leaves the in-sync set, and leadership with it. One that is said to be
-    lost itself (it has rotted, REC-4) is eligible no more, either; but the only one in sync stays what it is: what is left of it is needed.
+    lost itself (it has rotted, REC-4, or was stopped, TRUNC-8) is eligible no more, either, if others are; but the only one in sync stays
+    what it is: what is left of it is needed.
     One that is said to be in no directory at all (:data:`NOWHERE`) has nothing left: it is neither in sync nor eligible, nor was it the
     last known leader, and is written down as lost until it is somewhere. Only if all others have said so too, it may lead what is left:
     nothing (BRK-11).
@@ -82,7 +83,7 @@ def _plan(
     node_id = broker.node_id
     is_online, is_lost, is_gone = directory in broker.log_dirs, directory == LOST_DIRECTORY, directory == NOWHERE
     others = tuple(node for node in state.isr if node != node_id)
-    if is_lost and not others:
+    if is_lost and not others and node_id in state.isr:
         return None
     place = LOST_DIRECTORY if is_gone and has_others(state, node_id) else directory
     placed = tuple(
@@ -94,7 +95,7 @@ def _plan(
         min_insync_replicas=image.min_insync_replicas(topic),
         target_isr=state.isr if is_online else others,
         election=automatic_election(image, topic, unclean_elections=unclean_elections),
-        unclean_shutdown=node_id if is_lost else None,
+        unclean_shutdown=node_id if is_lost and {*state.isr, *state.elr} - {node_id} else None,
         directories={node_id: place},
         gone=node_id if is_gone else None,
         is_there=lambda node: is_active_broker(image, node),

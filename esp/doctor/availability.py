@@ -16,7 +16,10 @@ def _bring_back(snapshot: Snapshot, partition: PartitionView, nodes: list[NodeId
         return f"start broker {' or '.join(map(str, sorted(down)))}"
     failed = [node for node in nodes if node in snapshot.offline.get(partition.name, ())]
     if failed:
-        return f"mend the log directories of broker {numbers(failed)} and restart it"
+        return (
+            f"see the log of broker {numbers(failed)}: mend the directory that failed, or keep a copy of the replica that was stopped, "
+            "and restart the broker"
+        )
     return (
         f"see why the replica on broker {numbers(nodes)} does not keep up: its log, its disk, the network, a throttle"
     )

@@ -54,6 +54,13 @@ class ReplicaDirectories:
             None,
         )
 
+    def failed_with(self, wanted: Log) -> DirectoryId | None:
+        """The directory in which a log is, if that has failed."""
+        for directory in self.all:
+            if directory not in self.online and directory.logs.get(wanted.partition) is wanted and directory.meta:
+                return DirectoryId(directory.meta.directory_id)
+        return None
+
     def fail(self, directory: LogDirectory, reason: str) -> None:
         """Take a directory offline: its logs take nothing more, and its next start counts as unclean."""
         log.error("the log directory %s is offline: %s", directory.path, reason)

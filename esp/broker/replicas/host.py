@@ -356,12 +356,9 @@ class ReplicaHost:
         """Make sure that the controller knows in which directory a replica is (KIP-858)."""
         if self._assignments is None or hosted.state is None:
             return
-        directory = self._directories.holding(hosted.log)
-        if directory is None or directory.meta is None:
+        here = self._place_to_tell(hosted)
+        if here is None:
             return
-        is_lost = self._rotten.has_lost_directory(hosted)
-        announced = self.moves.announced_directory(hosted)
-        here = LOST_DIRECTORY if is_lost else announced or DirectoryId(directory.meta.directory_id)
         state = hosted.state
         known = state.directories[state.replicas.index(self._node_id)] if state.directories else here
         if known == LOST_DIRECTORY and state.leader == NO_NODE and hosted.log.log_end_offset == 0:
@@ -372,6 +369,19 @@ class ReplicaHost:
             self._assignments.tell(hosted, here)
         else:
             self._assignments.withdraw(hosted)
+
+    def _place_to_tell(self, hosted: HostedPartition) -> DirectoryId | None:
+        """Where the controller is to know a replica: nowhere that is online if it cannot lead; None if nothing is to be told.
+
+        One in a directory that has failed is told of with that directory, which the controller may not have known as its place.
+        """
+        directory = self._directories.holding(hosted.log)
+        if directory is None:
+            return self._directories.failed_with(hosted.log)
+        if hosted.is_offline or self._rotten.has_lost_directory(hosted):
+            return LOST_DIRECTORY
+        announced = self.moves.announced_directory(hosted)
+        return announced or (None if directory.meta is None else DirectoryId(directory.meta.directory_id))
 
     # Errors of the disk.
 
@@ -387,10 +397,14 @@ class ReplicaHost:
             self.fail(directory, f"{hosted.log.path} cannot be written: {error}")
 
     def take_offline(self, hosted: HostedPartition, error: Exception) -> None:
-        """A replica cannot follow without losing records: stop it, and leave its files as they are (TRUNC-8)."""
+        """A replica cannot follow without losing records: stop it, and leave its files as they are (TRUNC-8).
+
+        The controller is told, so that it is not elected.
+        """
         log.critical("%s is offline until somebody has looked at it: %s", hosted.log.path, error)
         hosted.is_offline = True
         self._roles.give_up(hosted)
+        self.tell_directory(hosted)
 
     def fail(self, directory: LogDirectory, reason: str) -> None:
         """Take a directory offline, and the replicas in it."""
@@ -401,6 +415,7 @@ class ReplicaHost:
         for hosted in affected:
             hosted.is_offline = True
             self._roles.give_up(hosted)
+            self.tell_directory(hosted)
         self.moves.on_directory_failed(directory)
         if self.on_directory_failed is not None:
             self.on_directory_failed()

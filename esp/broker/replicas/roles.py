@@ -92,7 +92,10 @@ class ReplicaRoles:
             OSError: the log could not be cut.
         """
         old = hosted.state
-        if hosted.is_offline or (old is not None and state.partition_epoch <= old.partition_epoch):
+        if old is not None and state.partition_epoch <= old.partition_epoch:
+            return
+        if hosted.is_offline:  # it takes no role, and what the controller knows of it is compared with this
+            hosted.state = state
             return
         if state.leader == self._node_id:
             await self._lead(hosted, state)

@@ -9,6 +9,7 @@ import pytest
 from esp.controller.image import ClusterDelta
 from esp.model.errors import ErrorCode
 from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
+from esp.replication.partition_follower import CommittedDataLossError
 from esp.replication.refused_batches import SETTLING_US
 from tests.unit.broker.conversation import (
     fetch,
@@ -621,6 +622,43 @@ async def test_the_controller_is_told_in_which_directory_a_replica_is(cluster):
     count = len(cluster.controller.assigned)
     await asyncio.sleep(10)
     assert len(cluster.controller.assigned) == count
+
+
+@clustered()
+async def test_the_controller_is_told_of_a_replica_that_was_stopped(cluster):
+    client = await filled(cluster)
+    controller, broker = cluster.controller, cluster[3]
+    controller.change(directories=tuple(cluster[node].directory_ids[0] for node in (1, 2, 3)))
+    await cluster.applied()
+    broker.replicas.take_offline(broker.hosted(), CommittedDataLossError("its leader has another log"))
+    await cluster.until(lambda: controller.state().directories[2] == LOST_DIRECTORY)
+    await cluster.applied()
+    count = len(controller.assigned)
+    controller.change(isr=(NodeId(1), NodeId(2)))  # what the controller makes of it
+    assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
+    await asyncio.sleep(5)
+    assert controller.state().isr == (1, 2)
+    assert len(controller.assigned) == count, "it is told once"
+    broker.kill()
+    await broker.start()
+    await cluster.until(lambda: controller.state().directories[2] == broker.directory_ids[0])
+    await cluster.until(lambda: set(controller.state().isr) == {1, 2, 3})
+
+
+@clustered()
+async def test_the_controller_is_told_of_replicas_in_a_failed_directory_that_it_did_not_know_there(cluster):
+    controller, broker = cluster.controller, cluster[2]
+    broker.kill()
+    await broker.start(log_dirs=("/data", "/more"))
+    controller.create(partitions=2, leader=1)
+    await cluster.applied()
+    (failing,) = [number for number in range(2) if broker.log("t", number).path.startswith("/more")]
+    broker.disk.fail("write", "/more/*.log", times=1000)
+    client = await cluster[1].client()
+    await produce(client, "t", records(b"x"), partition=failing, acks=1)
+    await cluster.until(lambda: broker.hosted("t", failing).is_offline)
+    controller.change("t", failing, directories=(UNASSIGNED_DIRECTORY,) * 3)
+    await cluster.until(lambda: controller.state("t", failing).directories[1] == broker.directory_ids[1], within_s=30)
 
 
 @clustered()

@@ -176,3 +176,35 @@ def test_a_replica_that_lost_its_log_is_in_sync_again_once_it_is_somewhere():
     cluster.assign(3, (directory(3), topic_id, 0))
     partition = cluster.partition("t")
     assert (partition.isr, partition.directories[2], partition.leader_epoch) == ((1, 2), directory(3), epoch + 1)
+def without_leader(*eligible, offline):
+    """A partition of three replicas that nobody leads; those of ``eligible`` are back, ``offline`` has stopped."""
+    cluster = Cluster(3)
+    topic_id = cluster.create_partition(1, 2, 3, **{"min.insync.replicas": "2"})
+    cluster.assign(offline, (directory(offline), topic_id, 0))
+    for number in (3, 2, 1):
+        if number not in eligible:
+            cluster.register(number)  # after an unclean end: it is neither in sync nor eligible
+    for number in eligible:
+        cluster.fence(number)
+    assert cluster.partition("t").isr == ()
+    assert set(cluster.partition("t").elr) == set(eligible)
+    return cluster, topic_id
+
+
+def test_a_replica_that_was_stopped_is_not_eligible_beside_one_that_is():
+    cluster, topic_id = without_leader(1, 2, offline=1)
+    cluster.assign(1, (LOST_DIRECTORY, topic_id, 0))
+    assert cluster.partition("t").elr == (2,)
+    cluster.unfence(1)
+    assert cluster.partition("t").leader == -1, "it would lead nobody (TRUNC-8)"
+    cluster.unfence(2)
+    assert cluster.partition("t").leader == 2
+
+
+def test_the_only_eligible_replica_stays_so_when_it_was_stopped_and_leads_when_it_is_back():
+    cluster, topic_id = without_leader(1, offline=1)
+    cluster.assign(1, (LOST_DIRECTORY, topic_id, 0))
+    cluster.unfence(1)
+    assert (cluster.partition("t").elr, cluster.partition("t").leader) == ((1,), -1)
+    cluster.assign(1, (directory(1), topic_id, 0))
+    assert cluster.partition("t").leader == 1

@@ -8,6 +8,11 @@ from tests.unit.placement.clusters import partition
 DOWN = {NodeId(3): BrokerCondition.FENCED}
 WHOLE = partition("t-1", (1, 2), min_isr=2)
 
+STOPPED = (
+    "see the log of broker 2: mend the directory that failed, or keep a copy of the replica that was stopped, "
+    "and restart the broker"
+)
+
 
 def test_partition_without_a_leader_is_found_with_those_who_could_lead_it():
     lost = partition("t-0", (2, 3), leader=None, isr=(3,))
@@ -68,7 +73,7 @@ def test_replica_is_offline_with_its_broker_or_its_directory():
     )
     assert [(str(hit.place), hit.remedy) for hit in hits("offline-replica", found)] == [
         ("t-0", "start broker 3"),
-        ("t-2", "mend the log directories of broker 2 and restart it"),
+        ("t-2", STOPPED),
     ]
 
 
