@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
+from esp.controller.changed_minimums import plan_epochs_of_raised_minimums, plan_kept_candidates
 from esp.controller.decision import Decision
 from esp.controller.features import ELIGIBLE_LEADER_REPLICAS
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION, ClusterImage
-from esp.controller.raised_minimums import plan_epochs_of_raised_minimums
 from esp.controller.topics import CONFIG_VALUE_LENGTH_MAX
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
@@ -139,7 +139,7 @@ def decide_alter_configs(
     """Change settings; the reply says for each change, in that order, why it cannot be made, or None.
 
     With a new ``min.insync.replicas`` goes a record that clears the eligible leader replicas that rest on the old one (ELR-3); with a
-    greater one, also a record for each partition that it counts for (:mod:`esp.controller.raised_minimums`).
+    greater one, also a record for each partition that it counts for (:mod:`esp.controller.changed_minimums`).
 
     Args:
         image: the newest state, committed or not.
@@ -188,7 +188,8 @@ def _change(image: ClusterImage, change: ConfigChange, rules: Rules) -> list[Met
         if value is not None or name in current
     ]
     if MIN_INSYNC_REPLICAS in fresh and kind in (TOPIC_RESOURCE, BROKER_RESOURCE):
-        records.append(ClearElrRecord(topic_name=resource_name if kind == TOPIC_RESOURCE else ""))
+        clear = ClearElrRecord(topic_name=resource_name if kind == TOPIC_RESOURCE else "")
+        records += (clear, *plan_kept_candidates(image, clear))
     return records
 
 

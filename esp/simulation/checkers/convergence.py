@@ -8,7 +8,6 @@ from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
-from esp.simulation.ledger import PASSING
 from esp.simulation.node import SimulatedNode
 from esp.simulation.rot import find_rotten_copies
 from esp.simulation.workload.history import LaneKey
@@ -17,21 +16,19 @@ from esp.simulation.workload.history import LaneKey
 def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[TopicId, int]]:
     """Partitions without a leader that wait for an operator, or for a node that never recovers.
 
-    Another minimum for a topic whose replicas are all away makes it forget who led last (ClearElrRecord, as in Kafka). And where the
-    minimum is one, the last in-sync replica may have come to be alone while the core was chosen. In runs beyond the promise every disk
-    with a complete copy may be gone; and a last known leader that lost power may have lost the whole of a log that was never flushed
+    Where the minimum is one, the last in-sync replica may have come to be alone while the core was chosen. In runs beyond the promise every
+    disk with a complete copy may be gone; and a last known leader that lost power may have lost the whole of a log that was never flushed
     (BRK-11).
     """
     stranded = []
     for topic, state in image.partitions():
         candidates = {*state.isr, *state.elr, *state.last_known_elr}
-        is_forgotten = topic.name in PASSING and not candidates
         if candidates:
-            is_gone = topic.name not in PASSING and not any(_has_disk(image, state, node) for node in candidates)
+            is_gone = not any(_has_disk(image, state, node) for node in candidates)
         else:
             is_gone = LOST_DIRECTORY in state.directories
         is_left = image.min_insync_replicas(topic, len(state.replicas)) == 1 and not candidates.intersection(core)
-        if state.leader == NO_NODE and (is_forgotten or is_left or is_gone):
+        if state.leader == NO_NODE and (is_left or is_gone):
             stranded.append((topic.topic_id, state.partition))
     return stranded
 

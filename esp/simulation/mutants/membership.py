@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import QUORUM, Mutant
+from esp.simulation.mutants.mutant import NODES, PARTITION, QUORUM, Mutant
 
 MEMBERSHIP_MUTANTS: Final = (
     Mutant(
@@ -53,6 +53,23 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.controller.configs",
         "    if MIN_INSYNC_REPLICAS in fresh and kind in (TOPIC_RESOURCE, BROKER_RESOURCE):\n",
         "    if MIN_INSYNC_REPLICAS in fresh and kind == BROKER_RESOURCE:\n",
+    ),
+    Mutant(
+        "greater-minimum-keeps-the-epoch",
+        "ELR-3 broken",
+        "ELR-3",
+        "esp.controller.configs",
+        "    records += plan_epochs_of_raised_minimums(image, records)\n",
+        "",
+        tiers=(PARTITION, NODES),
+    ),
+    Mutant(
+        "lesser-minimum-counts-before-the-election",
+        "ELR-3 broken",
+        "ELR-3",
+        "esp.broker.replicas.host",
+        "            hosted.log.settings = settings\n",
+        "            hosted.log.settings = settings\n            self._roles.update_settings(hosted)\n",
     ),
     Mutant(
         "allowed-election-waits",

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from esp.model.partition import PartitionState
+from esp.replication.high_watermark import effective_min_isr
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.partition_tier.controller import Election, Image
@@ -31,11 +32,10 @@ class PartitionChecks(LogWatcher):
     """Sees all replicas from outside, and remembers what was committed and acknowledged.
 
     Args:
-        min_isr: the effective minimum of in-sync replicas.
         unclean_allowed: ``unclean.leader.election.enable``.
     """
 
-    def __init__(self, min_isr: int, *, unclean_allowed: bool = False) -> None:
+    def __init__(self, *, unclean_allowed: bool = False) -> None:
         self._unclean_allowed = unclean_allowed
         self.nodes: Sequence[PartitionNode] = ()
         self.owner: dict[MemoryLog, PartitionNode] = {}
@@ -47,7 +47,8 @@ class PartitionChecks(LogWatcher):
         """The largest high watermark of any replica."""
         self.log_start = 0
         """The largest log start that anybody asked for."""
-        self._min_isr = min_isr
+        self._least_min_isr: dict[int, int] = {}
+        """By partition epoch: the least minimum of in-sync replicas while it lasted."""
         self._state: PartitionState | None = None
         self._committed: dict[int, KeptBatch] = {}
         self._known: dict[tuple[int, int], tuple[bytes, tuple[int, int] | None]] = {}
@@ -120,8 +121,10 @@ class PartitionChecks(LogWatcher):
             self._check_commit(node, node.role, offset)
 
     def _check_commit(self, node: "PartitionNode", leader: PartitionLeader, offset: int) -> None:
-        if len(leader.state.isr) < self._min_isr:
-            self.fail("INV-HW-STRICT", f"{node.node_id} commits {offset} with the ISR {leader.state.isr}")
+        # By the minimum that counted when the ISR was decided, or came to count while that lasted: no other is right (ELR-3).
+        min_isr = self._least_min_isr[leader.state.partition_epoch]
+        if len(leader.state.isr) < min_isr:
+            self.fail("INV-HW-STRICT", f"{node.node_id} commits {offset} with the ISR {leader.state.isr} of {min_isr}")
         if self._state is not None:
             self._check_maximal_isr(leader, self._state)
         if self.durability_is_owed and not any(other.is_incomplete for other in self.nodes):
@@ -135,7 +138,7 @@ class PartitionChecks(LogWatcher):
                 )
                 for other in self.nodes
             )
-            if copies < self._min_isr:
+            if copies < min_isr:
                 self.fail("INV-HW-EVIDENCE", f"{node.node_id} commits {offset} with {copies} copies")
         if leader.log.settings.flush_messages == 1 and offset > node.log.recovery_point:
             self.fail("INV-HW-EVIDENCE", f"{node.node_id} commits {offset}, flushed up to {node.log.recovery_point}")
@@ -143,7 +146,8 @@ class PartitionChecks(LogWatcher):
     def check_promptness(self, node: "PartitionNode", leader: PartitionLeader) -> None:
         """INV-HW-PROMPT: a leader has committed what it knows that all hold it has to wait for (HW-6, KAFKA-13091)."""
         log = node.log
-        if len(leader.state.isr) < self._min_isr or log.settings.flush_messages == 1:
+        min_isr = effective_min_isr(log.settings.min_insync_replicas, len(leader.state.replicas))
+        if len(leader.state.isr) < min_isr or log.settings.flush_messages == 1:
             return
         held = log.log_end_offset
         maximal_isr = leader.maximal_isr
@@ -175,18 +179,22 @@ class PartitionChecks(LogWatcher):
         elif self.durability_is_owed and not node.is_incomplete:
             self._check_complete("INV-LEADER-COMPLETE", node)
 
+    def begin(self, image: Image) -> None:
+        """The first metadata."""
+        self._least_min_isr[image.partition.partition_epoch] = image.min_isr
+
     def changed(self, image: Image) -> None:
         """INV-ISR-SUBSET, INV-ISR-UNFENCED, INV-MAXISR, INV-CANDIDATE-COMPLETE, INV-REASSIGN."""
-        before, state = self._state, image.partition
+        before, state, min_isr = self._state, image.partition, image.min_isr
         self._state = state
+        epoch = state.partition_epoch
+        self._least_min_isr[epoch] = min(min_isr, self._least_min_isr.get(epoch, min_isr))
         if before is not None and before is not state:
-            check_reassignment(
-                before, state, "the partition", min_isr=self._min_isr, may_be_unclean=self._unclean_allowed
-            )
+            check_reassignment(before, state, "the partition", min_isr=min_isr, may_be_unclean=self._unclean_allowed)
         isr, elr = set(state.isr), set(state.elr)
         if not isr <= set(state.replicas) or not elr <= set(state.replicas) or isr & elr:
             self.fail("INV-ISR-SUBSET", f"ISR {isr}, ELR {elr} of {state.replicas}")
-        if len(isr) >= self._min_isr and elr:
+        if len(isr) >= min_isr and elr:
             self.fail("INV-ISR-SUBSET", f"ISR {isr} is large enough, and yet there is the ELR {elr}")
         for node in self.nodes:
             if node.node_id in isr and image.brokers[node.node_id].epoch > node.lost_epoch:
@@ -202,7 +210,7 @@ class PartitionChecks(LogWatcher):
         """INV-MAXISR: whoever could be elected next counts."""
         if leader.leader_epoch == state.leader_epoch:
             candidates = set(state.isr)
-            if len(leader.state.isr) >= self._min_isr:
+            if leader.has_enough_replicas():
                 candidates |= set(state.elr)
             if not candidates <= leader.maximal_isr:
                 self.fail("INV-MAXISR", f"{candidates} are candidates, the leader counts {set(leader.maximal_isr)}")

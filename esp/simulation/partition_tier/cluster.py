@@ -25,6 +25,7 @@ from esp.simulation.partition_tier.deaf import let_one_be_deaf
 from esp.simulation.partition_tier.decisions import DecidingController
 from esp.simulation.partition_tier.deletions import PartitionDeletions
 from esp.simulation.partition_tier.memory_log import MemoryLog
+from esp.simulation.partition_tier.minimums import PartitionMinimums
 from esp.simulation.partition_tier.moves import PartitionMoves
 from esp.simulation.partition_tier.node import Asked, PartitionNode
 from esp.simulation.partition_tier.producers import PAYLOAD_BYTES, PartitionProducers
@@ -33,7 +34,6 @@ from esp.simulation.streams import stream
 
 CONTROLLER: Final = NO_NODE
 SESSION_US: Final = 2_500_000
-LAG_TIME_MAX_US: Final = 3_000_000
 
 
 class PartitionCluster:
@@ -44,24 +44,26 @@ class PartitionCluster:
         profile: the kind of run; drawn from the seed if left out.
     """
 
-    lag_time_max_us = LAG_TIME_MAX_US
-
     def __init__(self, seed: int, profile: PartitionProfile | None = None) -> None:
         self.random = Random(seed)  # noqa: S311 -- a replay by seed is what this is for
-        self.profile = profile or PartitionProfile.drawn(self.random).with_moves(stream("partition moves", seed))
+        if profile is None:
+            profile = PartitionProfile.drawn(self.random).with_moves(stream("partition moves", seed))
+            profile = profile.with_minimums(stream("partition minimums", seed)).with_haste(stream("haste", seed))
+        self.profile = profile
         self.now_us = 0
         self.events = 0
         self.faults = 0
         self.trace: list[str] | None = None
         """Readable lines, if a list is put here."""
-        profile = self.profile
-        self.min_isr = effective_min_isr(profile.min_insync_replicas, profile.replicas)
-        """The least that has to be in sync; there are never fewer replicas."""
+        self.lag_time_max_us = profile.lag_time_max_us
+        least = min((profile.min_insync_replicas, *profile.minimums))
+        self.min_isr = effective_min_isr(least, profile.replicas)
+        """The least that has to be in sync at any time; there are never fewer replicas."""
         self._settings = TopicSettings(
             min_insync_replicas=profile.min_insync_replicas,
             flush_messages=1 if profile.flush_every_batch else LONG_MAX,
         )
-        self.checks = PartitionChecks(self.min_isr, unclean_allowed=profile.unclean_allowed)
+        self.checks = PartitionChecks(unclean_allowed=profile.unclean_allowed)
         self.nodes = [
             PartitionNode(NodeId(number), self, MemoryLog(self._settings, self.checks))
             for number in range(profile.replicas + profile.spares)
@@ -73,8 +75,14 @@ class PartitionCluster:
         created = PartitionState(TopicId(ZERO_UUID), 0, ids, ids, ids[0], LeaderEpoch(1), 0)
         controller = partial(DecidingController, spares=spares) if profile.decides else PartitionController
         self.controller: PartitionController | DecidingController = controller(
-            created, profile.min_insync_replicas, SESSION_US, self._on_change, unclean_allowed=profile.unclean_allowed
+            created,
+            profile.min_insync_replicas,
+            SESSION_US,
+            self._on_change,
+            has_own_minimum=profile.has_own_minimum,
+            unclean_allowed=profile.unclean_allowed,
         )
+        self.checks.begin(self.controller.image)
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._held: dict[PartitionNode, list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
         self.cuts: dict[tuple[NodeId, NodeId], int] = {}
@@ -93,6 +101,9 @@ class PartitionCluster:
         self.moves = PartitionMoves(self)
         if spares:
             self.moves.start()
+        self.minimums = PartitionMinimums(self, stream("changes of the minimum", seed))
+        if profile.minimums:
+            self.minimums.start()
         self.later(SECOND_US // 2, self._expire_sessions)
 
     # --- running -------------------------------------------------------------------------------------------------------------------
@@ -243,6 +254,7 @@ class PartitionCluster:
             self._tell(node, incarnation, controller.image)
         else:
             epoch, change = arguments
+            self.minimums.before_proposal(change)
             before = controller.image.partition
             answer = controller.alter_partition(node_id, epoch, change)
             if answer.error_code is ErrorCode.none and set(change.isr) < set(before.isr):

@@ -33,6 +33,12 @@ class Image(NamedTuple):
     offset: int
     partition: PartitionState
     brokers: dict[NodeId, Broker]
+    min_insync_replicas: int
+
+    @property
+    def min_isr(self) -> int:
+        """How many must be in sync (HW-1)."""
+        return effective_min_isr(self.min_insync_replicas, len(self.partition.replicas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,8 @@ class PartitionController:
 
     Args:
         partition: as created, on brokers that are registered and serve.
-        min_insync_replicas: the topic's.
+        min_insync_replicas: at the beginning.
+        has_own_minimum: whether it is the topic's; else that of all topics, which comes to the same here.
         unclean_allowed: ``unclean.leader.election.enable``.
         session_us: a broker that sent no heartbeat for so long is fenced.
         on_change: told of every new image, and of the election that came with it.
@@ -63,11 +70,11 @@ class PartitionController:
         session_us: int,
         on_change: Callable[[Image, Election | None], None],
         *,
+        has_own_minimum: bool = True,  # noqa: ARG002 -- of the other controller
         unclean_allowed: bool,
     ) -> None:
         brokers = {node: Broker(number, fenced=False) for number, node in enumerate(partition.replicas, 1)}
-        self.images = [Image(len(brokers), partition, brokers)]
-        self._min_isr = effective_min_isr(min_insync_replicas, len(partition.replicas))
+        self.images = [Image(len(brokers), partition, brokers, min_insync_replicas)]
         self._unclean_allowed = unclean_allowed
         self._session_us = session_us
         self._on_change = on_change
@@ -142,6 +149,16 @@ class PartitionController:
             ErrorCode.none, state.isr, state.leader, state.leader_epoch, state.partition_epoch, state.recovering
         )
 
+    def set_minimum(self, min_insync_replicas: int) -> None:
+        """ELR-3: beside a leader nobody is eligible by the minimum of before, and a greater one gives the partition another epoch."""
+        old = self.image
+        state = old.partition
+        new = Image(old.offset + 1, state, old.brokers, min_insync_replicas)
+        if state.isr and (state.elr or new.min_isr > old.min_isr):
+            state = replace(state, elr=(), last_known_elr=(), partition_epoch=state.partition_epoch + 1)
+        self.images.append(new._replace(partition=state))
+        self._on_change(self.image, None)
+
     def _is_member(self, node: NodeId, epoch: int) -> bool:
         broker = self.image.brokers[node]
         return broker.is_active and epoch in (-1, broker.epoch)
@@ -172,14 +189,14 @@ class PartitionController:
         partition, election = self._elect(partition, all_brokers)
         if partition != state or isr is not None:
             partition = replace(partition, partition_epoch=state.partition_epoch + 1)
-        self.images.append(Image(old.offset + 1, partition, all_brokers))
+        self.images.append(Image(old.offset + 1, partition, all_brokers, old.min_insync_replicas))
         self._on_change(self.image, election)
 
     def _eligible_leaders(
         self, state: PartitionState, isr: tuple[NodeId, ...], lossy: Collection[NodeId]
     ) -> tuple[NodeId, ...]:
         """ELR-1."""
-        if len(isr) >= self._min_isr:
+        if len(isr) >= self.image.min_isr:
             return ()
         known = (*state.elr, *(node for node in state.isr if node not in state.elr))
         return tuple(node for node in known if node not in isr and node not in lossy)
@@ -211,7 +228,7 @@ class PartitionController:
             state = replace(state, isr=(leader,), elr=_without(elr, leader))
         if kind in ("last-known", "unclean"):
             state = replace(state, recovering=True, elr=() if kind == "unclean" else state.elr)
-        if len(state.isr) >= self._min_isr:
+        if len(state.isr) >= self.image.min_isr:
             state = replace(state, elr=())
         return replace(state, last_known_elr=()), Election(leader, state.leader_epoch, kind)
 

@@ -4,6 +4,7 @@ It takes the place of :class:`~esp.simulation.partition_tier.controller.Partitio
 some of the runs: so bugs of the controller meet the faults that are aimed at changes of the in-sync set.
 """
 
+import functools
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -12,17 +13,21 @@ from esp.controller.alter_partition import IsrChange as ProposedIsr
 from esp.controller.alter_partition import decide_alter_partition
 from esp.controller.broker_sessions import BrokerSessions
 from esp.controller.brokers import BrokerRegistration, decide_broker_registration
+from esp.controller.config_rules import ConfigRules
+from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation, decide_alter_configs
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.heartbeats import Heartbeat, decide_fence, decide_heartbeat
-from esp.controller.image import EMPTY_IMAGE, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
+from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.replay import MetadataReplay
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
+from esp.model.settings import load_broker_settings
 from esp.ports.network import Address
 from esp.replication.isr_changes import IsrAnswer, IsrChange
 from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
     TOPIC_RESOURCE,
     ConfigRecord,
     MetadataRecord,
@@ -35,6 +40,11 @@ _CLUSTER_ID: Final = "simulated-cluster-id"
 _TOPIC: Final = "topic"
 _EPOCH: Final = LeaderEpoch(1)
 _LISTENER: Final = "PLAINTEXT"
+
+
+@functools.cache
+def _config_rules() -> ConfigRules:
+    return ConfigRules(load_broker_settings(None))
 
 
 class DecidingController:
@@ -50,6 +60,7 @@ class DecidingController:
         session_us: int,
         on_change: Callable[[Image, Election | None], None],
         *,
+        has_own_minimum: bool = True,
         unclean_allowed: bool,
         spares: Collection[NodeId] = (),
     ) -> None:
@@ -62,11 +73,18 @@ class DecidingController:
         self._incarnations = dict.fromkeys(brokers, 0)
         for node in brokers:
             self._decide_registration(node, 0, -1, 0)
-        settings = {MIN_INSYNC_REPLICAS: str(min_insync_replicas)}
+        self._has_own_minimum = has_own_minimum
+        minimum = {MIN_INSYNC_REPLICAS: str(min_insync_replicas)}
+        settings = dict(minimum) if has_own_minimum else {}
         if unclean_allowed:
             settings[UNCLEAN_LEADER_ELECTION] = "true"
         self._apply(
             [
+                *(
+                    ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=CLUSTER_DEFAULT, name=name, value=value)
+                    for name, value in minimum.items()
+                    if not has_own_minimum
+                ),
                 TopicRecord(name=_TOPIC, topic_id=partition.topic_id),
                 *(
                     ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=_TOPIC, name=name, value=value)
@@ -149,6 +167,20 @@ class DecidingController:
         self._publish()
         return decision.reply == [None]
 
+    def set_minimum(self, min_insync_replicas: int) -> None:
+        """Another minimum of in-sync replicas, of the topic or of all (ELR-3)."""
+        resource = (
+            ConfigResource(TOPIC_RESOURCE, _TOPIC)
+            if self._has_own_minimum
+            else ConfigResource(BROKER_RESOURCE, CLUSTER_DEFAULT)
+        )
+        operation = ConfigOperation(MIN_INSYNC_REPLICAS, Operation.SET, str(min_insync_replicas))
+        change = ConfigChange(resource, (operation,))
+        decision = decide_alter_configs(self._replay.image, [change], _config_rules(), validate_only=False)
+        assert decision.reply == [None]
+        self._apply(decision.records)
+        self._publish()
+
     def _decide_registration(self, node: NodeId, incarnation: int, previous_epoch: int, now_us: int) -> BrokerEpoch:
         decision = decide_broker_registration(
             self._replay.image,
@@ -203,7 +235,8 @@ class DecidingController:
             node: Broker(broker.epoch, broker.fenced, broker.in_controlled_shutdown)
             for node, broker in image.brokers.items()
         }
-        return Image(image.offset, image.topics_by_id[self._topic_id].partitions[0], brokers)
+        topic = image.topics_by_id[self._topic_id]
+        return Image(image.offset, topic.partitions[0], brokers, image.min_insync_replicas(topic))
 
     def _publish(self, lossy: Collection[NodeId] = ()) -> None:
         """Tell of a new image, and of the election that came with it; ``lossy`` are those who came back from an unclean end (BRK-2)."""

@@ -1,6 +1,7 @@
 """One simulated broker with one replica: the cores of :mod:`esp.replication` and what drives them, without protocol and files."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
@@ -133,6 +134,7 @@ class PartitionNode:
     def _apply(self, image: Image) -> None:
         old = self.image
         self.image = image
+        self.log.settings = replace(self.log.settings, min_insync_replicas=image.min_insync_replicas)
         state = image.partition
         role = self.role
         if role is not None and role.leader_epoch == state.leader_epoch:

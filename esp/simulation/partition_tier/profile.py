@@ -11,6 +11,14 @@ KINDS: Final = ("kill", "power-loss", "disk-swap", "pause", "cut", "stop")
 MOVING_SHARE: Final = 0.2
 """Of the runs: replicas come and go."""
 
+MINIMUMS_SHARE: Final = 0.3
+"""Of the runs: the minimum of in-sync replicas is changed."""
+
+HASTY_SHARE: Final = 0.3
+"""Of the runs: whoever lags leaves the in-sync set soon."""
+
+LAG_TIME_MAX_US: Final = 3 * SECOND_US
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionProfile:
@@ -46,6 +54,31 @@ class PartitionProfile:
     """Brokers besides those that have replicas. With any, replicas come and go, and the product's own controller decides."""
     streams: bool = False
     """Whether that follower comes back while records keep coming."""
+    lag_time_max_us: int = LAG_TIME_MAX_US
+    """``replica.lag.time.max.ms``."""
+    minimums: tuple[int, ...] = ()
+    """What ``min.insync.replicas`` is changed to during the run, the first value among them; it stays as it is if there are none."""
+    has_own_minimum: bool = True
+    """Whether the topic has a minimum of its own; else that of all topics is changed."""
+
+    def with_minimums(self, random: Random) -> "PartitionProfile":
+        """In some of the runs, the same with an administrator who changes the minimum, and metadata that come late."""
+        if random.random() >= MINIMUMS_SHARE or self.streams:
+            return self
+        minimums = random.choice(((1, 2), (1, 2), (2, 3), (1, 2, 3)))
+        return replace(
+            self,
+            minimums=minimums,
+            min_insync_replicas=random.choice(minimums),
+            has_own_minimum=random.random() < 0.5,
+            slow_metadata_us=random.choice((0, SECOND_US // 2, 3 * SECOND_US)),
+        )
+
+    def with_haste(self, random: Random) -> "PartitionProfile":
+        """In some of the runs, the same with a short time for lagging."""
+        if random.random() >= HASTY_SHARE:
+            return self
+        return replace(self, lag_time_max_us=random.choice((4, 8, 15)) * SECOND_US // 10)
 
     def with_moves(self, random: Random) -> "PartitionProfile":
         """In some of the runs, the same with brokers to spare and somebody who moves the replicas about."""

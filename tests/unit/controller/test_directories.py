@@ -176,6 +176,8 @@ def test_a_replica_that_lost_its_log_is_in_sync_again_once_it_is_somewhere():
     cluster.assign(3, (directory(3), topic_id, 0))
     partition = cluster.partition("t")
     assert (partition.isr, partition.directories[2], partition.leader_epoch) == ((1, 2), directory(3), epoch + 1)
+
+
 def without_leader(*eligible, offline):
     """A partition of three replicas that nobody leads; those of ``eligible`` are back, ``offline`` has stopped."""
     cluster = Cluster(3)

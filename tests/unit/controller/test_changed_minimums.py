@@ -4,12 +4,12 @@ import pytest
 
 from esp.controller.alter_partition import IsrChange as Proposed
 from esp.controller.alter_partition import decide_alter_partition
+from esp.controller.changed_minimums import plan_epochs_of_raised_minimums
 from esp.controller.config_rules import ConfigRules
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation, decide_alter_configs
 from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, UpgradeType, decide_update_features
 from esp.controller.features import ELIGIBLE_LEADER_REPLICAS
 from esp.controller.image import MIN_INSYNC_REPLICAS
-from esp.controller.raised_minimums import plan_epochs_of_raised_minimums
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
@@ -203,4 +203,24 @@ def test_only_partitions_that_need_more_than_before_get_another_epoch():
     set_minimum(cluster, (TOPIC, "3"))
     assert cluster.partition("t").leader == -1
     assert list(plan_epochs_of_raised_minimums(cluster.image, ())) == []
-    assert epochs()["t"] == before["t"] + 1, "who was eligible is so no more: that is its epoch, and the only one"
+    assert epochs()["t"] == before["t"] + 2, (
+        "cleared, and brought back since nobody is in sync: there is no third record"
+    )
+
+
+def test_who_is_complete_is_not_forgotten_where_nobody_is_in_sync():
+    for value in ("1", "3"):
+        cluster = Cluster(3)
+        cluster.create_partition(1, 2, 3, **{MIN_INSYNC_REPLICAS: "2"})
+        for number in (3, 2, 1):
+            cluster.fence(number)
+        before = cluster.partition("t")
+        assert (before.isr, set(before.elr), before.last_known_elr) == ((), {1, 2}, (1,))
+        set_minimum(cluster, (TOPIC, value))
+        after = cluster.partition("t")
+        assert (after.elr, after.last_known_elr) == (before.elr, before.last_known_elr)
+        assert after.partition_epoch > before.partition_epoch
+        cluster.unfence(2)
+        state = cluster.partition("t")
+        assert (state.leader, state.isr) == (2, (2,))
+        assert state.elr == (() if value == "1" else (1,)), "by the new minimum"

@@ -1,4 +1,4 @@
-"""A greater ``min.insync.replicas`` gives the partitions that it counts for another epoch (ELR-3).
+"""What another ``min.insync.replicas`` means for partitions: a greater one gives them another epoch (ELR-3).
 
 A leader takes the minimum from the metadata that it has applied, and the ISR that it has proposed from the answer to AlterPartition, which
 may come first. Were a proposal of before the new minimum done after it, the leader would go on committing by the old minimum, with an ISR
@@ -53,6 +53,24 @@ def plan_epochs_of_raised_minimums(
                 changed_topic = replace(topic, configs=_with(topic.configs, of_topics[topic.name]))
             old, new = image.min_insync_replicas(topic), after.min_insync_replicas(changed_topic)
             yield from _raise(topic, old, new, is_cleared=not cleared.isdisjoint((topic.name, "")))
+
+
+def plan_kept_candidates(image: ClusterImage, clear: ClearElrRecord) -> Iterator[PartitionChangeRecord]:
+    """The records that, after ``clear``, bring back who is known to be complete where nobody is in sync.
+
+    There nobody leads, so that nothing is committed by either minimum before somebody who knows the new one is elected; and without
+    them the partition would wait for an unclean election. Kafka forgets them.
+    """
+    topics = image.topics_by_id.values() if not clear.topic_name else (image.topics_by_name[clear.topic_name],)
+    for topic in topics:
+        for state in topic.partitions:
+            if not state.isr and (state.elr or state.last_known_elr):
+                yield PartitionChangeRecord(
+                    partition_id=state.partition,
+                    topic_id=topic.topic_id,
+                    eligible_leader_replicas=state.elr,
+                    last_known_elr=state.last_known_elr,
+                )
 
 
 def _raise(topic: TopicImage, old: int, new: int, *, is_cleared: bool) -> Iterator[PartitionChangeRecord]:
