@@ -187,7 +187,7 @@ def _change(image: ClusterImage, change: ConfigChange, rules: Rules) -> list[Met
         for name, value in fresh.items()
         if value is not None or name in current
     ]
-    if MIN_INSYNC_REPLICAS in fresh and kind in (TOPIC_RESOURCE, BROKER_RESOURCE):
+    if kind in (TOPIC_RESOURCE, BROKER_RESOURCE) and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):
         clear = ClearElrRecord(topic_name=resource_name if kind == TOPIC_RESOURCE else "")
         records += (clear, *plan_kept_candidates(image, clear))
     return records

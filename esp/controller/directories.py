@@ -29,8 +29,7 @@ def decide_assign_directories(
     """Write down where a broker's replicas are; the reply has one entry for each, in that order: None, or a refusal.
 
     A replica in a directory that the broker has not, or has lost, leaves the in-sync set, and leadership with it. One that is said to be
-    lost itself (it has rotted, REC-4, or was stopped, TRUNC-8) is eligible no more, either, if others are; but the only one in sync stays
-    what it is: what is left of it is needed.
+    lost itself (rotten, REC-4, or stopped, TRUNC-8) is eligible no more, if others are; but the only one in sync stays what it is.
     One that is said to be in no directory at all (:data:`NOWHERE`) has nothing left: it is neither in sync nor eligible, nor was it the
     last known leader, and is written down as lost until it is somewhere. Only if all others have said so too, it may lead what is left:
     nothing (BRK-11).

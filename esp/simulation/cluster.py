@@ -24,6 +24,7 @@ from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import Voter, VoterKey, VoterSet
 from esp.simulation.group_profile import GroupsProfile
+from esp.simulation.isr_profile import IsrProfile
 from esp.simulation.layout import Layout
 from esp.simulation.log_start_profile import LogStartProfile
 from esp.simulation.repair_profile import RepairProfile
@@ -127,6 +128,15 @@ def node_settings(
         metadata_log_segment_bytes=3_000,
         metadata_max_retention_bytes=4_000,
     )
+
+
+def with_isr(settings: BrokerSettings, isr: IsrProfile) -> BrokerSettings:
+    """The same with what a run says of in-sync sets."""
+    if isr.lag_time_max_ms is not None:
+        settings = dataclasses.replace(settings, replica_lag_time_max_ms=isr.lag_time_max_ms)
+    if isr.default_minimum is not None:
+        settings = dataclasses.replace(settings, min_insync_replicas=isr.default_minimum)
+    return settings
 
 
 def _static_voters(layout: Layout) -> tuple[QuorumVoter, ...]:

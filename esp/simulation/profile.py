@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.faults import FaultKind
 from esp.simulation.group_profile import NO_GROUPS, GroupsProfile
+from esp.simulation.isr_profile import USUAL_ISR, IsrProfile
 from esp.simulation.layout import Layout
 from esp.simulation.log_start_profile import LogStartProfile
 from esp.simulation.loss_profile import draw_losses
@@ -143,6 +145,8 @@ class Profile:
     """What lasts for minutes when the other faults have come, if anything does."""
     has_more: bool = False
     """Whether brokers have a second log directory."""
+    isr: IsrProfile = USUAL_ISR
+    """When replicas leave the in-sync sets, and whether their minimum changes."""
 
     @property
     def node_count(self) -> int:
@@ -164,7 +168,7 @@ class Profile:
         asking = stream("asks offsets", seed)
         asks_offsets = asking.random() < ASKING_SHARE
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
-        profile = cls(
+        drawn = cls(
             seed=seed,
             layout=layout,
             clock_rates=tuple(rng.choice((1.0, rng.uniform(0.9, 1.1))) for _ in range(nodes)),
@@ -197,14 +201,19 @@ class Profile:
             timing=TimingProfile.draw(seed),
             outage=OutageProfile.draw(stream("outage", seed), layout.nodes),
             has_more=stream("log directories", seed).random() < SEVERAL_DIRECTORIES_SHARE,
+            isr=IsrProfile.draw(stream("in-sync sets", seed), brokers),
         )
-        return profile._with_log_starts(LogStartProfile.draw(stream("log starts", seed)))
+        if drawn.isr.by_default:
+            drawn = _with_default_minimum(drawn)
+        return _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
 
-    def _with_log_starts(self, log_starts: LogStartProfile | None) -> "Profile":
-        if log_starts is None:
-            return self
-        topics = tuple(replace(topic, configs={**topic.configs, **log_starts.topic_configs}) for topic in self.topics)
-        return replace(self, topics=topics, log_starts=log_starts)
+
+def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Profile:
+    """The same, with topics whose records go soon."""
+    if log_starts is None:
+        return profile
+    topics = tuple(replace(topic, configs={**topic.configs, **log_starts.topic_configs}) for topic in profile.topics)
+    return replace(profile, topics=topics, log_starts=log_starts)
 
 
 def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfile:
@@ -218,6 +227,22 @@ def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfi
         configs["flush.messages"] = "1"
     min_isr = min(2, factor) if rng.random() < 0.8 else rng.randint(1, factor)
     return TopicProfile(name, rng.randint(1, 3), factor, min_isr, {**configs, "min.insync.replicas": str(min_isr)})
+
+
+def _with_default_minimum(profile: Profile) -> Profile:
+    """The same, where the least minimum of a topic is that of all brokers, and such topics have none of their own."""
+    default = min(topic.min_insync_replicas for topic in profile.topics)
+    return replace(
+        profile,
+        topics=tuple(_without_own_minimum(topic, default) for topic in profile.topics),
+        isr=replace(profile.isr, default_minimum=default),
+    )
+
+
+def _without_own_minimum(topic: TopicProfile, default: int) -> TopicProfile:
+    if topic.min_insync_replicas != default:
+        return topic
+    return replace(topic, configs={name: value for name, value in topic.configs.items() if name != MIN_INSYNC_REPLICAS})
 
 
 def _draw_faults(rng: Random, nodes: int) -> dict[FaultKind, float]:

@@ -228,7 +228,7 @@ class Run:
             rng = world.random("core")
             doubtful = self._clients.quorum_administrator.doubtful(world.loop.time())
             moves = self._clients.mover.doubtful(world.loop.time())
-            minimums = self._clients.administrator.doubtful_minimums
+            minimums = self._clients.doubtful_minimums
             self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful, moves, minimums)
             abandon_rest(rng, world, self._core)
         for number in sorted(self._core):
@@ -433,9 +433,8 @@ class Run:
 
     # --- what the checkers ask -----------------------------------------------------------------------------------------------------
 
-    def _min_isr(self, topic_id: TopicId, partition: int) -> int:
-        """The least that counts anywhere: leaders learn of another minimum one by one (ELR-3)."""
-        return probe.least_min_isr(self._metadata.image, self._world.living, topic_id, partition)
+    def _min_isr(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
+        return self._metadata.minimums.least(topic_id, partition, partition_epoch)
 
     def _is_flushed(self, topic_id: TopicId) -> bool:
         topic = self._metadata.image.topics_by_id.get(topic_id)

@@ -23,9 +23,8 @@ def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[Topi
     stranded = []
     for topic, state in image.partitions():
         candidates = {*state.isr, *state.elr, *state.last_known_elr}
-        if candidates:
-            is_gone = not any(_has_disk(image, state, node) for node in candidates)
-        else:
+        is_gone = not any(_has_disk(image, state, node) for node in candidates)
+        if not candidates:
             is_gone = LOST_DIRECTORY in state.directories
         is_left = image.min_insync_replicas(topic, len(state.replicas)) == 1 and not candidates.intersection(core)
         if state.leader == NO_NODE and (is_left or is_gone):

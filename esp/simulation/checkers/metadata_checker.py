@@ -1,12 +1,14 @@
 """Holds the nodes' metadata against one another, and each committed state of a partition against the one before it."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.simulation.checkers import probe
+from esp.simulation.checkers.minimums import Minimums, default_minimum
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
@@ -29,6 +31,8 @@ class MetadataChecker:
         self.image = EMPTY_IMAGE
         self.on_change: Callable[[ClusterImage, ClusterImage, float], None] = lambda _old, _new, _now_s: None
         """Called with each newer image after the one before it, and the time."""
+        self.minimums = Minimums()
+        """Which minimum of in-sync replicas counted when."""
         self._replicas = replicas
         self._ledger = ledger
         self._known: dict[int, ClusterImage] = {}
@@ -53,6 +57,7 @@ class MetadataChecker:
             del self._known[next(iter(self._known))]
         if image.offset > self.image.offset:
             old, self.image = self.image, image
+            self.minimums.on_change(old, image)
             self._check_change(old, image, now_s)
             self.on_change(old, image, now_s)
 
@@ -68,6 +73,7 @@ class MetadataChecker:
                     "INV-EPOCHS-MONO", f"broker {broker_id}", f"epoch {broker.epoch} after {former.epoch}"
                 )
         _check_gone(old, new, old.brokers.keys() - new.brokers.keys())
+        has_one_default = default_minimum(old) == default_minimum(new)
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)
             if before is topic and old.brokers is new.brokers:
@@ -84,7 +90,8 @@ class MetadataChecker:
                     self._check_partition(new, topic, former_state, state, now_s, reborn)
                     # Of several changes that came as one nobody knows what was between them.
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
-                    if former_state is not None and is_one and topic.configs == (before or topic).configs:
+                    is_settled = topic.configs == (before or topic).configs and has_one_default
+                    if former_state is not None and is_one and is_settled and not _is_cleared(former_state, state):
                         _check_eligible(new, topic, former_state, state, reborn)
 
     def _check_partition(
@@ -111,6 +118,22 @@ class MetadataChecker:
         for node_id in new.isr:
             if old is None or not (node_id in old.isr or _leads_as_eligible(node_id, old, new)):
                 self._joined_isr_s[topic.topic_id, new.partition, node_id] = self._held_since_s(node_id, now_s)
+        self._check_sets(image, topic, old, new, who)
+        self._check_candidates(image, topic, new, who)
+        leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
+        if leader is None or leader.leader_epoch != new.leader_epoch:
+            return
+        # Who is eligible counts too at a leader that commits: it would do so by another minimum than the controller's (ELR-2, ELR-3).
+        candidates = {*new.isr, *new.elr} if leader.has_enough_replicas() else {*new.isr}
+        if not candidates <= leader.maximal_isr:
+            raise ViolationError(
+                "INV-MAXISR", who, f"the leader counts on {sorted(leader.maximal_isr)}; {new} was committed (HW-3)"
+            )
+
+    def _check_sets(
+        self, image: ClusterImage, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str
+    ) -> None:
+        """Who is in sync and eligible, and that somebody is."""
         isr, elr = set(new.isr), set(new.elr)
         min_isr = image.min_insync_replicas(topic, len(new.replicas))
         if not isr <= set(new.replicas) or not elr <= set(new.replicas) or isr & elr or len(isr) != len(new.isr):
@@ -124,12 +147,6 @@ class MetadataChecker:
         is_lost = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
         if not (isr or elr or new.last_known_elr or is_lost or topic.name in PASSING):
             raise ViolationError("INV-LAST-COPY", who, f"nobody has a complete copy any more: {new} after {old}")
-        self._check_candidates(image, topic, new, who)
-        leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
-        if leader is not None and leader.leader_epoch == new.leader_epoch and not isr <= leader.maximal_isr:
-            raise ViolationError(
-                "INV-MAXISR", who, f"the leader counts on {sorted(leader.maximal_isr)}; {new} was committed (HW-3)"
-            )
 
     def _held_since_s(self, node_id: int, now_s: float) -> float:
         """When a node that joins an ISR now had what it was let in for: one that is dead already had it before it died."""
@@ -254,6 +271,11 @@ def _check_eligible(
         raise ViolationError(
             "INV-ELR", f"{topic.name}-{new.partition}", f"{sorted(due)} should be eligible: {new} after {old}"
         )
+
+
+def _is_cleared(old: PartitionState, new: PartitionState) -> bool:
+    """Whether nothing but the eligible leaders went: by another minimum, and then the one of before again, which came as one change."""
+    return not new.elr and new == replace(old, elr=(), last_known_elr=(), partition_epoch=new.partition_epoch)
 
 
 def _check_forgotten(old: TopicImage, new: TopicImage) -> None:

@@ -10,7 +10,7 @@ from esp.broker.replicas.host import ReplicaHost
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair_proposal import Proposal
-from esp.model.ids import NO_BROKER_EPOCH, TopicId
+from esp.model.ids import NO_BROKER_EPOCH
 from esp.simulation.checkers.throttle_checker import Rates
 from esp.simulation.node import SimulatedNode
 from esp.storage.log import Log
@@ -58,32 +58,6 @@ def throttle_rates(node: SimulatedNode) -> Rates | None:
         settings.rebalance_bytes_per_second_max,
         window_s * 1_000_000,
     )
-
-
-def min_isr_in_use(node: SimulatedNode, topic_id: TopicId, partition: int) -> int | None:
-    """The minimum in sync that the node's leader of a partition still goes by while newer metadata is being applied to it."""
-    role = node.broker.broker if node.broker is not None else None
-    replicas: ReplicaHost | None = getattr(role, "replicas", None)
-    if replicas is None or replicas.applied_offset >= image(node).offset:
-        return None
-    minima = (
-        hosted.leader.min_isr
-        for hosted in hosted_partitions(node)
-        if (hosted.topic_id, hosted.name.partition) == (topic_id, partition) and hosted.leader is not None
-    )
-    return min(minima, default=None)
-
-
-def least_min_isr(newest: ClusterImage, nodes: Iterable[SimulatedNode], topic_id: TopicId, partition: int) -> int:
-    """The least minimum in sync of a partition that anybody may go by: ``newest``, and what each of the nodes knows and uses."""
-    living = tuple(nodes)
-    known = (
-        metadata.min_insync_replicas(topic, len(topic.partitions[partition].replicas))
-        for metadata in (newest, *map(image, living))
-        if (topic := metadata.topics_by_id.get(topic_id)) is not None and partition < len(topic.partitions)
-    )
-    in_use = (min_isr_in_use(node, topic_id, partition) for node in living)
-    return min((*known, *(minimum for minimum in in_use if minimum is not None)), default=1)
 
 
 def broker_epoch(node: SimulatedNode) -> int:

@@ -24,7 +24,7 @@ class ReplicaChecker:
     """See the module.
 
     Args:
-        min_isr: the effective ``min.insync.replicas`` of a partition, by the metadata that counts.
+        min_isr: the effective ``min.insync.replicas`` of a partition, while it had an epoch.
         is_flushed: whether a topic's records count only when they are flushed.
         leader_epoch: of a partition, by the metadata that counts.
         ledger: what was allowed to be lost.
@@ -32,7 +32,7 @@ class ReplicaChecker:
 
     def __init__(
         self,
-        min_isr: Callable[[TopicId, int], int],
+        min_isr: Callable[[TopicId, int, int], int],
         is_flushed: Callable[[TopicId], bool],
         leader_epoch: Callable[[TopicId, int], int],
         ledger: Ledger,
@@ -301,18 +301,19 @@ class ReplicaChecker:
         if new <= old:
             return
         added = committed.on_high_watermark(view, max(old, hosted.log.log_start_offset), new)
-        isr_size = self.rises.take(hosted.log)
+        sizes = self.rises.take(hosted.log)
         leader = hosted.leader
-        if isr_size is None and leader is not None:
-            isr_size = len(leader.state.isr)
-        if isr_size is None or not added:
+        if not sizes and leader is not None:
+            sizes = {leader.state.partition_epoch: len(leader.state.isr)}
+        if not sizes or not added:
             return
-        min_isr = self._min_isr(hosted.topic_id, hosted.name.partition)
-        if isr_size < min_isr and not committed.is_excused:
-            raise ViolationError(
-                "INV-HW-STRICT", view.who, f"rose to {new} with {isr_size} in the ISR, fewer than {min_isr}"
-            )
-        self._check_evidence(hosted, view, added, min_isr)
+        minima = {epoch: self._min_isr(hosted.topic_id, hosted.name.partition, epoch) for epoch in sizes}
+        for epoch, isr_size in sizes.items():
+            if isr_size < minima[epoch] and not committed.is_excused:
+                raise ViolationError(
+                    "INV-HW-STRICT", view.who, f"rose to {new} with {isr_size} in the ISR, fewer than {minima[epoch]}"
+                )
+        self._check_evidence(hosted, view, added, min(minima.values()))
 
     def _check_evidence(self, hosted: HostedPartition, view: ReplicaView, added: list[BatchView], min_isr: int) -> None:
         must_be_durable = self._is_flushed(hosted.topic_id)

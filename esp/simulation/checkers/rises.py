@@ -8,18 +8,18 @@ from esp.replication.replica_log import ReplicaLog
 
 
 class Rises:
-    """Remembers, for each log, the smallest committed in-sync set with which its high watermark rose since somebody asked."""
+    """Remembers, for each log, with which committed in-sync sets its high watermark rose since somebody asked."""
 
     def __init__(self) -> None:
-        self._smallest: dict[ReplicaLog, int] = {}
+        self._sizes: dict[ReplicaLog, dict[int, int]] = {}
 
-    def take(self, log: ReplicaLog) -> int | None:
-        """The size of that in-sync set, once; None if no leader moved the high watermark of this log."""
-        return self._smallest.pop(log, None)
+    def take(self, log: ReplicaLog) -> dict[int, int]:
+        """The sizes of these in-sync sets by their partition epochs, once; none if no leader moved the high watermark of this log."""
+        return self._sizes.pop(log, {})
 
-    def note(self, log: ReplicaLog, isr_size: int) -> None:
-        """The high watermark of ``log`` rose with so many in the ISR."""
-        self._smallest[log] = min(isr_size, self._smallest.get(log, isr_size))
+    def note(self, log: ReplicaLog, isr_size: int, partition_epoch: int) -> None:
+        """The high watermark of ``log`` rose with so many in the ISR, which has that epoch."""
+        self._sizes.setdefault(log, {})[partition_epoch] = isr_size
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -30,7 +30,7 @@ class Rises:
             before = leader.log.high_watermark
             has_moved = advance(leader)
             if leader.log.high_watermark != before:
-                self.note(leader.log, len(leader.state.isr))
+                self.note(leader.log, len(leader.state.isr), leader.state.partition_epoch)
             return has_moved
 
         PartitionLeader.maybe_advance_high_watermark = watch  # type: ignore[method-assign, assignment]  # of the class

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from esp.simulation.mutants.mutant import NODES, PARTITION, QUORUM, Mutant
+from esp.simulation.mutants.mutant import PARTITION, QUORUM, Mutant
 
 MEMBERSHIP_MUTANTS: Final = (
     Mutant(
@@ -51,8 +51,8 @@ MEMBERSHIP_MUTANTS: Final = (
         "KAFKA-16540",
         "ELR-3",
         "esp.controller.configs",
-        "    if MIN_INSYNC_REPLICAS in fresh and kind in (TOPIC_RESOURCE, BROKER_RESOURCE):\n",
-        "    if MIN_INSYNC_REPLICAS in fresh and kind == BROKER_RESOURCE:\n",
+        "    if kind in (TOPIC_RESOURCE, BROKER_RESOURCE) and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):\n",
+        "    if kind == BROKER_RESOURCE and current.get(MIN_INSYNC_REPLICAS) != left.get(MIN_INSYNC_REPLICAS):\n",
     ),
     Mutant(
         "greater-minimum-keeps-the-epoch",
@@ -61,7 +61,7 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.controller.configs",
         "    records += plan_epochs_of_raised_minimums(image, records)\n",
         "",
-        tiers=(PARTITION, NODES),
+        tiers=(PARTITION,),
     ),
     Mutant(
         "lesser-minimum-counts-before-the-election",
@@ -70,6 +70,7 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.broker.replicas.host",
         "            hosted.log.settings = settings\n",
         "            hosted.log.settings = settings\n            self._roles.update_settings(hosted)\n",
+        is_gap=True,
     ),
     Mutant(
         "allowed-election-waits",

@@ -23,6 +23,7 @@ from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.consumer import Consumer
 from esp.simulation.workload.drainer import Drainer
 from esp.simulation.workload.history import History, SentBatch
+from esp.simulation.workload.minimum_setter import MinimumSetter
 from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.offset_asker import OffsetAsker
 from esp.simulation.workload.producer import ALL, Producer
@@ -112,6 +113,7 @@ class Clients:
         self.surveyor = self._surveyor()
         self.asker = self._asker()
         self.record_deleter = self._record_deleter()
+        self.minimum_setter = self._minimum_setter()
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -130,6 +132,8 @@ class Clients:
             working.append(self._world.spawn(self.budget.run(profile.repairs.bytes_per_s)))
         if profile.log_starts is not None and profile.log_starts.deletes_records:
             working.append(self._world.spawn(self.record_deleter.run()))
+        if profile.isr.changes_minimums:
+            working.append(self._world.spawn(self.minimum_setter.run()))
         if profile.throttles:
             working.append(self._world.spawn(self.throttler.run()))
         if profile.surveys:
@@ -180,10 +184,19 @@ class Clients:
         self.quorum_administrator.is_stopping = True
         self.mover.is_stopping = True
         self.throttler.is_stopping = True
+        self.minimum_setter.is_stopping = True
         self.drainer.is_stopping = True
         self.budget.stop()
         self.surveyor.is_stopping = True
         self.record_deleter.is_stopping = True
+
+    @property
+    def doubtful_minimums(self) -> dict[str, int]:
+        """By topic, a minimum of in-sync replicas that was asked for and may still come into force."""
+        found = dict(self.administrator.doubtful_minimums)
+        for name, minimum in self.minimum_setter.doubtful_minimums.items():
+            found[name] = max(minimum, found.get(name, 0))
+        return found
 
     @property
     def pending_batches(self) -> int:
@@ -268,6 +281,19 @@ class Clients:
 
     def _is_spoilt(self, batch: memoryview) -> bool:
         return self._world.network.flips.excuses(CLIENT_HOST, batch)
+
+    def _minimum_setter(self) -> MinimumSetter:
+        profile = self._world.profile
+        settings = self._world.nodes[profile.layout.brokers[0]].settings
+        return MinimumSetter(
+            self._client("minimum setter"),
+            self._world.random("minimum setter"),
+            self.history,
+            profile.topics,
+            default=settings.min_insync_replicas,
+            by_default=profile.isr.by_default,
+            image=self._image,
+        )
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:
         return Consumer(

@@ -203,6 +203,8 @@ def test_another_min_insync_replicas_clears_who_was_eligible_by_the_old_one(clus
     assert [type(record) for record in decision.records] == [ConfigRecord, ClearElrRecord], "in one batch (ELR-3)"
     cluster.decide(decision)
     assert {topic for topic in ("t", "u") if not cluster.partition(topic).elr} == cleared
+    again = decide_alter_configs(cluster.image, [asked], RULES, validate_only=False)
+    assert ClearElrRecord not in map(type, again.records), "it is the same one"
 
 
 @pytest.mark.parametrize(

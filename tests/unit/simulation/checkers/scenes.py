@@ -21,7 +21,12 @@ class Hosted:
         self.is_offline = False
 
     def lead(self, epoch, *, isr=(1, 2, 3)):
-        self.leader = SimpleNamespace(leader_epoch=epoch, state=SimpleNamespace(isr=isr), maximal_isr=set(isr))
+        self.leader = SimpleNamespace(
+            leader_epoch=epoch,
+            state=SimpleNamespace(isr=isr, partition_epoch=0),
+            maximal_isr=set(isr),
+            has_enough_replicas=lambda: len(isr) > 1,
+        )
 
 
 class Node:

@@ -170,13 +170,27 @@ def test_unregistered_broker_that_is_still_counted_on_is_found(sets):
         scene.publish(brokers={number: broker for number, broker in scene.brokers.items() if number != 3})
 
 
+def leader_of(maximal_isr, *, commits=True):
+    return SimpleNamespace(leader_epoch=5, maximal_isr=maximal_isr, has_enough_replicas=lambda: commits)
+
+
+def test_eligible_leader_that_one_who_commits_does_not_count_on_is_found():
+    """ELR-3: the leader goes by another minimum than the controller."""
+    scene = Scene()
+    scene.leaders[1] = leader_of({1}, commits=False)
+    scene.change(isr=numbers(1), elr=numbers(2, 3))
+    scene.leaders[1] = leader_of({1}, commits=True)
+    with violation("INV-MAXISR"):
+        scene.change(isr=numbers(1), elr=numbers(2, 3))
+
+
 def test_in_sync_set_that_its_leader_does_not_count_on_is_found():
     scene = Scene()
     scene.change(isr=numbers(1, 2))
-    scene.leaders[1] = SimpleNamespace(leader_epoch=5, maximal_isr={1, 2, 3})
+    scene.leaders[1] = leader_of({1, 2, 3})
     scene.change(isr=numbers(1, 2, 3))
     scene.change(isr=numbers(1, 3))
-    scene.leaders[1] = SimpleNamespace(leader_epoch=5, maximal_isr={1, 3})
+    scene.leaders[1] = leader_of({1, 3})
     with violation("INV-MAXISR"):
         scene.change(isr=numbers(1, 2))
 

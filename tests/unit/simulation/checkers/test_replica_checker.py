@@ -15,7 +15,10 @@ class Scene:
     def __init__(self, *, is_flushed=False, leader_epoch=0):
         self.ledger = Ledger(1)
         self.checker = ReplicaChecker(
-            lambda _topic, _number: 2, lambda _topic: is_flushed, lambda _topic, _number: leader_epoch, self.ledger
+            lambda _topic, _number, _epoch: 2,
+            lambda _topic: is_flushed,
+            lambda _topic, _number: leader_epoch,
+            self.ledger,
         )
         self.nodes = nodes_with(3)
         self.leader, self.second, self.third = self.nodes
@@ -130,7 +133,7 @@ def test_commit_by_fewer_in_sync_than_the_minimum_is_found():
 
 def test_commit_by_an_in_sync_set_that_has_grown_since_is_found():
     scene = Scene()
-    scene.checker.rises.note(scene.leader.log, 1)
+    scene.checker.rises.note(scene.leader.log, 1, 0)
     with violation("INV-HW-STRICT"):
         scene.commit(scene.leader, 3)
 

@@ -10,8 +10,8 @@ def test_a_rise_is_remembered_once_with_the_in_sync_set_that_made_it():
     with rises.watched():
         leader = leading([5, 5, 5], state(isr=(ME,), replicas=(ME,)))
     assert leader.log.high_watermark == 3
-    assert rises.take(leader.log) == 1
-    assert rises.take(leader.log) is None
+    assert rises.take(leader.log) == {10: 1}
+    assert rises.take(leader.log) == {}
 
 
 def test_an_in_sync_set_that_grows_commits_and_shrinks_within_a_turn_is_seen_as_it_was():
@@ -23,14 +23,14 @@ def test_an_in_sync_set_that_grows_commits_and_shrinks_within_a_turn_is_seen_as_
         leader.update(state(isr=(ME, B), replicas=(ME, B), partition_epoch=11), 0)
         leader.update(state(isr=(ME,), replicas=(ME, B), partition_epoch=12), 0)
     assert leader.log.high_watermark == 3
-    assert rises.take(leader.log) == 2
+    assert rises.take(leader.log) == {11: 2}
 
 
 def test_a_rise_with_too_few_is_not_hidden_by_a_later_one_with_enough():
     rises, log = Rises(), MemoryLog(TopicSettings())
-    rises.note(log, 1)
-    rises.note(log, 2)
-    assert rises.take(log) == 1
+    rises.note(log, 1, 10)
+    rises.note(log, 2, 11)
+    assert rises.take(log) == {10: 1, 11: 2}
 
 
 def test_nothing_is_watched_after_the_block():
