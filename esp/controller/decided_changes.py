@@ -18,8 +18,9 @@ def check_decided_change(
     min_isr: int,
     is_clean: bool,
     unclean_shutdown: NodeId | None,
+    gone: NodeId | None,
 ) -> None:
-    """Assert what a change has to keep (ISR-8, ELR-1, ELR-2, ELECT-1, ELECT-2, BRK-2).
+    """Assert what a change has to keep (ISR-8, ELR-1, ELR-2, ELECT-1, ELECT-2, BRK-2, BRK-11).
 
     Args:
         before: the partition as it was.
@@ -28,6 +29,7 @@ def check_decided_change(
         min_isr: how many in-sync replicas the partition needs.
         is_clean: whether the leader, if there is one, was known to have every committed record.
         unclean_shutdown: a broker that may have lost its tail.
+        gone: a replica that has no log any more.
     """
     contradictions = list(find_contradictions(after))
     if contradictions:
@@ -40,16 +42,18 @@ def check_decided_change(
     if after.leader != before.leader or not replicas.issuperset(before.replicas):
         assert after.leader_epoch > before.leader_epoch, "another leader, or a replica less, is another epoch (ISR-8)"
     assert unclean_shutdown is None or unclean_shutdown not in after.elr, "it may have lost its tail (BRK-2)"
+    assert gone is None or gone not in after.elr, "it has no log to be eligible with (BRK-11)"
     if not is_clean:
         assert after.recovering, "a leader that may lack records is recovering (ELECT-4)"
         assert after.isr == (after.leader,), "a leader that may lack records is alone in sync (ELECT-4)"
         assert not after.elr, "an eligible replica may hold records that this leader lacks (ELR-2)"
         return
     complete = {*before.isr, *before.elr}
+    assert gone is None or gone not in isr, "it has no log to be in sync with, nor to be elected for (BRK-11)"
     if after.leader not in (NO_NODE, before.leader):
         assert after.leader in complete or after.leader in proposed_isr, "an election outside ISR and ELR (ELECT-1)"
     if len(isr) >= min_isr:
         assert not after.elr, "with enough in sync, nobody else is eligible (ELR-1)"
     else:
-        left = (complete & replicas) - isr - {unclean_shutdown}
+        left = (complete & replicas) - isr - {unclean_shutdown, gone}
         assert left.issubset(after.elr), "below the minimum, whoever leaves the ISR stays eligible (ELR-1)"

@@ -124,8 +124,7 @@ def plan_partition_change(
         last_known_elr=last_known if last_known != state.last_known_elr else None,
         directories=placed if placed != state.directories else None,
     )
-    nothing = PartitionChangeRecord(partition_id=state.partition, topic_id=state.topic_id)
-    if change == nothing:
+    if change == PartitionChangeRecord(partition_id=state.partition, topic_id=state.topic_id):
         return None
     check_decided_change(
         state,
@@ -134,6 +133,7 @@ def plan_partition_change(
         min_isr=min_isr,
         is_clean=elected.clean,
         unclean_shutdown=unclean_shutdown,
+        gone=gone,
     )
     return change
 

@@ -20,7 +20,7 @@ NEXT = replace(BEFORE, partition_epoch=10)
 ELECTED = replace(NEXT, leader=2, leader_epoch=5, isr=(2,), elr=(1,))
 
 
-def check(after, *, before=BEFORE, proposed_isr=(), min_isr=2, is_clean=True, unclean_shutdown=None):
+def check(after, *, before=BEFORE, proposed_isr=(), min_isr=2, is_clean=True, unclean_shutdown=None, gone=None):
     check_decided_change(
         before,
         after,
@@ -28,6 +28,7 @@ def check(after, *, before=BEFORE, proposed_isr=(), min_isr=2, is_clean=True, un
         min_isr=min_isr,
         is_clean=is_clean,
         unclean_shutdown=unclean_shutdown,
+        gone=gone,
     )
 
 
@@ -39,6 +40,8 @@ def check(after, *, before=BEFORE, proposed_isr=(), min_isr=2, is_clean=True, un
         (replace(NEXT, isr=(1, 2, 3)), {"proposed_isr": (1, 2, 3)}),
         (replace(ELECTED, elr=()), {"min_isr": 1}),
         (replace(ELECTED, elr=()), {"unclean_shutdown": 1}),
+        (replace(ELECTED, elr=()), {"gone": 1}),
+        (replace(ELECTED, leader=3, isr=(3,), elr=(), recovering=True), {"is_clean": False, "gone": 3}),
         (replace(ELECTED, leader=3, isr=(3,), elr=(), recovering=True), {"is_clean": False}),
         (replace(NEXT, leader=-1, isr=(), elr=(1, 2), leader_epoch=5), {}),
         (replace(NEXT, replicas=(1, 2), leader_epoch=5), {}),
@@ -57,6 +60,9 @@ def test_what_may_be_decided_passes(after, given):
         (replace(ELECTED, leader_epoch=4), {}, "is another epoch"),
         (replace(NEXT, replicas=(1, 2)), {}, "is another epoch"),
         (ELECTED, {"unclean_shutdown": 1}, "lost its tail"),
+        (ELECTED, {"gone": 1}, "no log to be eligible"),
+        (ELECTED, {"gone": 2}, "no log to be in sync"),
+        (replace(ELECTED, elr=()), {"gone": 3}, "stays eligible"),
         (replace(ELECTED, elr=()), {"is_clean": False}, "is recovering"),
         (replace(BEFORE, partition_epoch=10, recovering=True, isr=(1,), elr=(2,)), {"is_clean": False}, "ELR-2"),
         (replace(ELECTED, leader=3, isr=(3,), elr=(1, 2)), {}, "outside ISR and ELR"),
