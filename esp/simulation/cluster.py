@@ -97,27 +97,13 @@ def node_settings(
         log_scrub_interval_ms=SCRUB_INTERVAL_MS,
     )
     if groups is not None and groups.groups:
-        settings = dataclasses.replace(
-            settings,
-            min_insync_replicas=groups.min_insync_replicas,
-            offsets_topic_num_partitions=groups.offsets_partitions,
-            group_min_session_timeout_ms=GROUP_MIN_SESSION_TIMEOUT_MS,
-            group_initial_rebalance_delay_ms=GROUP_INITIAL_REBALANCE_DELAY_MS,
-        )
+        settings = _with_groups(settings, groups)
     if balances_leaders:
         settings = dataclasses.replace(
             settings, leader_imbalance_check_interval_seconds=LEADER_IMBALANCE_CHECK_INTERVAL_S
         )
     if repairs is not None:
-        settings = dataclasses.replace(
-            settings,
-            rebalance_mode=Mode.APPLY.value,
-            rebalance_broker_dead_after_ms=repairs.dead_after_ms,
-            rebalance_partitions_in_flight_max=repairs.in_flight_max,
-            rebalance_bytes_per_second_max=(
-                repairs.bytes_per_s if repairs.held_back_bytes_per_s is None else repairs.held_back_bytes_per_s
-            ),
-        )
+        settings = _with_repairs(settings, repairs)
     if log_starts is not None:
         settings = log_starts.applied_to(settings)
     if not snapshots_metadata:
@@ -127,6 +113,29 @@ def node_settings(
         metadata_log_max_record_bytes_between_snapshots=2_000,
         metadata_log_segment_bytes=3_000,
         metadata_max_retention_bytes=4_000,
+    )
+
+
+def _with_groups(settings: BrokerSettings, groups: GroupsProfile) -> BrokerSettings:
+    """The same for a run whose consumers are in groups."""
+    return dataclasses.replace(
+        settings,
+        min_insync_replicas=groups.min_insync_replicas,
+        offsets_topic_num_partitions=groups.offsets_partitions,
+        group_min_session_timeout_ms=GROUP_MIN_SESSION_TIMEOUT_MS,
+        group_initial_rebalance_delay_ms=GROUP_INITIAL_REBALANCE_DELAY_MS,
+    )
+
+
+def _with_repairs(settings: BrokerSettings, repairs: RepairProfile) -> BrokerSettings:
+    """The same for a run whose cluster repairs itself."""
+    per_s = repairs.bytes_per_s if repairs.held_back_bytes_per_s is None else repairs.held_back_bytes_per_s
+    return dataclasses.replace(
+        settings,
+        rebalance_mode=Mode.APPLY.value,
+        rebalance_broker_dead_after_ms=repairs.dead_after_ms,
+        rebalance_partitions_in_flight_max=repairs.in_flight_max,
+        rebalance_bytes_per_second_max=per_s,
     )
 
 
