@@ -32,7 +32,7 @@ def decide_assign_directories(
     lost itself (rotten, REC-4, or stopped, TRUNC-8) is eligible no more, if others are; but the only one in sync stays what it is.
     One that is said to be in no directory at all (:data:`NOWHERE`) has nothing left: it is neither in sync nor eligible, nor was it the
     last known leader, and is written down as lost until it is somewhere. Only if all others have said so too, it may lead what is left:
-    nothing (BRK-11).
+    nothing (BRK-11). It says so while it is in no in-sync set: one that is in sync has a log, and the request is an old one.
 
     Args:
         image: the newest state, committed or not.
@@ -82,7 +82,7 @@ def _plan(
     node_id = broker.node_id
     is_online, is_lost, is_gone = directory in broker.log_dirs, directory == LOST_DIRECTORY, directory == NOWHERE
     others = tuple(node for node in state.isr if node != node_id)
-    if is_lost and not others and node_id in state.isr:
+    if node_id in state.isr and (is_gone or (is_lost and not others)):
         return None
     place = LOST_DIRECTORY if is_gone and has_others(state, node_id) else directory
     placed = tuple(

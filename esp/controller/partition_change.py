@@ -155,9 +155,10 @@ def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -
 
 
 def has_others(state: PartitionState, node: NodeId) -> bool:
-    """Whether a replica besides ``node`` has not said that its log was lost: it may have records."""
+    """Whether a replica besides ``node`` may have records: it has not said that its log was lost, or is a candidate though it was stopped."""
     places = dict(zip(state.replicas, state.directories, strict=False))
-    return any(places.get(other) != LOST_DIRECTORY for other in state.replicas if other != node)
+    candidates = {*state.isr, *state.elr, *state.last_known_elr}
+    return any(other in candidates or places.get(other) != LOST_DIRECTORY for other in state.replicas if other != node)
 
 
 def is_online(state: PartitionState, broker: BrokerImage) -> bool:

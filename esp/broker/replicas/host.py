@@ -25,6 +25,7 @@ from esp.broker.replicas.roles import ReplicaRoles
 from esp.broker.replicas.rotten_replicas import RottenReplicas
 from esp.broker.replicas.throttles import ReplicaThrottles
 from esp.broker.tasks import Tasks
+from esp.controller.directories import NOWHERE
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
@@ -82,6 +83,8 @@ class ReplicaHost:
         """Replicas on their way from one data directory to another."""
         self._unfinished_moves: list[LoadedReplica] = []
         self._gone: list[GoneLog] = []
+        self._told_gone: set[tuple[TopicId, int]] = set()
+        """Logs of which the controller has written down that they are gone, as long as the metadata here does not say so."""
         self.on_directory_failed: Callable[[], None] | None = None
         """Called when :attr:`offline_directories` has grown: the controller should know at once."""
         self.on_leading: Callable[[HostedPartition], None] | None = None
@@ -207,6 +210,7 @@ class ReplicaHost:
             if directory.is_offline:  # it failed when it was asked for what is in it
                 self.fail(directory, f"{directory.path} cannot be flushed")
         await tell_gone(self._env, self._node_id, self._gone, channel, broker_epoch)
+        self._told_gone = {lost.key for lost in self._gone}
         self._gone = []
 
     async def apply(self, image: ClusterImage, delta: ClusterDelta, publish: Callable[[ClusterImage], None]) -> None:
@@ -361,14 +365,24 @@ class ReplicaHost:
             return
         state = hosted.state
         known = state.directories[state.replicas.index(self._node_id)] if state.directories else here
-        if known == LOST_DIRECTORY and state.leader == NO_NODE and hosted.log.log_end_offset == 0:
-            self._assignments.withdraw(
-                hosted
-            )  # that there is nothing here is what counts until somebody leads (BRK-11)
+        if state.leader != NO_NODE or known == LOST_DIRECTORY:
+            self._told_gone.discard((hosted.topic_id, state.partition))
+        if state.leader == NO_NODE and hosted.log.log_end_offset == 0 and self._counts_for_nothing(hosted, state):
+            # That there is nothing here is what counts until somebody leads (BRK-11): it is said again of a log that was begun anew while
+            # there was a leader, if that leader went before anything was fetched.
+            if known == LOST_DIRECTORY or hosted.is_offline or state.elr or state.last_known_elr:
+                self._assignments.withdraw(hosted)
+            else:
+                self._assignments.tell(hosted, NOWHERE)
         elif known != here:
             self._assignments.tell(hosted, here)
         else:
             self._assignments.withdraw(hosted)
+
+    def _counts_for_nothing(self, hosted: HostedPartition, state: PartitionState) -> bool:
+        """Whether an empty log here is that of nobody who is known to be complete; also if the metadata that says so is to come yet."""
+        is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
+        return not is_candidate or (hosted.topic_id, state.partition) in self._told_gone
 
     def _place_to_tell(self, hosted: HostedPartition) -> DirectoryId | None:
         """Where the controller is to know a replica: nowhere that is online if it cannot lead; None if nothing is to be told.

@@ -646,6 +646,38 @@ async def test_the_controller_is_told_of_a_replica_that_was_stopped(cluster):
 
 
 @clustered()
+async def test_one_that_has_nothing_and_could_fetch_nothing_says_so_when_nobody_is_known_to_have_more(cluster):
+    """BRK-11: its log was begun anew while a leader was there in name."""
+    controller = cluster.controller
+    controller.create()
+    await cluster.applied()
+    controller.change(isr=(), leader=NodeId(-1), elr=(NodeId(1),), directories=directories_of(cluster))
+    await asyncio.sleep(3)
+    assert controller.state().directories == directories_of(cluster), "somebody is known to have everything"
+    controller.change(elr=(), last_known_elr=())
+    await cluster.until(lambda: controller.state().directories == (UNASSIGNED_DIRECTORY,) * 3)
+    for hosted in (cluster[node].hosted() for node in (1, 2, 3)):
+        assert hosted.log.log_end_offset == 0
+
+
+@clustered()
+async def test_one_that_has_records_does_not_say_that_it_has_none(cluster):
+    await filled(cluster)
+    controller = cluster.controller
+    controller.change(directories=directories_of(cluster))
+    await cluster.applied()
+    count = len(controller.assigned)
+    controller.change(isr=(), leader=NodeId(-1), elr=(), last_known_elr=())
+    await asyncio.sleep(3)
+    assert len(controller.assigned) == count
+
+
+def directories_of(cluster):
+    """Of each node, its first."""
+    return tuple(cluster[node].directory_ids[0] for node in (1, 2, 3))
+
+
+@clustered()
 async def test_the_controller_is_told_of_replicas_in_a_failed_directory_that_it_did_not_know_there(cluster):
     controller, broker = cluster.controller, cluster[2]
     broker.kill()

@@ -130,6 +130,29 @@ def test_the_last_known_leader_leads_no_more_when_its_log_is_gone():
     assert cluster.partition("t").leader == -1
 
 
+def test_one_that_is_in_sync_has_a_log_whatever_an_old_request_says():
+    """BRK-11: a request may come late, behind its copy."""
+    cluster = Cluster(2)
+    topic_id = cluster.create_partition(1, 2)
+    before = cluster.partition("t")
+    assert cluster.assign(2, (NOWHERE, topic_id, 0)) == [None]
+    assert cluster.partition("t") == before
+
+
+def test_a_replica_that_was_stopped_and_is_eligible_may_have_records():
+    """TRUNC-8, BRK-11: what it has is not given up because the other one has nothing."""
+    cluster = Cluster(2, min_insync_replicas=2)
+    topic_id = cluster.create_partition(1, 2)
+    lost_everywhere(cluster, 2, 1)
+    cluster.assign(2, (NOWHERE, topic_id, 0))
+    assert cluster.partition("t").elr == (1,)
+    cluster.assign(1, (LOST_DIRECTORY, topic_id, 0))
+    cluster.assign(2, (directory(2, 0), topic_id, 0), (NOWHERE, topic_id, 0))
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.elr, partition.directories) == (-1, (1,), (LOST_DIRECTORY, LOST_DIRECTORY))
+    assert partition.last_known_elr != (2,)
+
+
 def test_if_nobody_has_anything_the_last_one_to_say_so_leads():
     """BRK-11: a topic whose brokers all died before they made its logs is not lost for ever."""
     cluster = Cluster(3, min_insync_replicas=2)
