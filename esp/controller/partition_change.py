@@ -155,7 +155,7 @@ def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -
 
 
 def has_others(state: PartitionState, node: NodeId) -> bool:
-    """Whether a replica besides ``node`` may have records: it has not said that its log was lost, or is a candidate though it was stopped."""
+    """Whether a replica besides ``node`` may have records: its log is not known to be lost, or it was stopped and is a candidate."""
     places = dict(zip(state.replicas, state.directories, strict=False))
     candidates = {*state.isr, *state.elr, *state.last_known_elr}
     return any(other in candidates or places.get(other) != LOST_DIRECTORY for other in state.replicas if other != node)
