@@ -46,6 +46,8 @@ class ReplicaChecker:
         """Called when somebody begins to lead a partition in an epoch and lacks what was committed, beyond what is promised."""
         self.log_starts = LogStartChecker(self.committed)
         self.rises = Rises()
+        self.fallen_starts = 0
+        """How often a log was cut below its start, which fell with its end."""
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
         self._unassigned: set[tuple[int, Key]] = set()
@@ -223,6 +225,7 @@ class ReplicaChecker:
                 f"cut to {view.end_offset}, below its high watermark {view.high_watermark}",
             )
         left = min(view.high_watermark, view.end_offset)
+        start_left = min(view.log_start_offset, view.end_offset)
         self._read(view, log, node.name if leader is not None and leader is view.leader else None)
         if was_cut:  # or it lost all its segments to retention
             check_epochs(view, log)
@@ -235,7 +238,7 @@ class ReplicaChecker:
             )
         if leader is not None and leader is not view.leader:
             self._check_new_leader(leader, view, committed)
-        self._check_falls(hosted, view, left, was_cut=was_cut)
+        self._check_falls(hosted, view, left, start_left)
         self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
         if log.recovery_point != view.recovery_point:
             self._check_synced(view, log.recovery_point, log.log_start_offset)
@@ -279,18 +282,25 @@ class ReplicaChecker:
                 committed.on_leader_append(view, leader, batch)
             before = batch
 
-    @staticmethod
-    def _check_falls(hosted: HostedPartition, view: ReplicaView, left: int, *, was_cut: bool) -> None:
-        """Neither high watermark nor log start of a replica falls in one life (READ-6), but for what is ``left`` of a log that was cut."""
+    def _check_falls(self, hosted: HostedPartition, view: ReplicaView, left: int, start_left: int) -> None:
+        """Neither high watermark nor log start of a replica falls in one life (READ-6), but to what is left of a log that was cut.
+
+        Args:
+            hosted: the replica.
+            view: as it was before.
+            left: the high watermark of before, or where the log ends that was cut below it.
+            start_left: the log start of before, or where the log ends that was cut below it.
+        """
         log = hosted.log
         if log.high_watermark < left:
             raise ViolationError(
                 "INV-HW-MONO", view.who, f"the high watermark fell from {left} to {log.high_watermark}"
             )
-        if log.log_start_offset < view.log_start_offset and not was_cut:
+        if log.log_start_offset < start_left:
             raise ViolationError(
-                "INV-HW-MONO", view.who, f"the log start fell from {view.log_start_offset} to {log.log_start_offset}"
+                "INV-HW-MONO", view.who, f"the log start fell from {start_left} to {log.log_start_offset}"
             )
+        self.fallen_starts += log.log_start_offset < view.log_start_offset
 
     def _check_high_watermark(
         self, hosted: HostedPartition, view: ReplicaView, committed: CommittedLog, *, is_same_leader: bool

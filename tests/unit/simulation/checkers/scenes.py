@@ -37,6 +37,7 @@ class Node:
         self.name = f"node {node_id}"
         self.lives = 1
         self.disk = new_disk()
+        self.clock = SimpleNamespace(wall_ms=lambda: 0)
         self.log = new_log(self.disk)[1]
         self.hosted = Hosted(self.log)
         replicas = SimpleNamespace(by_topic={TOPIC_ID: {PARTITION.partition: self.hosted}})

@@ -114,14 +114,49 @@ def test_high_watermark_falls_with_a_log_that_may_be_cut_and_no_further():
         scene.look(scene.second)
 
 
-def test_log_start_that_falls_is_found():
+def move_log_start(scene, node, offset):
+    scene.checker.log_starts.on_asked(KEY, offset)
+    node.log.log_start_offset = offset
+    scene.look(node)
+
+
+def test_log_start_of_a_follower_that_falls_is_found():
     scene = Scene()
     scene.commit(scene.second, 3)
-    scene.second.log.raise_log_start(2)
-    scene.look(scene.second)
-    scene.checker.views[2][KEY].log_start_offset = 3
+    move_log_start(scene, scene.second, 2)
+    scene.second.log.log_start_offset = 1
     with violation("INV-HW-MONO"):
-        scene.commit(scene.second, 3)
+        scene.look(scene.second)
+
+
+def test_log_start_of_a_leader_that_falls_is_found():
+    scene = Scene()
+    scene.commit(scene.leader, 3)
+    move_log_start(scene, scene.leader, 2)
+    scene.leader.log.log_start_offset = 1
+    with violation("INV-LOG-START"):
+        scene.look(scene.leader)
+
+
+def test_log_start_falls_with_a_log_that_may_be_cut():
+    scene = Scene()
+    scene.commit(scene.second, 3)
+    move_log_start(scene, scene.second, 2)
+    scene.committed.is_excused = True
+    scene.second.log.truncate_to(1)
+    scene.look(scene.second)
+    assert scene.second.log.log_start_offset == 1
+    assert scene.checker.fallen_starts == 1
+
+
+def test_log_start_that_falls_further_than_the_log_was_cut_is_found():
+    scene = Scene()
+    scene.commit(scene.second, 1)
+    move_log_start(scene, scene.second, 1)
+    scene.second.log.truncate_to(2)
+    scene.second.log.log_start_offset = 0
+    with violation("INV-HW-MONO"):
+        scene.look(scene.second)
 
 
 def test_commit_by_fewer_in_sync_than_the_minimum_is_found():
