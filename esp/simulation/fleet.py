@@ -47,6 +47,8 @@ class Summary:
     told_stale: int = 0
     told_lower_starts: int = 0
     told_unknown_newest: int = 0
+    emptied_replicas: int = 0
+    fallen_log_starts: int = 0
     spoilt_batches: int = 0
     excused_reads: int = 0
     administered: Counter[str] = field(default_factory=Counter)
@@ -80,6 +82,8 @@ class Summary:
         self.told_stale += outcome.told_stale
         self.told_lower_starts += outcome.told_lower_starts
         self.told_unknown_newest += outcome.told_unknown_newest
+        self.emptied_replicas += outcome.emptied_replicas
+        self.fallen_log_starts += outcome.fallen_log_starts
         self.spoilt_batches += outcome.spoilt_batches
         self.excused_reads += outcome.excused_reads
         self.administered.update(outcome.administered)
@@ -105,6 +109,8 @@ class Summary:
         yield f"  by leaders that were replaced  {self.told_stale:>12,}"
         yield f"  lower log starts               {self.told_lower_starts:>12,}"
         yield f"  largest times not committed    {self.told_unknown_newest:>12,}"
+        yield f"  replicas emptied in the end    {self.emptied_replicas:>12,}"
+        yield f"  log starts that fell with cuts {self.fallen_log_starts:>12,}"
         yield f"nodes whose devices lied         {self.poisoned_nodes:>12,}"
         yield f"nodes that never recovered       {self.abandoned_nodes:>12,}"
         for what, times in sorted(self.administered.items()):

@@ -54,6 +54,10 @@ class Outcome:
     """Leaders that told a lower log start than the leader before (READ-3)."""
     told_unknown_newest: int = 0
     """Searches for the largest timestamp that ended at records that were not committed yet (READ-4)."""
+    emptied_replicas: int = 0
+    """Replicas in sync that held no committed record any more in the end: they had to serve the ends of their logs only (LIVE-READ)."""
+    fallen_log_starts: int = 0
+    """Logs that were cut below their starts, which fell with their ends (READ-6)."""
     spoilt_batches: int = 0
     """Batches of records in which bits flipped on the wire."""
     excused_reads: int = 0

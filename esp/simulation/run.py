@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import traceback
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Final
 
 from esp.model.ids import TopicId
@@ -166,6 +167,8 @@ class Run:
             told_stale=self._told.stale,
             told_lower_starts=self._told.lower_starts,
             told_unknown_newest=self._told.unknown_newest,
+            emptied_replicas=self._clients.asker.emptied_replicas,
+            fallen_log_starts=self._replicas.fallen_starts,
             spoilt_batches=world.network.flips.count,
             excused_reads=world.network.flips.excused,
             details=details,
@@ -322,7 +325,13 @@ class Run:
                 in_sync = [number for number in state.isr if number in self._core]
                 last_offset = committed.end_offset - 1
                 short = await self._clients.asker.find_short(
-                    topic.name, topic_id, partition, in_sync, last_offset, READ_TRIES
+                    topic.name,
+                    topic_id,
+                    partition,
+                    in_sync,
+                    last_offset,
+                    READ_TRIES,
+                    partial(self._log_start_on, (topic_id, partition)),
                 )
                 if short is not None:
                     raise ViolationError("LIVE-READ", f"{committed.name}", short)
@@ -435,6 +444,10 @@ class Run:
 
     def _min_isr(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
         return self._metadata.minimums.least(topic_id, partition, partition_epoch)
+
+    def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
+        view = self._replicas.views.get(node_id, {}).get(key)
+        return view.log_start_offset if view is not None else 0
 
     def _is_flushed(self, topic_id: TopicId) -> bool:
         topic = self._metadata.image.topics_by_id.get(topic_id)

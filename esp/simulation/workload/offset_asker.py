@@ -46,6 +46,9 @@ TIMESTAMPS: Final = (
 Witness = Callable[[Address, TopicId, int], tuple[int, Role | None]]
 """The node at an address, and what it is for a partition at the moment, in truth."""
 
+LogStartOf = Callable[[int], int]
+"""Where the replica of a partition starts on a node."""
+
 
 class OffsetAsker:
     """See the module; each partition in a task of its own.
@@ -74,6 +77,8 @@ class OffsetAsker:
         is_spoilt: IsSpoilt = nothing_is_spoilt,
     ) -> None:
         self.is_stopping = False
+        self.emptied_replicas = 0
+        """Replicas in sync whose log started behind all committed records in the end: only the end of the log was read there."""
         self._client = client
         self._rng = rng
         self._history = history
@@ -101,9 +106,19 @@ class OffsetAsker:
             await asyncio.sleep(pause_s * self._rng.uniform(0.2, 1.8))
 
     async def find_short(
-        self, topic: str, topic_id: TopicId, partition: int, nodes: Sequence[int], last_offset: int, tries: int
+        self,
+        topic: str,
+        topic_id: TopicId,
+        partition: int,
+        nodes: Sequence[int],
+        last_offset: int,
+        tries: int,
+        log_start: LogStartOf,
     ) -> str | None:
         """Who does not tell all that is committed, of a partition that is whole and idle; None if all do (LIVE-READ).
+
+        A replica whose own log starts behind the last record, which retention or a deletion may have taken since (INV-LOG-START), has to
+        answer a reader at the end of its log.
 
         Args:
             topic: its name.
@@ -112,6 +127,7 @@ class OffsetAsker:
             nodes: the brokers in sync, each of which must serve the last record.
             last_offset: of that.
             tries: how often each is asked, as a client does that finds new leaders.
+            log_start: where the replica of a node starts at the moment, in truth.
         """
         problem = ""
         left = dict.fromkeys(nodes)
@@ -130,9 +146,12 @@ class OffsetAsker:
                     if address is None:
                         raise NoAnswerError(f"node {node_id} is not known")
                     connection = await self._client.connect(address)
-                    position = Position(last_offset, NO_EPOCH)
-                    if not await self._read_from(connection, topic_id, partition, position, epoch=NO_EPOCH, rack=""):
+                    is_emptied = log_start(node_id) > last_offset
+                    position = Position(last_offset + is_emptied, NO_EPOCH)
+                    is_told = await self._read_from(connection, topic_id, partition, position, epoch=NO_EPOCH, rack="")
+                    if not (is_told or is_emptied):
                         raise NoAnswerError(f"node {node_id} tells nothing of {last_offset}")
+                    self.emptied_replicas += is_emptied
                     del left[node_id]
             except NoAnswerError as error:
                 problem = str(error)

@@ -75,11 +75,11 @@ class Cluster(ScriptedCluster):
 
 
 class Scene:
-    def __init__(self, by_key, *, committed_end=7, role=LEADER):
+    def __init__(self, by_key, *, committed_end=7, role=LEADER, log_start=0):
         self.connection = Connection(by_key)
         self.committed = CommittedLog(PARTITION, TOPIC_ID)
         self.committed.end_offset = committed_end
-        self.told = ToldOffsets({KEY: self.committed}, lambda *_key: 5, lambda _key: 0, lambda: 0.0)
+        self.told = ToldOffsets({KEY: self.committed}, lambda *_key: 5, lambda _key: log_start, lambda: 0.0)
         self.seen = []
         self.asker = OffsetAsker(
             Cluster(self.connection),
@@ -104,8 +104,19 @@ class Scene:
             self.asker.list_offset(self.connection, TOPIC, TOPIC_ID, PARTITION_NUMBER, timestamp, -1)
         )
 
-    def find_short(self, last_offset):
-        return SimulatedLoop().run(self.asker.find_short(TOPIC, TOPIC_ID, PARTITION_NUMBER, [1], last_offset, tries=3))
+    def find_short(self, last_offset, *, log_start=0):
+        starts = iter([log_start] if isinstance(log_start, int) else log_start)
+        last = None
+
+        def log_start_of(node_id):
+            nonlocal last
+            assert node_id == 1
+            last = next(starts, last)
+            return last
+
+        return SimulatedLoop().run(
+            self.asker.find_short(TOPIC, TOPIC_ID, PARTITION_NUMBER, [1], last_offset, 3, log_start_of)
+        )
 
 
 def list_any(message):
@@ -167,3 +178,37 @@ def test_latest_offset_below_what_is_committed_is_short():
 def test_replica_that_does_not_tell_the_last_record_is_short():
     scene = Scene({ApiKey.LIST_OFFSETS: listed(7), ApiKey.FETCH: fetched()})
     assert scene.find_short(6) == "node 1 tells nothing of 6"
+
+
+def serve_from(log_start, log_end):
+    """A replica with nothing between the two."""
+
+    def fetch(message):
+        (part,) = message.topics[0].partitions
+        is_there = log_start <= part.fetch_offset <= log_end
+        return fetched(code=ErrorCode.none if is_there else ErrorCode.offset_out_of_range)
+
+    return fetch
+
+
+def test_replica_that_lost_its_last_record_to_retention_serves_the_end_of_its_log_and_is_counted():
+    scene = Scene({ApiKey.LIST_OFFSETS: listed(7), ApiKey.FETCH: serve_from(7, 7)})
+    assert scene.find_short(6, log_start=7) is None
+    assert scene.asker.emptied_replicas == 1
+
+
+def test_replica_that_loses_its_last_record_while_it_is_asked_is_asked_again():
+    scene = Scene({ApiKey.LIST_OFFSETS: listed(7), ApiKey.FETCH: serve_from(7, 7)}, log_start=7)
+    assert scene.find_short(6, log_start=[6, 7]) is None
+    assert scene.asker.emptied_replicas == 1
+
+
+def test_replica_that_still_has_the_last_record_is_not_excused_by_what_is_gone_elsewhere():
+    scene = Scene({ApiKey.LIST_OFFSETS: listed(7), ApiKey.FETCH: serve_from(7, 7)}, log_start=7)
+    assert scene.find_short(6, log_start=6) == "offset_out_of_range"
+    assert scene.asker.emptied_replicas == 0
+
+
+def test_emptied_replica_that_does_not_serve_its_end_is_short():
+    scene = Scene({ApiKey.LIST_OFFSETS: listed(7), ApiKey.FETCH: serve_from(8, 8)}, log_start=8)
+    assert scene.find_short(6, log_start=8) == "offset_out_of_range"
