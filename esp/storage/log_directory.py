@@ -262,6 +262,7 @@ class LogDirectory:
             producer_id_expiration_ms=self._producer_id_expiration_ms,
             trash=self._trash,
             checkpoint_offsets=self._offsets.write_offsets_blocking,
+            checkpoint_high_watermarks=self._offsets.write_high_watermarks_blocking,
             # After a crash nobody knows whether the replica's own name was synced, and an empty log's never has to be.
             unsynced_directory=None if was_clean and known.recovery_point else self.path,
             is_new=is_new,

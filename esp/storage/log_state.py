@@ -38,12 +38,14 @@ class LogState:
         log_end_offset: the next one to be assigned.
         recovery_point: what lies below it is synced.
         checkpoint_offsets: makes recovery points and log starts durable, called where that must come first.
+        checkpoint_high_watermarks: the same of high watermarks.
     """
 
     __slots__ = (
         "_reader",
         "_segments",
         "_unsynced",
+        "checkpoint_high_watermarks",
         "checkpoint_offsets",
         "checkpointed_high_watermark",
         "files",
@@ -77,6 +79,7 @@ class LogState:
         log_end_offset: int,
         recovery_point: int,
         checkpoint_offsets: Callable[[], None] = _keep_nothing,
+        checkpoint_high_watermarks: Callable[[], None] = _keep_nothing,
     ) -> None:
         self.partition = partition
         self.topic_id = topic_id
@@ -102,6 +105,7 @@ class LogState:
         self.on_rot: Callable[[], None] = _keep_nothing
         """Called when :attr:`rot` is set."""
         self.checkpoint_offsets = checkpoint_offsets
+        self.checkpoint_high_watermarks = checkpoint_high_watermarks
         self.files = files
         # Appends and reads reach them on every call.
         self._segments = files.segments
@@ -188,6 +192,16 @@ class LogState:
         if offset < self.recovery_point:
             self.recovery_point = offset
             self.checkpoint_offsets()
+
+    def lower_high_watermark(self, offset: int) -> None:
+        """Bytes from ``offset`` on are about to go. One on disk beyond it would have them missed after the end of the process (REC-11).
+
+        Raises:
+            OSError: the device failed.
+        """
+        if offset < self.high_watermark:
+            self.high_watermark = offset
+            self.checkpoint_high_watermarks()
 
     def begin_segment(self, base_offset: int, now_ms: int) -> None:
         """Go on in a new segment from ``base_offset`` on, which is at or above the log end.

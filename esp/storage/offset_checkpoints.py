@@ -72,9 +72,13 @@ class OffsetCheckpoints:
                 offsets.update(kept)
 
     def write_offsets_blocking(self) -> None:
-        """Write the checkpoints of recovery points and log starts. Raises OSError."""
-        self.write_recovery_points_blocking()
+        """Write the checkpoints of log starts and recovery points. Raises OSError.
+
+        In this order: a process that is killed in between must not leave an old log start below a new recovery point, which would have
+        segments missed that were put aside (REC-11).
+        """
         self.write_log_starts_blocking()
+        self.write_recovery_points_blocking()
 
     def write_recovery_points_blocking(self) -> None:
         """Write the checkpoint of recovery points. Raises OSError."""

@@ -68,6 +68,7 @@ def load_log_blocking(
     producer_id_expiration_ms: int,
     trash: Trash,
     checkpoint_offsets: Callable[[], None],
+    checkpoint_high_watermarks: Callable[[], None],
     unsynced_directory: str | None = None,
     is_new: bool = False,
 ) -> Log:
@@ -85,6 +86,7 @@ def load_log_blocking(
         producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
         trash: see :class:`~esp.storage.segment_files.SegmentFiles`.
         checkpoint_offsets: see :class:`~esp.storage.log_state.LogState`.
+        checkpoint_high_watermarks: see there.
         unsynced_directory: the directory above, if the first flush is to sync the replica's own name in it, and whose replica it is.
         is_new: whether the directory was just made: then it is not looked at.
 
@@ -126,6 +128,7 @@ def load_log_blocking(
         log_end_offset=loader.end_offset,
         recovery_point=recovery_point,
         checkpoint_offsets=checkpoint_offsets,
+        checkpoint_high_watermarks=checkpoint_high_watermarks,
     )
     log.is_whole = loader.is_whole
     log.was_there = loader.was_there

@@ -1,6 +1,6 @@
 """Takes away a log's end, or all of it, and whatever the log derived from what is gone (LOG-9, TRUNC-5, TRUNC-6, PROD-9).
 
-The order is what counts: the recovery point goes down, durably, before bytes go; and all that is cut is cut on the device too before the
+The order is what counts: the recovery point and the high watermark go down, durably, before bytes go; and all that is cut is cut on the device too before the
 log takes another batch. A failure in between takes the log offline.
 """
 
@@ -35,6 +35,7 @@ def truncate_fully_and_start_at(log: LogState, offset: int) -> None:
     files = log.files
     # A crash in the midst of it may leave any of the names; none of them is believed then.
     log.lower_recovery_point(0)
+    log.lower_high_watermark(min(offset, log.log_start_offset))
     try:
         files.begin_anew(offset, log.settings)
         log.log_start_offset = log.log_end_offset = log.high_watermark = log.recovery_point = offset
@@ -61,9 +62,9 @@ def _cut(log: LogState, offset: int) -> None:
         truncate_fully_and_start_at(log, log.log_start_offset)
         return
     log.lower_recovery_point(end_offset)
+    log.lower_high_watermark(end_offset)
     files.cut(place)
     log.log_end_offset = end_offset
-    log.high_watermark = min(log.high_watermark, end_offset)
     log.leader_epochs.truncate_from_end(end_offset)
     files.unsynced.save_epochs_blocking()
     remove_snapshots(files.disk, files.path, above=end_offset, up_to=-1)
