@@ -91,10 +91,10 @@ def find_silent_lanes(lanes: Mapping[LaneKey, float], since_s: float, image: Clu
 
 
 def find_rot_in_service(nodes: Iterable[SimulatedNode]) -> list[str]:
-    """Sealed segments that have rotted and are counted on though others could do without them (REC-4)."""
+    """Sealed segments that have rotted from the log start on and are counted on though others could do without them (REC-4)."""
     found = []
     for node in nodes:
-        rotten = {target.path for target in find_rotten_copies(node.disk)}
+        rotten = {target.path: target for target in find_rotten_copies(node.disk)}
         for hosted in probe.hosted_partitions(node):
             state = hosted.state
             if state is None or hosted.is_offline or set(state.isr) <= {node.node_id}:
@@ -102,7 +102,9 @@ def find_rot_in_service(nodes: Iterable[SimulatedNode]) -> list[str]:
             sealed_end = f"{hosted.log.path}/{hosted.log.sealed_end_offset:020d}.log"
             found += [
                 f"{node.name} has rot in {path}"
-                for path in sorted(rotten)
-                if path.startswith(f"{hosted.log.path}/") and path < sealed_end
+                for path, target in sorted(rotten.items())
+                if path.startswith(f"{hosted.log.path}/")
+                and path < sealed_end
+                and max(target.content.rotten) >= target.bytes_below(hosted.log.log_start_offset)
             ]
     return found
