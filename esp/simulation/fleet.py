@@ -49,6 +49,7 @@ class Summary:
     told_unknown_newest: int = 0
     emptied_replicas: int = 0
     fallen_log_starts: int = 0
+    moved_replicas: int = 0
     spoilt_batches: int = 0
     excused_reads: int = 0
     administered: Counter[str] = field(default_factory=Counter)
@@ -84,6 +85,7 @@ class Summary:
         self.told_unknown_newest += outcome.told_unknown_newest
         self.emptied_replicas += outcome.emptied_replicas
         self.fallen_log_starts += outcome.fallen_log_starts
+        self.moved_replicas += outcome.moved_replicas
         self.spoilt_batches += outcome.spoilt_batches
         self.excused_reads += outcome.excused_reads
         self.administered.update(outcome.administered)
@@ -121,6 +123,7 @@ class Summary:
         yield f"  nodes ended over that, mended  {self.repairs:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"
+        yield f"replicas moved on their nodes    {self.moved_replicas:>12,}"
         yield f"markers restored in place        {self.markers_in_place:>12,}"
         yield f"violations                       {len(self.failed):>12,}"
         yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"

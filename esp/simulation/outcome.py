@@ -58,6 +58,8 @@ class Outcome:
     """Replicas in sync that held no committed record any more in the end: they had to serve the ends of their logs only (LIVE-READ)."""
     fallen_log_starts: int = 0
     """Logs that were cut below their starts, which fell with their ends (READ-6)."""
+    moved_replicas: int = 0
+    """How often a replica moved to another log directory of its node."""
     spoilt_batches: int = 0
     """Batches of records in which bits flipped on the wire."""
     excused_reads: int = 0

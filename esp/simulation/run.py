@@ -169,6 +169,7 @@ class Run:
             told_unknown_newest=self._told.unknown_newest,
             emptied_replicas=self._clients.asker.emptied_replicas,
             fallen_log_starts=self._replicas.fallen_starts,
+            moved_replicas=self._replicas.moved,
             spoilt_batches=world.network.flips.count,
             excused_reads=world.network.flips.excused,
             details=details,

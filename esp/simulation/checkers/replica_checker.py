@@ -48,6 +48,8 @@ class ReplicaChecker:
         self.rises = Rises()
         self.fallen_starts = 0
         """How often a log was cut below its start, which fell with its end."""
+        self.moved = 0
+        """How often a replica moved to another log directory."""
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
         self._unassigned: set[tuple[int, Key]] = set()
@@ -71,6 +73,7 @@ class ReplicaChecker:
                 or log.recovery_point != view.recovery_point
                 or log.log_start_offset != view.log_start_offset
                 or hosted.leader is not view.leader
+                or log.path != view.path
             ):
                 self._update(node, hosted, view)
         if len(known) > len(replicas):
@@ -215,6 +218,8 @@ class ReplicaChecker:
                 view.who,
                 f"the log start of a leader fell from {view.log_start_offset} to {log.log_start_offset}",
             )
+        if log.path != view.path:
+            self._follow(view, log)
         if log.log_start_offset > view.end_offset:
             view.restart(log.log_start_offset)
         was_cut = view.cut(log.log_start_offset, log.log_end_offset)
@@ -248,6 +253,26 @@ class ReplicaChecker:
         view.recovery_point = log.recovery_point
         view.leader = leader
 
+    def _follow(self, view: ReplicaView, log: Log) -> None:
+        """A replica has moved to another log directory (KIP-113): what it had is there, and on the device what was on that before.
+
+        Raises:
+            ViolationError: INV-MOVED, and what the batches that are read there violate.
+        """
+        end_offset, recovery_point = view.end_offset, view.recovery_point
+        if log.log_end_offset < end_offset or log.recovery_point < recovery_point:
+            raise ViolationError(
+                "INV-MOVED",
+                view.who,
+                f"ends at {log.log_end_offset} in {log.path}, {log.recovery_point} of that on the device; "
+                f"in {view.path} at {end_offset}, {recovery_point} of that",
+            )
+        view.move(log.path, log.log_start_offset)
+        self._read(view, log, None, up_to=end_offset)
+        check_epochs(view, log)
+        check_producers(view, log)
+        self.moved += 1
+
     def _check_new_leader(self, leader: PartitionLeader, view: ReplicaView, committed: CommittedLog) -> None:
         is_doubted = committed.doubted_epoch == leader.leader_epoch
         committed.on_led(view, leader.leader_epoch)
@@ -264,11 +289,11 @@ class ReplicaChecker:
             f"leads with a log that ends at {view.end_offset}; committed is {committed.last}",
         )
 
-    def _read(self, view: ReplicaView, log: Log, leader: str | None) -> None:
+    def _read(self, view: ReplicaView, log: Log, leader: str | None, up_to: int | None = None) -> None:
         before: BatchView | None = view.batches[-1] if view.batches else None
         if before is not None and before.next_offset <= log.log_start_offset:
             before = None  # logs are the same from the later of their starts on (LOG-4)
-        new = view.read_to(log.log_end_offset)
+        new = view.read_to(log.log_end_offset if up_to is None else up_to)
         if not new:
             return
         committed = self.committed[view.topic_id, _partition_of(view)]

@@ -164,6 +164,13 @@ class ReplicaView:
         """Whether a batch is where it was: a file may have been cut, or another one may have taken its place."""
         return batch.still_stands() and self._disk.content(self._paths[batch.content]) is batch.content
 
+    def move(self, path: str, start_offset: int) -> None:
+        """The log stands in another directory from now on: read everything there again, up to its recovery point from the device."""
+        self.path = path
+        self.recovery_point = start_offset
+        self._paths.clear()
+        self.restart(start_offset)
+
     def restart(self, offset: int) -> None:
         """Forget everything; the log begins anew at ``offset``."""
         self.batches.clear()

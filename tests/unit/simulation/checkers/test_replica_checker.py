@@ -2,11 +2,14 @@
 
 import pytest
 
+from esp.model.topic_settings import TopicSettings
+from esp.records.batch_header import read_header
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.ledger import Ledger
+from esp.storage.log_directory import LogDirectory
 from tests.unit.simulation.checkers.scenes import KEY, append_to_all, nodes_with
-from tests.unit.storage.helpers import PARTITION, append, run
+from tests.unit.storage.helpers import PARTITION, REPLICA, TOPIC_ID, append, make_batch, run
 
 
 class Scene:
@@ -341,3 +344,73 @@ def test_only_an_excused_partition_with_a_replica_offline_awaits_help():
     assert not scene.checker.awaits_help(KEY)
     scene.committed.is_excused = True
     assert scene.checker.awaits_help(KEY)
+
+
+class Move:
+    """The log of the second replica is copied to another directory, and is the one there from now on."""
+
+    def __init__(self, *, batches=3, flushes=True):
+        self.scene = Scene()
+        node = self.scene.second
+        run(node.log.flush())
+        self.scene.commit(node, 1)
+        directory = LogDirectory.open_blocking(node.disk, "more")
+        self.log = directory.create_log_blocking(PARTITION, TOPIC_ID, TopicSettings())
+        self.log.begin_epoch(0)
+        for batch in self.scene.checker.views[2][KEY].batches[:batches]:
+            self.take(batch.content.written(batch.position, batch.position + batch.size))
+        if flushes:
+            run(self.log.flush())
+        self.log.high_watermark = 1
+        node.hosted.log = self.log
+
+    @property
+    def view(self):
+        return self.scene.checker.views[2][KEY]
+
+    def take(self, data):
+        self.log.append(data, read_header(data), 0)
+
+
+def test_replica_that_moves_to_another_directory_is_followed_there():
+    move = Move()
+    move.scene.look()
+    assert move.scene.checker.moved == 1
+    assert (move.view.path, move.view.end_offset, move.view.recovery_point) == (move.log.path, 3, 3)
+    move.scene.second.disk.remove_tree(REPLICA)
+    append(move.log)
+    move.scene.look()
+    assert len(move.view.batches) == 4
+    move.scene.checker.check_deeply(move.scene.second)
+    move.log.truncate_to(0)
+    with violation("INV-NO-TRUNC-BELOW-HW"):
+        move.scene.look()
+
+
+@pytest.mark.parametrize("lacks", [{"batches": 2}, {"flushes": False}])
+def test_replica_that_leaves_something_behind_when_it_moves_is_found(lacks):
+    move = Move(**lacks)
+    with violation("INV-MOVED"):
+        move.scene.look()
+
+
+def test_replica_whose_high_watermark_is_left_behind_is_found():
+    move = Move()
+    move.log.high_watermark = 0
+    with violation("INV-HW-MONO"):
+        move.scene.look()
+
+
+def test_other_batch_in_place_of_one_that_should_have_moved_is_found():
+    move = Move(batches=2, flushes=False)
+    move.take(make_batch(2, size=20))
+    run(move.log.flush())
+    with violation("INV-LOGMATCH"):
+        move.scene.look()
+
+
+def test_moved_replica_that_only_says_that_it_is_on_the_device_is_found():
+    move = Move(flushes=False)
+    move.log.recovery_point = 3
+    with violation("INV-DISK-ORDER"):
+        move.scene.look()
