@@ -1,7 +1,7 @@
 """Takes away a log's end, or all of it, and whatever the log derived from what is gone (LOG-9, TRUNC-5, TRUNC-6, PROD-9).
 
-The order is what counts: the recovery point and the high watermark go down, durably, before bytes go; and all that is cut is cut on the device too before the
-log takes another batch. A failure in between takes the log offline.
+The order is what counts: the recovery point and the high watermark go down, durably, before bytes go; and all that is cut is cut on the
+device too before the log takes another batch. A failure in between takes the log offline.
 """
 
 import errno

@@ -21,10 +21,11 @@ from esp.broker.metadata.cache import MetadataCache
 from esp.broker.replicas.host import ReplicaHost
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import Waiters
+from esp.controller.directories import NOWHERE
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, TopicImage
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
@@ -253,8 +254,10 @@ class Controller:
                 image = self.image.topics_by_id[topic.topic_id]
                 for part in topic.partitions:
                     state = image.partitions[part.partition_index]
-                    directories = list(state.directories)
-                    directories[state.replicas.index(message.broker_id)] = DirectoryId(directory.id_)
+                    directories = list(state.directories or (UNASSIGNED_DIRECTORY,) * len(state.replicas))
+                    # Of a replica that is nowhere the controller writes down that its log is lost (BRK-11).
+                    place = LOST_DIRECTORY if directory.id_ == NOWHERE else DirectoryId(directory.id_)
+                    directories[state.replicas.index(message.broker_id)] = place
                     self.change(image.name, part.partition_index, directories=tuple(directories))
         return types.AssignReplicasToDirsResponse(
             throttle_time=None,
@@ -350,6 +353,7 @@ class Broker:
         while not self._changes.empty():
             self._changes.get_nowait()
         self.tell(controller.image, controller.full_delta())
+        await self.replicas.tell_gone(controller, lambda: self.epoch)
         tasks.start(self._apply(), name="metadata")
         self.replicas.connect(controller, lambda: self.epoch)
         self.server.open()

@@ -8,7 +8,7 @@ import pytest
 
 from esp.controller.image import ClusterDelta
 from esp.model.errors import ErrorCode
-from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
 from esp.replication.partition_follower import CommittedDataLossError
 from esp.replication.refused_batches import SETTLING_US
 from tests.unit.broker.conversation import (
@@ -655,7 +655,7 @@ async def test_one_that_has_nothing_and_could_fetch_nothing_says_so_when_nobody_
     await asyncio.sleep(3)
     assert controller.state().directories == directories_of(cluster), "somebody is known to have everything"
     controller.change(elr=(), last_known_elr=())
-    await cluster.until(lambda: controller.state().directories == (UNASSIGNED_DIRECTORY,) * 3)
+    await cluster.until(lambda: controller.state().directories == (LOST_DIRECTORY,) * 3)
     for hosted in (cluster[node].hosted() for node in (1, 2, 3)):
         assert hosted.log.log_end_offset == 0
 
@@ -675,6 +675,27 @@ async def test_one_that_has_records_does_not_say_that_it_has_none(cluster):
 def directories_of(cluster):
     """Of each node, its first."""
     return tuple(cluster[node].directory_ids[0] for node in (1, 2, 3))
+
+
+@clustered()
+async def test_a_log_that_is_gone_stays_so_for_the_controller_until_somebody_leads(cluster):
+    """BRK-11: metadata of before it knew must not make the broker tell of the new log, in which nothing is."""
+    await filled(cluster)
+    controller, broker = cluster.controller, cluster[3]
+    controller.change(directories=tuple(cluster[node].directory_ids[0] for node in (1, 2, 3)))
+    await cluster.applied()
+    path = broker.log().path
+    broker.kill()
+    for name in broker.disk.listdir(path):
+        broker.disk.remove(f"{path}/{name}")
+    controller.change(leader=NO_NODE, isr=(), elr=(NodeId(2),))
+    await broker.start()
+    await asyncio.sleep(5)
+    assert broker.log().log_end_offset == 0
+    assert controller.state().directories[2] == LOST_DIRECTORY
+    assert len(controller.assigned) == 1
+    controller.change(leader=NodeId(2), isr=(NodeId(2),), elr=())
+    await cluster.until(lambda: controller.state().directories[2] == broker.directory_ids[0])
 
 
 @clustered()
