@@ -40,6 +40,7 @@ class Summary:
     group_commits: int = 0
     group_generations: int = 0
     excused_groups: int = 0
+    forgotten_producers: int = 0
     losses: int = 0
     waiting_partitions: int = 0
     told_offsets: int = 0
@@ -76,6 +77,7 @@ class Summary:
         self.group_commits += outcome.group_commits
         self.group_generations += outcome.group_generations
         self.excused_groups += outcome.excused_groups
+        self.forgotten_producers += outcome.forgotten_producers
         self.losses += outcome.losses
         self.waiting_partitions += outcome.waiting_partitions
         self.told_offsets += outcome.told_offsets
@@ -102,6 +104,7 @@ class Summary:
         yield f"partitions                       {self.partitions:>12,}"
         yield f"  excused from durability        {self.excused_partitions:>12,}"
         yield f"  whose leaders told of losses   {self.losses:>12,}"
+        yield f"  batches of forgotten producers {self.forgotten_producers:>12,}"
         yield f"  waiting for an operator        {self.waiting_partitions:>12,}"
         yield f"offsets committed by groups      {self.group_commits:>12,}"
         yield f"generations of groups            {self.group_generations:>12,}"

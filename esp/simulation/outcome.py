@@ -60,6 +60,8 @@ class Outcome:
     """Logs that were cut below their starts, which fell with their ends (READ-6)."""
     moved_replicas: int = 0
     """How often a replica moved to another log directory of its node."""
+    forgotten_producers: int = 0
+    """Batches that did not go on with the sequences of a producer of which nothing was left above the log start (PROD-2)."""
     spoilt_batches: int = 0
     """Batches of records in which bits flipped on the wire."""
     excused_reads: int = 0

@@ -160,6 +160,7 @@ class Run:
             group_commits=self._groups.acked_commits,
             group_generations=self._groups.generations,
             excused_groups=self._groups.excused,
+            forgotten_producers=sum(len(committed.restarts) for committed in self._replicas.committed.values()),
             losses=self._losses.losses,
             waiting_partitions=self._waiting,
             told_offsets=self._told.answers,

@@ -41,7 +41,10 @@ class CommittedLog:
         """The leader epoch for which that is not certain yet: its leader lost bytes, and has not shown yet which (ELECT-5)."""
         self._links: dict[tuple[int, int], _Link] = {}
         self._appenders: dict[int, str] = {}
-        self._sequences: dict[tuple[int, int], int] = {}
+        self._sequences: dict[tuple[int, int], tuple[int, int]] = {}
+        """Of each producer and epoch the sequence that is due, and where its last batch ends."""
+        self.restarts: list[BatchView] = []
+        """Batches that did not go on with their producer's sequences, as nothing was left of it."""
 
     def on_batch(self, view: ReplicaView, before: BatchView | None, batch: BatchView) -> None:
         """A batch appeared in a replica behind ``before``.
@@ -106,17 +109,29 @@ class CommittedLog:
     def _commit(self, view: ReplicaView, batch: BatchView) -> None:
         if batch.producer_id >= 0 and not batch.is_control:
             key = (batch.producer_id, batch.producer_epoch)
-            due = self._sequences.get(key, batch.base_sequence)
-            if batch.base_sequence != due and not self.is_excused:
+            due, known_end = self._sequences.get(key, (batch.base_sequence, 0))
+            # A replica that began at the log start of its leader never had what lies below it, and as a leader takes any sequence of a
+            # producer that it does not know (PROD-2), as in Kafka.
+            is_forgotten = batch.base_sequence != due and known_end <= view.log_start_offset
+            if is_forgotten:
+                self.restarts.append(batch)
+            if batch.base_sequence != due and not is_forgotten and not self.is_excused:
                 raise ViolationError(
                     "INV-SEQ",
                     view.who,
                     f"{batch} of producer {key} begins with sequence {batch.base_sequence}, not {due}",
                 )
             count = batch.next_offset - batch.base_offset
-            self._sequences[key] = (batch.base_sequence + count) % _SEQUENCES
+            self._sequences[key] = (batch.base_sequence + count) % _SEQUENCES, batch.next_offset
         self.batches[batch.base_offset] = self.last = batch
         self.end_offset = batch.next_offset
+
+    def is_repeated(self, batch: BatchView, at: int) -> bool:
+        """Whether a batch was appended again, ``at`` this offset, by a leader that had nothing of its producer any more (PROD-2)."""
+        return any(
+            batch.base_offset < restart.base_offset <= at and restart.producer_id == batch.producer_id
+            for restart in self.restarts
+        )
 
     def doubt(self, leader_epoch: int) -> None:
         """A leader was elected that lost bytes: nothing is asked of the partition until it leads, and shows what it has."""

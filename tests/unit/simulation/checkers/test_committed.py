@@ -117,6 +117,25 @@ def test_sequences_of_a_producer_go_on_without_gap_or_repetition(committed, seco
             commit(committed, view)
 
 
+@pytest.mark.parametrize(("log_start", "is_known"), [(0, True), (1, True), (2, False)])
+def test_a_producer_may_begin_anew_only_where_the_log_starts_behind_all_that_it_wrote(committed, log_start, is_known):
+    """PROD-2: nobody that began there ever had its sequences."""
+    view = view_of(node_with({"records": 2, "producer": (7, 0, 0)}, {"producer": (7, 0, 0)}, {"producer": (7, 0, 2)}))
+    first = next(iter(view.batches))
+    commit(committed, view, 2)
+    view.log_start_offset = log_start
+    if is_known:
+        with violation("INV-SEQ"):
+            committed.on_high_watermark(view, 2, 3)
+        return
+    committed.on_high_watermark(view, 2, 3)
+    assert [batch.base_offset for batch in committed.restarts] == [2]
+    assert committed.is_repeated(first, 2)
+    assert not committed.is_repeated(first, 0)
+    with violation("INV-SEQ"):
+        committed.on_high_watermark(view, 3, 4)
+
+
 def test_replica_without_the_last_committed_batch_does_not_hold_all(committed):
     first, second, _ = nodes_with(2)
     append(first.log)
