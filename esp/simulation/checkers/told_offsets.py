@@ -145,6 +145,8 @@ class ToldOffsets:
         """Leaders that told a log start below that of a leader before them, whose log start they had not heard of yet (READ-3)."""
         self.unknown_newest = 0
         """Searches for the largest timestamp that found it in what is not committed yet, and so told nothing (READ-4)."""
+        self.forgotten_epochs = 0
+        """Readers at a log start that named the epoch before it, of which the log does not know any more (TRUNC-3)."""
         self._committed = committed
         self._newest_epoch = newest_epoch
         self._log_start = log_start
@@ -205,14 +207,20 @@ class ToldOffsets:
             if first is None or begin < first[0]:
                 told.first_read[position.epoch] = (begin, latest)
 
-    def on_out_of_range(self, asked: Asked, role: Role | None, offset: int) -> None:
+    def on_out_of_range(self, asked: Asked, role: Role | None, offset: int, last_epoch: int = UNKNOWN) -> None:
         """A fetch was answered with OFFSET_OUT_OF_RANGE.
+
+        Just at the log start an asker that names the epoch before may be told so: an empty log may know no epoch any more (TRUNC-3).
 
         Raises:
             ViolationError: INV-READ-POSITION: somebody had been told of that offset.
         """
         committed = self._judge(asked)
-        if committed is None or offset < self._log_start(asked.key):
+        log_start = self._log_start(asked.key)
+        if committed is None or offset < log_start:
+            return
+        if offset == log_start and last_epoch != UNKNOWN:
+            self.forgotten_epochs += 1
             return
         told = self._of(asked.key)
         place = self._place(asked, role)

@@ -286,7 +286,7 @@ class OffsetAsker:
         part = answer.responses[0].partitions[0]
         role = self._role(connection, topic_id, partition)
         if part.error_code is ErrorCode.offset_out_of_range:
-            self._told.on_out_of_range(asked, role, position.offset)
+            self._told.on_out_of_range(asked, role, position.offset, position.epoch)
             self._positions.pop(key, None)
         if part.error_code is not ErrorCode.none:
             raise NoAnswerError(part.error_code.name)

@@ -192,6 +192,17 @@ def test_offset_beyond_what_was_told_or_below_a_log_start_may_be_out_of_range():
     scene.told.on_out_of_range(*scene.asked(), 9)
 
 
+def test_reader_that_names_the_epoch_before_a_log_start_may_be_out_of_range_and_is_counted():
+    scene = Scene()
+    scene.fetched(50)
+    scene.log_start = 10
+    scene.told.on_out_of_range(*scene.asked(4), 10, 3)
+    assert scene.told.forgotten_epochs == 1
+    for offset, last_epoch in ((10, -1), (11, 3)):
+        with violation("INV-READ-POSITION"):
+            scene.told.on_out_of_range(*scene.asked(4), offset, last_epoch)
+
+
 def test_replaced_leader_may_deny_an_offset_for_a_while():
     scene = Scene()
     scene.latest(50, 4)
