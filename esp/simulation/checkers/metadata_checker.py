@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -161,7 +162,8 @@ class MetadataChecker:
         Whoever is in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
         """
         is_reborn = new.leader in reborn
-        committed = self._replicas.of_partition((topic.topic_id, new.partition))
+        key = (topic.topic_id, new.partition)
+        committed = self._replicas.of_partition(key)
         if old is None or committed is None:
             return
         is_one = new.partition_epoch == old.partition_epoch + 1
@@ -170,13 +172,19 @@ class MetadataChecker:
         was_candidate = new.leader in (old.leader, *old.isr, *old.elr) or _has_ended(old, new)
         if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
             return
-        joined_s = self._joined_isr_s.get((topic.topic_id, new.partition, new.leader), 0.0)
+        joined_s = self._joined_isr_s.get((*key, new.leader), 0.0)
         is_reckless = topic.name == RECKLESS and new.leader not in old.last_known_elr
         if is_reckless:
             committed.excuse()
         elif self._ledger.was_lossy_since(new.leader, joined_s, committed.name):
             self._check_last_resort(old, new, who, reborn)
             committed.doubt(new.leader_epoch)
+        elif _is_last_of_nothing(old, new):
+            if any(
+                self._ledger.was_lossy_since(node, self._joined_isr_s.get((*key, node), 0.0), committed.name)
+                for node in new.replicas
+            ):
+                committed.doubt(new.leader_epoch)
         elif not was_candidate and new.leader not in old.last_known_elr and is_one:
             raise ViolationError(
                 "INV-LEADER-COMPLETE", who, f"an election outside ISR, ELR and last-known leader: {new} after {old}"
@@ -263,14 +271,24 @@ def _check_eligible(
     is_unclean = new.recovering and (not old.recovering or new.leader not in {NO_NODE, *old.isr, *old.elr})
     if is_unclean or len(new.isr) >= image.min_insync_replicas(topic, len(new.replicas)):
         return
-    lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
-    if lost and len(new.last_known_elr) == 1 and set(new.replicas) - lost == {*new.last_known_elr}:
+    places = dict(zip(new.replicas, new.directories, strict=False))
+    lost = {node for node, place in places.items() if place == LOST_DIRECTORY}
+    others = set(new.replicas) - lost
+    if len(others) == 1 and others == {*new.last_known_elr} and {places[node] for node in others} == {NOWHERE}:
         return  # nobody has anything left, and the last one to say so may lead (BRK-11)
     due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost
     if not due <= set(new.elr):
         raise ViolationError(
             "INV-ELR", f"{topic.name}-{new.partition}", f"{sorted(due)} should be eligible: {new} after {old}"
         )
+
+
+def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
+    """Whether a leader was elected as the last one to say that it has nothing, where nobody was known to have more (BRK-11)."""
+    places = dict(zip(new.replicas, new.directories, strict=False))
+    has_none = not (old.isr or old.elr or old.last_known_elr) and new.partition_epoch == old.partition_epoch + 1
+    others_are_lost = all(place == LOST_DIRECTORY for node, place in places.items() if node != new.leader)
+    return has_none and new.recovering and others_are_lost and places.get(new.leader) == NOWHERE
 
 
 def _is_cleared(old: PartitionState, new: PartitionState) -> bool:

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, TopicImage
-from esp.model.ids import NO_NODE, BrokerEpoch, NodeId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId
 from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.metadata_checker import MetadataChecker
@@ -280,6 +281,39 @@ def test_leader_that_lost_bytes_is_the_last_resort_and_recovers(elr, recovering,
     scene.ledger.on_power_loss(1, 5.0)
     with pytest.raises(ViolationError, match=f"^INV-LOSS-TOLD at .*{says}"):
         scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=recovering)
+
+
+LAST = (NOWHERE, LOST_DIRECTORY, LOST_DIRECTORY)
+
+
+@pytest.mark.parametrize("lost_s", [None, 5.0])
+@pytest.mark.parametrize(
+    ("former", "directories", "recovering", "says"),
+    [
+        ((), LAST, True, nullcontext()),
+        ((), LAST, False, pytest.raises(ViolationError, match=r"^INV-LEADER-COMPLETE")),
+        ((2,), LAST, True, pytest.raises(ViolationError, match=r"^INV-LEADER-COMPLETE")),
+        ((), (NOWHERE, LOST_DIRECTORY, NOWHERE), True, pytest.raises(ViolationError, match=r"^INV-LEADER-COMPLETE")),
+    ],
+)
+def test_the_last_one_to_say_that_it_has_nothing_may_lead(former, directories, recovering, says, lost_s):
+    """BRK-11; what was committed counts unless somebody lost bytes."""
+    scene = Scene(epoch=4, directories=(LOST_DIRECTORY,) * 3)
+    scene.change(isr=(), leader=NO_NODE, leader_epoch=5, elr=(), last_known_elr=numbers(*former) or numbers(2))
+    if not former:
+        scene.change(last_known_elr=())
+    if lost_s is not None:
+        scene.ledger.on_power_loss(2, lost_s)
+    with says:
+        scene.change(
+            isr=numbers(1),
+            leader=NodeId(1),
+            leader_epoch=6,
+            last_known_elr=(),
+            recovering=recovering,
+            directories=directories,
+        )
+        assert (scene.committed.doubted_epoch == 6) is (lost_s is not None)
 
 
 @pytest.mark.parametrize("lost_s", [5.0, 15.0])
