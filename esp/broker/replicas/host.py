@@ -370,7 +370,8 @@ class ReplicaHost:
         if state.leader == NO_NODE and hosted.log.log_end_offset == 0 and self._counts_for_nothing(hosted, state):
             # That there is nothing here is what counts until somebody leads (BRK-11): it is said again of a log that was begun anew while
             # there was a leader, if that leader went before anything was fetched.
-            if known == LOST_DIRECTORY or hosted.is_offline or state.elr or state.last_known_elr:
+            is_needless = known == LOST_DIRECTORY or not state.directories
+            if is_needless or hosted.is_offline or state.elr or state.last_known_elr:
                 self._assignments.withdraw(hosted)
             else:
                 self._assignments.tell(hosted, NOWHERE)

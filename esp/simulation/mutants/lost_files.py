@@ -12,7 +12,7 @@ LOST_FILES_MUTANTS: Final = (
         "esp.broker.broker_role",
         "        await replicas.tell_gone(replication, lambda: lifecycle.epoch)\n",
         "",
-        first=70_004,
+        first=70_025,
     ),
     Mutant(
         "gone-replica-stays-eligible",
@@ -21,7 +21,7 @@ LOST_FILES_MUTANTS: Final = (
         "esp.controller.partition_change",
         "min_isr, unclean_shutdown if gone is None else gone)",
         "min_isr, unclean_shutdown)",
-        first=70_004,
+        first=70_011,
     ),
     Mutant(
         "holes-are-opened",
