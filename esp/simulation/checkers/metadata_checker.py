@@ -274,7 +274,8 @@ def _check_eligible(
     places = dict(zip(new.replicas, new.directories, strict=False))
     lost = {node for node, place in places.items() if place == LOST_DIRECTORY}
     others = set(new.replicas) - lost
-    if len(others) == 1 and others == {*new.last_known_elr} and {places[node] for node in others} == {NOWHERE}:
+    is_alone = len(others) == 1 and others == {*new.last_known_elr}
+    if is_alone and places.get(new.last_known_elr[0]) == NOWHERE:
         return  # nobody has anything left, and the last one to say so may lead (BRK-11)
     due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost
     if not due <= set(new.elr):
