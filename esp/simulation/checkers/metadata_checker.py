@@ -273,8 +273,7 @@ def _check_eligible(
         return
     places = dict(zip(new.replicas, new.directories, strict=False))
     lost = {node for node, place in places.items() if place == LOST_DIRECTORY}
-    others = set(new.replicas) - lost
-    is_alone = len(others) == 1 and others == {*new.last_known_elr}
+    is_alone = len(new.last_known_elr) == 1 and set(new.replicas) - lost == {*new.last_known_elr}
     if is_alone and places.get(new.last_known_elr[0]) == NOWHERE:
         return  # nobody has anything left, and the last one to say so may lead (BRK-11)
     due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost
