@@ -371,7 +371,7 @@ class Run:
 
     def _begin_topics(self) -> None:
         image = self._metadata.image
-        stranded = find_stranded(image, self._core) if self._is_healed else []
+        stranded = find_stranded(image, self._core) if self._is_healed and self._core_is_up() else []
         for producer in self._clients.producers:
             for topic_id, partition in tuple(producer.lanes):
                 key = (topic_id, partition)
@@ -380,6 +380,11 @@ class Run:
         if not self._is_healed:
             for topic in image.topics_by_id.values():
                 self._clients.begin_topic(topic)
+
+    def _core_is_up(self) -> bool:
+        """Whether every node of the core serves with all its disks: until then a directory that failed may come back."""
+        core = [self._world.nodes[number] for number in self._core]
+        return all(node.is_serving and not node.disk_was_faulty for node in core)
 
     def _unconverged(self) -> list[str]:
         core = [node for node in self._world.nodes.values() if node.node_id in self._core]
