@@ -27,8 +27,8 @@ _COMMIT_MS = 5_000
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """They end the command: what was printed is committed, and the group is left, which else would wait for a member that is gone."""
 
-_PRINTING_MAX_S: Final = 1
-"""How long the end waits for records that are being printed: nobody may be reading them."""
+_HELD_MAX_S: Final = 1
+"""How long the end waits for a poll, and for records that are being printed: nobody may be reading them."""
 
 
 class IsolationLevel(StrEnum):
@@ -116,8 +116,9 @@ def consume(
                     wait_ms = min(_POLL_MS, last_ms + timeout_ms - _now_ms())
                     if wait_ms <= 0:
                         break
-                records = consumer.poll(wait_ms)
-                progress.maybe_commit()
+                with ending.held():  # a client that is interrupted within an exchange can commit nothing any more
+                    records = consumer.poll(wait_ms)
+                    progress.maybe_commit()
                 if not records:
                     continue
                 if max_messages is not None:
@@ -167,7 +168,7 @@ class _Ending:
         if not self._is_held or self._is_due:
             raise KeyboardInterrupt
         self._is_due = True
-        signal.alarm(_PRINTING_MAX_S)
+        signal.alarm(_HELD_MAX_S)
 
 
 class _Progress:

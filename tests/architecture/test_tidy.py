@@ -27,7 +27,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/groups.py:groups": 126,  # a command's options with their help, as all of esp/cli here
     "esp/cli/reassign.py:reassign_partitions": 122,
     "esp/cli/topics.py:topics": 97,
-    "esp/cli/consume.py:consume": 94,
+    "esp/cli/consume.py:consume": 95,
     "esp/storage/recovery.py:load_log_blocking": 85,
     "esp/controller/partition_change.py:plan_partition_change": 87,  # the rules of one decision, in their order
     "esp/cli/produce.py:produce": 71,

@@ -32,6 +32,7 @@ OURS = {
     "rebalance.bytes.per.second.max",
     "rebalance.mode",
     "rebalance.partitions.in.flight.max",
+    "running.marker.enable",
 }
 """Settings that Kafka has not."""
 

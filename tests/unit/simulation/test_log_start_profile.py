@@ -13,7 +13,7 @@ def test_log_starts_move_in_part_of_all_runs_by_each_of_the_ways():
     assert {profile.log_starts.deletes_records for profile in moving} == {True, False}
     for profile in moving:
         assert profile.log_starts.deletes_records or any("retention" in name for name in profile.topics[0].configs)
-        assert all("min.insync.replicas" in topic.configs for topic in profile.topics)
+        assert all("min.insync.replicas" in topic.configs or profile.isr.by_default for topic in profile.topics)
 
 
 def test_nodes_look_after_retention_within_seconds_then():
