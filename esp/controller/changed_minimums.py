@@ -35,6 +35,8 @@ def plan_epochs_of_raised_minimums(
         records: all those of one decision.
     """
     changed = [record for record in records if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS]
+    if not changed:
+        return
     of_topics = {record.resource_name: record.value for record in changed if record.resource_type == TOPIC_RESOURCE}
     of_all = [
         record.value
@@ -46,13 +48,13 @@ def plan_epochs_of_raised_minimums(
         defaults = _with(image.broker_configs.get(CLUSTER_DEFAULT, {}), of_all[-1])
         after = replace(image, broker_configs={**image.broker_configs, CLUSTER_DEFAULT: defaults})
     cleared = {record.topic_name for record in records if isinstance(record, ClearElrRecord)}
-    for topic in image.topics_by_id.values():
-        if of_all or topic.name in of_topics:
-            changed_topic = topic
-            if topic.name in of_topics:
-                changed_topic = replace(topic, configs=_with(topic.configs, of_topics[topic.name]))
-            old, new = image.min_insync_replicas(topic), after.min_insync_replicas(changed_topic)
-            yield from _raise(topic, old, new, is_cleared=not cleared.isdisjoint((topic.name, "")))
+    named = (topic for name in of_topics if (topic := image.topics_by_name.get(name)) is not None)
+    for topic in image.topics_by_id.values() if of_all else named:
+        changed_topic = topic
+        if topic.name in of_topics:
+            changed_topic = replace(topic, configs=_with(topic.configs, of_topics[topic.name]))
+        old, new = image.min_insync_replicas(topic), after.min_insync_replicas(changed_topic)
+        yield from _raise(topic, old, new, is_cleared=not cleared.isdisjoint((topic.name, "")))
 
 
 def plan_kept_candidates(image: ClusterImage, clear: ClearElrRecord) -> Iterator[PartitionChangeRecord]:

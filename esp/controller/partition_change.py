@@ -83,8 +83,8 @@ def plan_partition_change(
     sets, isr = _maybe_complete(sets or replica_sets(state), isr)
     min_isr = min(min_insync_replicas, len(sets.replicas))
     elr = _next_elr(state, sets.replicas, isr, min_isr, unclean_shutdown if gone is None else gone)
-    known = _last_known(state, sets.replicas, gone)
-    elected = _elect(state, sets.replicas, isr, elr, known, is_acceptable, election, is_there)
+    last_known = _last_known(state, sets.replicas, gone)
+    elected = _elect(state, sets.replicas, isr, elr, last_known, is_acceptable, election, is_there)
     recovering = state.recovering if recovering is None else recovering
     if elected.leader != NO_NODE and elected.leader not in isr:
         isr = (elected.leader,)
@@ -95,7 +95,6 @@ def plan_partition_change(
         else:  # whoever was eligible may hold records that this leader has not
             elr = ()
             recovering = True
-    last_known = known
     if elected.leader != NO_NODE:
         last_known = ()
     elif not isr and state.leader in sets.replicas and state.leader != gone:

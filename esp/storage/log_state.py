@@ -155,13 +155,11 @@ class LogState:
 
     def check_offsets(self) -> None:
         """Assert LOG-1. Asked where offsets are installed, not with every batch: in between they only rise in step."""
-        offsets = (
-            f"{self.path}: {self.log_start_offset}, {self.high_watermark}, {self.log_end_offset}; {self.recovery_point}"
-        )
-        assert self.log_start_offset <= self.high_watermark <= self.log_end_offset, f"{offsets} (LOG-1)"
-        assert self.recovery_point <= self.log_end_offset, f"{offsets}: more is flushed than is there (LOG-1)"
-        assert self.first_segment_offset <= self.log_start_offset, f"{offsets}: the log starts before its segments"
-        assert self.sealed_end_offset <= self.log_end_offset, f"{offsets}: the log ends before its active segment"
+        start, committed, end = self.log_start_offset, self.high_watermark, self.log_end_offset
+        assert start <= committed <= end, f"{self.path}: {start} <= {committed} <= {end} does not hold (LOG-1)"
+        assert self.recovery_point <= end, f"{self.path}: flushed is {self.recovery_point} of {end} (LOG-1)"
+        assert self.first_segment_offset <= start, f"{self.path}: starts at {start}, before its segments"
+        assert self.sealed_end_offset <= end, f"{self.path}: ends at {end}, before its active segment"
 
     def take_offline(self) -> None:
         """Take nothing more: the device has failed, and what was written may not be there any more."""
