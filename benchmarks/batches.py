@@ -12,8 +12,7 @@ from benchmarks.client import ADMIN_TIMEOUT, CLIENT_ID, UnexpectedAnswerError, c
 from esp.protocol.headers import read_response_header
 from esp.protocol.messages import decode_response, encode_request
 from esp.protocol.registry import ApiKey
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 
 PARTITIONS: Final = 4
 PRODUCE_VERSION: Final = 12

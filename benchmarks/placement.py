@@ -12,11 +12,11 @@ from typing import Final
 
 from esp.model.ids import NodeId
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
-from esp.placement.fair_share import fair_shares
 from esp.placement.intents import Drain, PlannedIntent, Spread, Swap
 from esp.placement.limits import MIB, Limits
 from esp.placement.plan import Plan
 from esp.placement.planner import make_plan
+from esp.placement.shares import fair_shares
 
 _FACTOR: Final = 3
 _TOPICS: Final = 200

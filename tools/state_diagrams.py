@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from esp.broker import lifecycle
-from esp.groups import states
+from esp.groups import group as states
 from esp.raft import roles
 from esp.replication import isr_changes
 from tools.marked_text import main, replace_marked

@@ -2,12 +2,45 @@
 
 It warns when it is imported, logs what its callers are told anyway, and lacks codecs that are installed. It has no type information: all
 that comes from here is ``Any``, and what leaves the modules ``kafka_…`` is of types of our own.
+
+Codecs for kafka-python.
+
+It compresses gzip by itself and takes snappy, lz4 and zstd from three further packages. Where they are not installed it gets ours, which
+frame the same (:mod:`esp.records.compression`), so that every codec works with what is installed anyway. kafka-python has no way to
+register a codec; what it looks up at call time is set here, in one place, and a test sends every codec through it.
 """
 
 import logging
 import warnings
+from functools import partial
+from types import ModuleType
+from typing import Final
 
-from esp.cli.kafka_codecs import lend_codecs
+from esp.records.compression import Codec, compress, decompress
+
+DECOMPRESSED_LIMIT: Final = 1024 * 1024 * 1024
+"""Bytes of one batch's records; more than any client's memory is meant for."""
+
+
+def lend_codecs(codec: ModuleType, default_records: ModuleType) -> None:
+    """Give kafka-python the codecs that it lacks.
+
+    Args:
+        codec: its module ``kafka.codec``.
+        default_records: its module ``kafka.record.default_records``, which holds names of the former.
+    """
+    for name, number in (("snappy", Codec.SNAPPY), ("lz4", Codec.LZ4), ("zstd", Codec.ZSTD)):
+        if getattr(codec, f"has_{name}")():
+            continue
+        setattr(codec, name, codec)  # what has_...() asks: whether the package's module is there
+        for module in (codec, default_records):
+            setattr(module, f"{name}_encode", partial(compress, number))
+            setattr(module, f"{name}_decode", partial(_decode, number))
+
+
+def _decode(number: Codec, payload: bytes) -> bytes:
+    return decompress(number, payload, DECOMPRESSED_LIMIT)
+
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it loads its schemas by a deprecated function of importlib

@@ -26,7 +26,7 @@ from esp.rebalance.reassignment_text import (
     state_of_directory_move,
     state_of_partition,
 )
-from esp.runtime.system_random import SystemRandom
+from esp.runtime.env import SystemRandom
 
 
 def list_reassignments(admin: ReassignmentAdmin) -> None:

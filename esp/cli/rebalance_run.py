@@ -1,8 +1,13 @@
-"""``esp rebalance apply`` and ``resume``: a plan is carried out to its end."""
+"""``esp rebalance apply`` and ``resume``: a plan is carried out to its end.
+
+Asks brokers what producers feel: over HTTP, where they serve metrics.
+"""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Annotated
+from http.client import HTTPConnection, HTTPException
+from typing import Annotated, Final
 
 import typer
 
@@ -10,7 +15,6 @@ from esp.cli.kafka_reassignments import ReassignmentsAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, print_warning
 from esp.cli.rebalance_display import make_display
-from esp.cli.rebalance_latency import ProduceLatency
 from esp.cli.rebalance_plan import PlanPath
 from esp.cli.rebalance_text import plan_as_json, plan_lines
 from esp.model.errors import OperatorError
@@ -22,11 +26,50 @@ from esp.rebalance.journal import Journal
 from esp.rebalance.journal_entries import Replanned, Wish, Wished
 from esp.rebalance.pace import HELD_BYTES_PER_SECOND, Pace
 from esp.rebalance.plan_file import PlanFile, read_plan, write_plan
+from esp.rebalance.produce_latency import Buckets, quantile_ms, read_buckets
 from esp.rebalance.replanning import REPLANS_MAX, by_hand, next_path, replan
 from esp.rebalance.sizes import format_duration, parse_size
 from esp.rebalance.stages import Stage
 from esp.rebalance.staleness import check_before_begin, check_before_resume
 from esp.rebalance.throttle_setting import RATES
+
+_TIMEOUT_S: Final = 2.0
+
+
+class ProduceLatency:
+    """The 99th percentile of produce requests between two calls. A callable.
+
+    Args:
+        admin: tells where brokers serve metrics.
+        brokers: the ones to ask, which are alive.
+    """
+
+    def __init__(self, admin: ReassignmentAdmin, brokers: Iterable[int]) -> None:
+        self.addresses = admin.metrics_addresses(brokers)
+        self._last: dict[int, Buckets] = {}
+
+    def __call__(self) -> float | None:
+        """Return it in milliseconds, of all brokers together; None if nobody produced, or the first time, or nobody answers."""
+        now = {
+            broker: buckets for broker, address in self.addresses.items() if (buckets := _fetch(address)) is not None
+        }
+        both = sorted(now.keys() & self._last.keys())
+        found = quantile_ms([self._last[each] for each in both], [now[each] for each in both])
+        self._last = now
+        return found
+
+
+def _fetch(address: str) -> Buckets | None:
+    host, _, port = address.rpartition(":")
+    connection = HTTPConnection(host.strip("[]"), int(port), timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/metrics")
+        return read_buckets(connection.getresponse().read().decode())
+    except (OSError, HTTPException, UnicodeDecodeError):  # it is down, which others notice
+        return None
+    finally:
+        connection.close()
+
 
 Budget = Annotated[
     str | None,

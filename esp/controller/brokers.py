@@ -1,4 +1,7 @@
-"""Brokers and controllers are registered, and brokers taken off the books (BRK-1, BRK-2; KIP-631, KIP-966)."""
+"""Brokers and controllers are registered, and brokers taken off the books (BRK-1, BRK-2; KIP-631, KIP-966).
+
+Whether a broker holds the last copy of a partition that is known to be complete, so that records are lost with it (BRK-10).
+"""
 
 import logging
 import uuid
@@ -9,10 +12,18 @@ from typing import Final
 from esp.controller.decision import Decision
 from esp.controller.features import METADATA_VERSION
 from esp.controller.image import CLUSTER_DEFAULT, BrokerImage, ClusterImage, FeatureRange
-from esp.controller.last_copies import forced_removals, listed, partitions_last_on
 from esp.controller.leadership import plan_broker_gone
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import NO_BROKER_EPOCH, RESERVED_DIRECTORIES, BrokerEpoch, DirectoryId, NodeId, uuid_to_base64
+from esp.model.ids import (
+    NO_BROKER_EPOCH,
+    RESERVED_DIRECTORIES,
+    BrokerEpoch,
+    DirectoryId,
+    NodeId,
+    TopicPartition,
+    uuid_to_base64,
+)
+from esp.model.partition import PartitionState
 from esp.model.rebalance_settings import DRAINING, REMOVAL_FORCED
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
@@ -27,6 +38,35 @@ from esp.schemas.metadata_records import (
 )
 
 log = logging.getLogger(__name__)
+
+
+_SHOWN_MAX: Final = 10
+"""Partitions that a refusal names; the rest it counts."""
+
+
+def partitions_last_on(image: ClusterImage, node_id: NodeId) -> Iterator[TopicPartition]:
+    """The partitions of which nobody but this broker has a complete copy, whether it is alive or not."""
+    for topic, state in image.partitions():
+        if complete_copies(state) == {node_id}:
+            yield TopicPartition(topic.name, state.partition)
+
+
+def complete_copies(state: PartitionState) -> set[NodeId]:
+    """Who has every committed record, as far as that is known (ELR-2); where nobody has, the last-known leader, who knows most."""
+    return {*state.isr, *state.elr} or set(state.last_known_elr)
+
+
+def forced_removals(image: ClusterImage) -> tuple[str, ...]:
+    """The ids of brokers that go, whatever goes with them: what ``broker.removal.forced`` of all brokers says."""
+    text = image.broker_configs.get(CLUSTER_DEFAULT, {}).get(REMOVAL_FORCED, "")
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def listed(partitions: list[TopicPartition]) -> str:
+    """Partitions in a message, not too many."""
+    names = ", ".join(map(str, partitions[:_SHOWN_MAX]))
+    return names if len(partitions) <= _SHOWN_MAX else f"{names} and {len(partitions) - _SHOWN_MAX} more"
+
 
 PLAINTEXT: Final = 0
 """Kafka's number of the one security protocol that is served."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from esp.controller.topic_names import find_name_problem
+from esp.controller.topics import find_name_problem
 from esp.model.broker_settings import BrokerSettings
 from esp.model.client_metrics_settings import validate_client_metrics_configs
 from esp.model.dynamic_settings import validate_broker_values

@@ -5,29 +5,216 @@ the next one finds out anew: a reassignment that was begun goes on by itself, an
 
 The planner is that of the tools (:mod:`esp.placement`), and a move is a reassignment like anybody's (REASSIGN-1): Kafka's tools list it and
 can cancel it.
+
+Since when each broker has been away, as the active controller has seen it.
+
+Nothing of this is in the metadata log. A controller that becomes active counts from then on, so that a change of controllers makes a repair
+later and never earlier (REPAIR-1). Times are of the controller's monotonic clock.
+
+Who holds how many replicas, and which partitions are being reassigned: counted once, and kept up with the image.
+
+What is being reassigned: how much of it goes on, what waits for a broker that is gone, and what self-repair may redirect (REPAIR-5).
+
+What self-repair has to deal with, and what should be done about it: the question that the planner is asked, and its answer.
+
+They are apart from the planner (:mod:`esp.controller.self_repair_plan`), which a node loads only when there is something to plan.
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from esp.controller.decision import Decision
 from esp.controller.draining import is_draining
-from esp.controller.image import CLUSTER_DEFAULT, ClusterImage
+from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
 from esp.controller.reassignment import Reassignment, decide_reassignments
-from esp.controller.self_repair_absences import BrokerAbsences
-from esp.controller.self_repair_census import Census
-from esp.controller.self_repair_in_flight import NOTHING_IN_FLIGHT, find_in_flight
-from esp.controller.self_repair_proposal import PlanRequest, Proposal, Situation
-from esp.model.ids import NodeId, TopicPartition
+from esp.model.ids import NodeId, TopicId, TopicPartition
+from esp.model.partition import PartitionState
+from esp.model.throttled_replicas import REPAIRED_REPLICAS, ThrottledReplicas, read_repaired_replicas
 
 if TYPE_CHECKING:
     from esp.placement.step import Move
 
 log = logging.getLogger(__name__)
+
+
+class Situation(NamedTuple):
+    """What is to be dealt with; brokers by id, and only those that hold replicas, or the newcomers, that hold none."""
+
+    gone: tuple[NodeId, ...] = ()
+    draining: tuple[NodeId, ...] = ()
+    newcomers: tuple[NodeId, ...] = ()
+    targets: tuple[NodeId, ...] = ()
+    """Brokers that may get replicas."""
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing needs to be done."""
+        return not (self.gone or self.draining or self.newcomers)
+
+
+class PlanRequest(NamedTuple):
+    """A question to the planner: values only, so that a thread may answer it."""
+
+    cluster_id: str
+    image: ClusterImage
+    unregistered: tuple[NodeId, ...]
+    """Brokers that replicas are assigned to though nobody knows them."""
+    strays: frozenset[TopicPartition]
+    """Partitions in reassignment that may get another target."""
+    situation: Situation
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What should be done."""
+
+    reason: str
+    command: str
+    """What does the same by hand."""
+    moves: "tuple[Move, ...]"
+    left_alone: tuple[str, ...] = ()
+    """Partitions that should move and cannot, each with the reason."""
+
+
+class InFlight(NamedTuple):
+    """Partitions in reassignment."""
+
+    going_on: int = 0
+    """How many go on, whoever began them: all but those that wait for a broker that is gone."""
+    own: frozenset[TopicPartition] = frozenset()
+    """Those that self-repair began, and nobody has changed since."""
+    stalled: frozenset[TopicPartition] = frozenset()
+    """Of its own: the ones that wait for a broker that is gone."""
+    strays: frozenset[TopicPartition] = frozenset()
+    """Of its own: the ones whose target is gone or draining. They get another target."""
+
+
+NOTHING_IN_FLIGHT: Final = InFlight()
+
+
+def find_in_flight(
+    image: ClusterImage,
+    reassigning: Iterable[tuple[TopicId, int]],
+    gone: Collection[NodeId],
+    draining: Collection[NodeId],
+) -> InFlight:
+    """Look at each partition in reassignment.
+
+    One is self-repair's own if what it adds is marked (REPAIR-4).
+
+    Args:
+        image: the newest state.
+        reassigning: the partitions, by topic and number.
+        gone: brokers that were given up (REPAIR-1).
+        draining: brokers that shall be emptied.
+    """
+    going_on = 0
+    own, stalled, strays = set(), set(), set()
+    marks: dict[TopicId, ThrottledReplicas] = {}
+    for topic_id, number in reassigning:
+        topic = image.topics_by_id[topic_id]
+        state = topic.partitions[number]
+        name = TopicPartition(topic.name, number)
+        if topic_id not in marks:
+            marks[topic_id] = read_repaired_replicas(topic.configs.get(REPAIRED_REPLICAS, ""))
+        is_own = any(marks[topic_id].covers(number, node) for node in state.adding_replicas)
+        waits = any(node in gone for node in state.target_replicas)
+        going_on += not waits
+        if is_own:
+            own.add(name)
+            if waits:
+                stalled.add(name)
+            if waits or any(node in draining for node in state.target_replicas):
+                strays.add(name)
+    assert stalled <= strays <= own, "nothing of others' is redirected (REPAIR-5)"
+    return InFlight(going_on, frozenset(own), frozenset(stalled), frozenset(strays))
+
+
+class Census:
+    """The counts of one image after another.
+
+    Images share what did not change, so only partitions that did are counted again: a look at a large cluster costs little.
+    """
+
+    def __init__(self) -> None:
+        self.assigned: Counter[NodeId] = Counter()
+        """Replicas of each broker, where they shall be; a broker without any may stand here with 0."""
+        self.reassigning: set[tuple[TopicId, int]] = set()
+        """Partitions in reassignment, by topic and number."""
+        self._topics: Mapping[TopicId, TopicImage] = {}
+
+    def update(self, image: ClusterImage) -> list[tuple[str, int]]:
+        """Count as it is in ``image``; return the partitions that are new, changed or gone since the last time."""
+        before, after = self._topics, image.topics_by_id
+        changed: list[tuple[str, int]] = []
+        if before is after:
+            return changed
+        self._topics = after
+        for topic_id, topic in after.items():
+            known = before.get(topic_id)
+            if known is None:
+                self._count(topic.partitions, 1)
+                changed += [(topic.name, number) for number in range(len(topic.partitions))]
+            elif known is not topic:
+                self._recount(topic.name, known.partitions, topic.partitions, changed)
+        for topic_id, topic in before.items():
+            if topic_id not in after:
+                self._count(topic.partitions, -1)
+                changed += [(topic.name, number) for number in range(len(topic.partitions))]
+        return changed
+
+    def _recount(
+        self,
+        name: str,
+        before: tuple[PartitionState, ...],
+        after: tuple[PartitionState, ...],
+        changed: list[tuple[str, int]],
+    ) -> None:
+        """A topic has other partitions, or none has changed and its settings have; it never has fewer."""
+        places = [place for place, (known, state) in enumerate(zip(before, after, strict=False)) if known is not state]
+        self._count([before[place] for place in places], -1)
+        places += range(len(before), len(after))
+        self._count([after[place] for place in places], 1)
+        changed += [(name, place) for place in places]
+
+    def _count(self, states: Sequence[PartitionState], sign: int) -> None:
+        moving = [state for state in states if state.is_reassigning]
+        settled = states if not moving else [state for state in states if not state.is_reassigning]
+        replicas = chain(
+            chain.from_iterable(state.replicas for state in settled),
+            chain.from_iterable(state.target_replicas for state in moving),
+        )
+        names = ((state.topic_id, state.partition) for state in moving)
+        if sign > 0:
+            self.assigned.update(replicas)
+            self.reassigning.update(names)
+        else:
+            self.assigned.subtract(replicas)
+            assert min(self.assigned.values(), default=0) >= 0, "what is taken away was counted"
+            self.reassigning.difference_update(names)
+
+
+class BrokerAbsences:
+    """Who is away, and since when."""
+
+    def __init__(self) -> None:
+        self._since_us: dict[NodeId, int] = {}
+
+    def observe(self, away: Iterable[NodeId], now_us: int) -> None:
+        """Take note of all who are away now; whoever is back has never been away."""
+        self._since_us = {node: self._since_us.get(node, now_us) for node in away}
+
+    def longer_than(self, duration_us: int, now_us: int) -> tuple[NodeId, ...]:
+        """Who has been away for at least so long, by id."""
+        assert all(since_us <= now_us for since_us in self._since_us.values()), "the clock does not go back"
+        return tuple(sorted(node for node, since_us in self._since_us.items() if now_us - since_us >= duration_us))
+
 
 MODE: Final = "rebalance.mode"
 

@@ -1,5 +1,9 @@
-"""Topics are created and deleted. Rules, error codes and texts are those of Kafka 4.3's controller."""
+"""Topics are created and deleted. Rules, error codes and texts are those of Kafka 4.3's controller.
 
+Which names a topic may have: the rules and texts of Kafka's ``Topic.validate``.
+"""
+
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +12,6 @@ from typing import Final
 from esp.controller.assignment import check_assignment, invalid_assignment, new_partition_record, place_partitions
 from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
-from esp.controller.topic_names import can_collide, find_name_problem, unify
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import (
     INTERNAL_TOPICS,
@@ -26,6 +29,36 @@ from esp.schemas.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+
+NAME_LENGTH_MAX: Final = 249
+
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def find_name_problem(name: str) -> str | None:
+    """What is wrong with a topic's name, None if nothing."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        problem = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif not _LEGAL.fullmatch(name):
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return None
+    return f"Topic name is invalid: {problem}"
+
+
+def unify(name: str) -> str:
+    """The name as metrics show it, in which '.' and '_' are one: two topics may not share it."""
+    return name.replace(".", "_")
+
+
+def can_collide(name: str) -> bool:
+    """Whether another name may be shown alike."""
+    return "." in name or "_" in name
+
 
 USE_DEFAULT: Final = -1
 """Asks for the cluster's own number of partitions or replicas."""

@@ -8,8 +8,8 @@ from typing import Final
 from esp.doctor.rule import Hit, Rule, Severity, at_broker, at_partition
 from esp.doctor.snapshot import Snapshot
 from esp.model.ids import NodeId
-from esp.placement.fair_share import fair_shares
 from esp.placement.measures import LoadCount
+from esp.placement.shares import fair_shares
 from esp.placement.step import BrokerLoad
 
 UNEVEN_FACTOR: Final = 1.25
@@ -34,7 +34,7 @@ def _loads(snapshot: Snapshot) -> tuple[BrokerLoad, ...]:
 
 
 def _shares(snapshot: Snapshot, weights: Mapping[int, int]) -> dict[NodeId, float]:
-    """The share of each broker, as racks allow it (:mod:`esp.placement.fair_share`)."""
+    """The share of each broker, as racks allow it (:mod:`esp.placement.shares`)."""
     racks: defaultdict[str | None, list[NodeId]] = defaultdict(list)
     for broker in snapshot.targets:
         racks[broker.rack].append(broker.broker_id)

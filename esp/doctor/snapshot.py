@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId, TopicPartition
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
-from esp.replication.high_watermark import effective_min_isr
+from esp.replication.partition_leader import effective_min_isr
 
 NEVER_MS: Final = 1 << 62
 """As the age of something that never happened."""

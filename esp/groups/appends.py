@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from esp.groups.deadlines import Deadlines, Timer
-from esp.groups.effects import Append
+from esp.groups.effects import Append, Outbox
 from esp.groups.now import Now
-from esp.groups.outbox import Outbox
 from esp.model.errors import ErrorCode
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord
 
 Outcome = Callable[[ErrorCode | None, Now], None]
 """Called with None if the records are committed, else with what clients are told."""

@@ -3,12 +3,11 @@
 from functools import partial
 
 from esp.groups.appends import Outcome
-from esp.groups.group import Group
+from esp.groups.group import Group, GroupEvent
 from esp.groups.group_log import deleted_group_record, offset_record
 from esp.groups.now import Now
 from esp.groups.offset_store import OffsetChange
 from esp.groups.shard import Shard
-from esp.groups.states import GroupEvent
 from esp.model.errors import ErrorCode
 
 

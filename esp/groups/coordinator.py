@@ -1,9 +1,11 @@
 """The coordinator of the groups of one partition of ``__consumer_offsets``.
 
 This module is the door: it hands requests, the time and what became of records to the part that they concern, and gives back the effects.
-The parts: :mod:`~esp.groups.joining`, :mod:`~esp.groups.syncing`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`,
-:mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion`, :mod:`~esp.groups.describing`; what they share is the
+The parts: :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`,
+:mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion`, :mod:`~esp.groups.coordinator`; what they share is the
 :class:`~esp.groups.shard.Shard`.
+
+DescribeGroups and ListGroups: what administrators are told, of groups that are committed.
 """
 
 from collections.abc import Collection
@@ -12,17 +14,15 @@ from typing import Final
 from esp.groups.appends import Appends
 from esp.groups.deadlines import Deadlines
 from esp.groups.deletion import Deletion
-from esp.groups.describing import describe_group, list_groups
 from esp.groups.directory import GroupDirectory
-from esp.groups.effects import Effect
-from esp.groups.group import Group
+from esp.groups.effects import Effect, Outbox
+from esp.groups.group import Group, GroupState
 from esp.groups.group_log import load_group
 from esp.groups.joining import Joining
-from esp.groups.leaving import Leaving
+from esp.groups.leaving import Leaving, Syncing
 from esp.groups.now import Now
 from esp.groups.offset_requests import OffsetRequests
 from esp.groups.offset_store import OffsetChange, OffsetStore
-from esp.groups.outbox import Outbox
 from esp.groups.rebalances import Rebalances
 from esp.groups.requests import (
     Heartbeat,
@@ -37,12 +37,47 @@ from esp.groups.requests import (
 from esp.groups.responses import DescribedGroup, ListedGroup, OffsetFetchResult
 from esp.groups.settings import GroupSettings
 from esp.groups.shard import Shard
-from esp.groups.syncing import Syncing
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.ports.random import Random
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue, OffsetCommitRecord
+
+GROUP_TYPE = "classic"
+"""Kafka's name for groups of this protocol."""
+
+
+def describe_group(directory: GroupDirectory, group_id: str) -> DescribedGroup:
+    """A group; what members say of themselves only while it is stable."""
+    group = directory.find_committed(group_id)
+    if group is None:
+        return DescribedGroup(
+            group_id=group_id,
+            error=ErrorCode.group_id_not_found,
+            error_message=f"Group {group_id} not found.",
+            state=GroupState.DEAD.value,
+        )
+    protocol_name = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        group_id=group_id,
+        state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_name=protocol_name or "",
+        members=tuple(member.described(protocol_name) for member in group),
+    )
+
+
+def list_groups(directory: GroupDirectory, request: ListGroups) -> list[ListedGroup]:
+    """All groups that pass the filters; states and types that do not exist let none pass."""
+    if request.types and GROUP_TYPE not in (name.lower() for name in request.types):
+        return []
+    states = frozenset(name.lower() for name in request.states)
+    return [
+        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+        for group in directory.committed()
+        if not states or group.state.value.lower() in states
+    ]
+
 
 _US_PER_MS: Final = 1_000
 _NO_TIME_MS: Final = 0

@@ -5,12 +5,11 @@ from typing import Final
 
 from esp.groups.changes import append_changes
 from esp.groups.deadlines import Timer
-from esp.groups.group import Group
+from esp.groups.group import Group, GroupState
 from esp.groups.now import Now
 from esp.groups.offset_store import OffsetChange
 from esp.groups.responses import DeleteGroupResult
 from esp.groups.shard import Shard
-from esp.groups.states import GroupState
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.schemas.group_records import NO_TIMESTAMP, OffsetCommitValue

@@ -1,9 +1,12 @@
-"""What a coordinator asks of its driver, to be done in the order in which it stands."""
+"""What a coordinator asks of its driver, to be done in the order in which it stands.
+
+The effects of one call, as they come up; and the tickets in them, each of which is answered once.
+"""
 
 from typing import NamedTuple
 
 from esp.groups.responses import Result
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord
 
 
 class Append(NamedTuple):
@@ -29,3 +32,23 @@ class Answer(NamedTuple):
 
 
 Effect = Append | Answer
+
+
+class Outbox:
+    """Collects effects until the coordinator's call ends."""
+
+    def __init__(self) -> None:
+        self._effects: list[Effect] = []
+
+    def append(self, effect: Append) -> None:
+        """Records are to be appended."""
+        self._effects.append(effect)
+
+    def answer(self, ticket: object, result: Result) -> None:
+        """A request is answered."""
+        self._effects.append(Answer(ticket, result))
+
+    def take(self) -> list[Effect]:
+        """All effects so far, which are forgotten here."""
+        effects, self._effects = self._effects, []
+        return effects

@@ -1,15 +1,162 @@
-"""A group of the classic protocol: its members, its generation and its state. It decides nothing and answers nobody."""
+"""A group of the classic protocol: its members, its generation and its state. It decides nothing and answers nobody.
 
+The states of a group of the classic protocol, and what leads from one to another.
+
+A member of a group.
+
+The part of the consumers' own protocol that a coordinator looks into: which topics a member is subscribed to.
+
+A subscription begins with its version and its topics in every version (``ConsumerProtocolSubscription``), so version 0 reads them all.
+"""
+
+import struct
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
-from esp.groups.consumer_protocol import PROTOCOL_TYPE, read_subscribed_topics
 from esp.groups.deadlines import Timer
-from esp.groups.member import Member
 from esp.groups.requests import Protocol
-from esp.groups.states import TRANSITIONS, GroupEvent, GroupState
+from esp.groups.responses import DescribedMember, JoinedMember
 from esp.model.errors import ApiError, ErrorCode
+
+PROTOCOL_TYPE: Final = "consumer"
+"""The protocol type of groups whose members assign partitions of topics."""
+
+_VERSION_AND_COUNT: Final = struct.Struct(">hi")
+_LENGTH: Final = struct.Struct(">h")
+
+
+def read_subscribed_topics(metadata: bytes) -> frozenset[str] | None:
+    """The topics in a member's metadata; None if it is no subscription."""
+    try:
+        version, count = _VERSION_AND_COUNT.unpack_from(metadata, 0)
+        if version < 0 or count < 0:
+            return None
+        position = _VERSION_AND_COUNT.size
+        topics: set[str] = set()
+        for _ in range(count):
+            (length,) = _LENGTH.unpack_from(metadata, position)
+            position += _LENGTH.size
+            if not 0 <= length <= len(metadata) - position:
+                return None
+            topics.add(metadata[position : position + length].decode())
+            position += length
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return frozenset(topics)
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A client that takes part in a group, and the requests of it that wait for an answer."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    """In the order in which it prefers them; each name once."""
+    assignment: bytes = b""
+    join_ticket: object = None
+    """Of the JoinGroup that waits; :class:`~esp.groups.group.Group` counts these."""
+    sync_ticket: object = None
+    """Of the SyncGroup that waits."""
+    is_new: bool = False
+    """Whether it waits for its first generation: it knows no member id yet, so no heartbeat can be expected of it."""
+    session: Timer = field(default_factory=Timer)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it keeps its place when it comes back (KIP-345)."""
+        return self.group_instance_id is not None
+
+    @property
+    def is_joining(self) -> bool:
+        """Whether its JoinGroup waits for an answer."""
+        return self.join_ticket is not None
+
+    @property
+    def needs_no_heartbeat(self) -> bool:
+        """Whether it may be silent, because it waits for an answer."""
+        return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """What it says of itself in this protocol; empty if it does not know it."""
+        return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """The protocol that it prefers among those that all members know."""
+        return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
+
+    def joined(self, protocol_name: str | None) -> JoinedMember:
+        """What the leader is told of it."""
+        return JoinedMember(self.member_id, self.group_instance_id, self.metadata(protocol_name))
+
+    def described(self, protocol_name: str | None) -> DescribedMember:
+        """What an administrator is told of it: without a protocol no metadata, but its last assignment."""
+        return DescribedMember(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            metadata=b"" if protocol_name is None else self.metadata(protocol_name),
+            assignment=self.assignment,
+        )
+
+
+def unique(protocols: tuple[Protocol, ...]) -> tuple[Protocol, ...]:
+    """The protocols, of several with one name the first."""
+    by_name: dict[str, Protocol] = {}
+    for protocol in protocols:
+        by_name.setdefault(protocol.name, protocol)
+    return tuple(by_name.values())
+
+
+class GroupState(Enum):
+    """What a group does; the values are the names that clients see."""
+
+    EMPTY = "Empty"
+    """It has no members; its offsets stay until they expire."""
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """It waits for its members to join the next generation."""
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """The generation stands, and waits for the assignments of its leader."""
+    STABLE = "Stable"
+    """Each member has its assignment."""
+    DEAD = "Dead"
+    """It is gone: deleted, or its coordinator is another one."""
+
+
+class GroupEvent(Enum):
+    """What may change a group's state; what it does beyond that is told where it happens."""
+
+    REBALANCE_NEEDED = "members came, went or changed what they tell the leader"
+    ALL_JOINED = "all members have joined, or the time for it is over and at least one has"
+    NONE_JOINED = "the time to join is over, or the last member left, and nobody is there"
+    ASSIGNMENT_COMMITTED = "the leader's assignments are committed in the log"
+    REMOVED = "the group was deleted, or has neither members nor offsets any more, or is unloaded"
+
+
+TRANSITIONS: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = MappingProxyType(
+    {
+        (GroupState.EMPTY, GroupEvent.REBALANCE_NEEDED): GroupState.PREPARING_REBALANCE,
+        (GroupState.EMPTY, GroupEvent.REMOVED): GroupState.DEAD,
+        (GroupState.PREPARING_REBALANCE, GroupEvent.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
+        (GroupState.PREPARING_REBALANCE, GroupEvent.NONE_JOINED): GroupState.EMPTY,
+        (GroupState.PREPARING_REBALANCE, GroupEvent.REMOVED): GroupState.DEAD,
+        (GroupState.COMPLETING_REBALANCE, GroupEvent.REBALANCE_NEEDED): GroupState.PREPARING_REBALANCE,
+        (GroupState.COMPLETING_REBALANCE, GroupEvent.ASSIGNMENT_COMMITTED): GroupState.STABLE,
+        (GroupState.COMPLETING_REBALANCE, GroupEvent.REMOVED): GroupState.DEAD,
+        (GroupState.STABLE, GroupEvent.REBALANCE_NEEDED): GroupState.PREPARING_REBALANCE,
+        (GroupState.STABLE, GroupEvent.REMOVED): GroupState.DEAD,
+    }
+)
+"""What follows each state and event; an event that has no line in a state cannot happen there."""
 
 
 class Group:

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 
-from esp.groups.group import Group
-from esp.groups.member import Member
+from esp.groups.group import Group, GroupState, Member
 from esp.groups.offset_store import OffsetChange
 from esp.groups.requests import Protocol
-from esp.groups.states import GroupState
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord
 from esp.schemas.group_record_codec import (
     encode_group_metadata_key,
     encode_group_metadata_value,

@@ -1,13 +1,91 @@
-"""LeaveGroup and Heartbeat: members go, or say that they are there."""
+"""LeaveGroup and Heartbeat: members go, or say that they are there.
 
-from esp.groups.group import Group
+SyncGroup: members ask for their assignments, and the leader brings them.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from esp.groups.group import Group, GroupEvent, GroupState, Member
+from esp.groups.group_log import generation_record
 from esp.groups.now import Now
-from esp.groups.rebalances import Rebalances
-from esp.groups.requests import Heartbeat, LeaveGroup, LeavingMember
-from esp.groups.responses import LeaveResult, LeftMember
+from esp.groups.rebalances import Rebalances, assignment
+from esp.groups.requests import Heartbeat, LeaveGroup, LeavingMember, SyncGroup
+from esp.groups.responses import LeaveResult, LeftMember, SyncResult
 from esp.groups.shard import Shard
-from esp.groups.states import GroupState
 from esp.model.errors import ApiError, ErrorCode
+
+
+class Syncing:
+    """Decides on SyncGroup.
+
+    Args:
+        shard: the coordinator's state.
+        rebalances: moves groups through their states.
+    """
+
+    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
+        self._shard = shard
+        self._rebalances = rebalances
+
+    def sync(self, request: SyncGroup, ticket: object, now: Now) -> None:
+        """Answer when the leader's assignments are committed."""
+        try:
+            group, member = self._require_member(request)
+        except ApiError as refusal:
+            self._shard.outbox.answer(ticket, SyncResult(error=refusal.code))
+            return
+        self._rebalances.on_synced(group, member)
+        if group.state is GroupState.STABLE:
+            self._shard.outbox.answer(ticket, assignment(group, member))
+            return
+        self._rebalances.answer_sync(member, SyncResult(error=ErrorCode.rebalance_in_progress))  # it asks again
+        member.sync_ticket = ticket
+        if group.is_leader(member):
+            assignments = {other.member_id: request.assignments.get(other.member_id, b"") for other in group}
+            self._shard.appends.append(
+                [generation_record(group, assignments)],
+                now,
+                outcome=partial(self._on_outcome, group, group.generation_id, assignments),
+            )
+
+    def _require_member(self, request: SyncGroup) -> tuple[Group, Member]:
+        """The member that asks.
+
+        Raises:
+            ApiError: it is none, or of another generation, or the next generation is being made.
+        """
+        if not request.group_id:
+            raise ApiError(ErrorCode.invalid_group_id)
+        group = self._shard.directory.find(request.group_id)
+        if group is None or group.state is GroupState.EMPTY:
+            raise ApiError(ErrorCode.unknown_member_id)
+        member = group.require_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation_id:
+            raise ApiError(ErrorCode.illegal_generation)
+        if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol_name, group.protocol_name):
+            raise ApiError(ErrorCode.inconsistent_group_protocol)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            raise ApiError(ErrorCode.rebalance_in_progress)
+        return group, member
+
+    def _on_outcome(
+        self, group: Group, generation_id: int, assignments: Mapping[str, bytes], error: ErrorCode | None, now: Now
+    ) -> None:
+        if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
+            return  # a rebalance has begun, or the group is gone: both answer
+        if error is not None:
+            self._rebalances.fail_assignment(group, error, now)
+            self._rebalances.prepare(group, now)
+            return
+        for member in group:
+            member.assignment = assignments.get(member.member_id, b"")
+        self._rebalances.tell_assignments(group, now)
+        group.transit(GroupEvent.ASSIGNMENT_COMMITTED, now.wall_ms)
+
+
+def _differ(asked: str | None, actual: str | None) -> bool:
+    return asked is not None and actual is not None and asked != actual
 
 
 class Leaving:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.groups.changes import append_changes
+from esp.groups.group import GroupState
 from esp.groups.now import Now
 from esp.groups.offset_store import OffsetChange
 from esp.groups.rebalances import Rebalances
@@ -17,7 +18,6 @@ from esp.groups.responses import (
     Result,
 )
 from esp.groups.shard import Shard
-from esp.groups.states import GroupState
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 from esp.schemas.group_record_codec import STRING_BYTES_MAX

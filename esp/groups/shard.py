@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from esp.groups.appends import Appends
 from esp.groups.deadlines import Deadlines
 from esp.groups.directory import GroupDirectory
+from esp.groups.effects import Outbox
 from esp.groups.offset_store import OffsetStore
-from esp.groups.outbox import Outbox
 from esp.groups.settings import GroupSettings
 from esp.ports.random import Random
 

@@ -1,15 +1,32 @@
-"""A placement while a planner changes it: who holds what, what each broker holds by now, and whether a replica may go somewhere."""
+"""A placement while a planner changes it: who holds what, what each broker holds by now, and whether a replica may go somewhere.
+
+A seeded order of brokers, for choices between equals. No source of random numbers: the same seed must give the same plan everywhere.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from esp.model.ids import NodeId
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
 from esp.placement.constraints import required_racks
-from esp.placement.disk_limits import disk_limits
-from esp.placement.limits import Limits
+from esp.placement.limits import Limits, disk_limits
 from esp.placement.step import Move
-from esp.placement.tie_breaks import ranks
+
+_MASK: Final = (1 << 64) - 1
+
+
+def ranks(brokers: Iterable[NodeId], seed: int) -> dict[NodeId, int]:
+    """A rank of each broker; which are low depends on the seed."""
+    return {broker: _mix(_mix(seed) ^ broker) for broker in brokers}
+
+
+def _mix(value: int) -> int:
+    """A 64-bit number that looks like chance: one step of SplitMix64 (Steele, Lea, Flood 2014)."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
 
 
 class Draft:

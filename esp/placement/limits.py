@@ -1,7 +1,14 @@
-"""What a plan must keep to, beside what the cluster itself demands."""
+"""What a plan must keep to, beside what the cluster itself demands.
 
+How much of a broker's disk a plan may fill.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from esp.model.ids import NodeId
+from esp.placement.cluster_view import BrokerView
 
 MIB: Final = 1024 * 1024
 
@@ -30,3 +37,12 @@ class Limits:
             raise ValueError("a budget and a number of moves are positive")
         if not 0 < self.disk_used_max <= 1 or self.tolerance < 0:
             raise ValueError("a part of a disk is between 0 and 1, a tolerance not negative")
+
+
+def disk_limits(brokers: Iterable[BrokerView], limits: Limits) -> dict[NodeId, int]:
+    """The limit of each broker whose capacity is known, in bytes."""
+    return {
+        broker.broker_id: int(broker.disk_capacity_bytes * limits.disk_used_max)
+        for broker in brokers
+        if broker.disk_capacity_bytes is not None
+    }

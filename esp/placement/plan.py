@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from esp.placement.cluster_view import BrokerView
-from esp.placement.disk_limits import disk_limits
 from esp.placement.estimate import Duration, estimate_copies
 from esp.placement.intents import Intent, Rollback, targets_of
-from esp.placement.limits import Limits
+from esp.placement.limits import Limits, disk_limits
 from esp.placement.links import LinkBytes
 from esp.placement.measures import LoadCount
 from esp.placement.step import BrokerLoad, DiskBytes, Imbalance, Move, Step

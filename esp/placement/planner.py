@@ -1,24 +1,101 @@
-"""From a view of a cluster and an intent to a plan that has been proved, or to a refusal with its reasons."""
+"""From a view of a cluster and an intent to a plan that has been proved, or to a refusal with its reasons.
 
-from collections.abc import Callable, Iterator
+Brokers are emptied: each replica on them gets another place, and nothing else moves.
+
+The partitions of a topic get more replicas, or fewer.
+"""
+
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from esp.model.ids import NodeId
 from esp.placement import intents
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
 from esp.placement.constraints import Constraint, Violation
-from esp.placement.disk_limits import disk_limits
 from esp.placement.draft import Draft
-from esp.placement.draining import drain
 from esp.placement.intents import Drain, PlannedIntent, ReplicationFactor, Spread, Swap, targets_of
 from esp.placement.leader_spreading import spread_leaders
-from esp.placement.limits import Limits
+from esp.placement.limits import Limits, disk_limits
 from esp.placement.measures import LoadCount
 from esp.placement.plan import Plan
 from esp.placement.proof import find_violations
-from esp.placement.replication_factor import change_replication_factor
+from esp.placement.shares import Shares, fair
 from esp.placement.spreading import spread
 from esp.placement.steps import plan_steps
+from esp.placement.targets import choose_target
+
+
+def change_replication_factor(draft: Draft, topic: str, factor: int) -> list[Violation]:
+    """Add and remove replicas until each partition of the topic has so many.
+
+    Returns:
+        the partitions for which there is no place.
+    """
+    concerned = [position for position, partition in enumerate(draft.partitions) if partition.topic == topic]
+    wanted = dict.fromkeys(concerned, factor)
+    shares = fair(draft, lambda position: wanted.get(position, len(draft.replicas[position])))
+    violations = []
+    for position in sorted(concerned, key=lambda position: (-draft.partitions[position].size_bytes, position)):
+        while len(draft.replicas[position]) > factor:
+            leaving = _choose_leaving(draft, shares, position)
+            kept = tuple(node for node in draft.replicas[position] if node != leaving)
+            draft.set_replicas(position, kept)
+        while len(draft.replicas[position]) < factor:
+            target = choose_target(draft, shares, position, None)
+            if isinstance(target, Violation):
+                violations.append(target)
+                break
+            draft.set_replicas(position, (*draft.replicas[position], target))
+    return violations
+
+
+def _choose_leaving(draft: Draft, shares: Shares, position: int) -> NodeId:
+    """The replica that is needed least: dead, out of sync, in a rack that has another; else on the fullest broker, the leader's last."""
+    replicas = draft.replicas[position]
+    in_sync = draft.partitions[position].isr
+    racks = [draft.rack[node] for node in replicas]
+
+    def need(node: NodeId) -> tuple[bool, bool, bool, bool, float, int]:
+        return (
+            draft.is_alive(node),
+            node in in_sync,
+            racks.count(draft.rack[node]) == 1,
+            node == replicas[0],
+            -shares.load(draft, node) if node in shares.size_bytes else -float("inf"),
+            draft.rank[node],
+        )
+
+    return min(replicas, key=need)
+
+
+def drain(draft: Draft, leaving: Collection[NodeId]) -> list[Violation]:
+    """Put other brokers in the places of those that leave; large partitions first, which leaves small ones to even things out.
+
+    Returns:
+        the partitions for which there is no place.
+    """
+    shares = fair(draft, lambda position: len(draft.replicas[position]))
+    concerned = [
+        (-partition.size_bytes, position)
+        for position, partition in enumerate(draft.partitions)
+        if not draft_is_disjoint(partition.replicas, leaving)
+    ]
+    violations = []
+    for _, position in sorted(concerned):
+        for node in draft.partitions[position].replicas:
+            if node not in leaving:
+                continue
+            target = choose_target(draft, shares, position, node)
+            if isinstance(target, Violation):
+                violations.append(target)
+            else:
+                draft.move(position, node, target)
+    return violations
+
+
+def draft_is_disjoint(replicas: tuple[NodeId, ...], leaving: Collection[NodeId]) -> bool:
+    """Whether no replica is on a broker that leaves."""
+    return not any(node in leaving for node in replicas)
 
 
 @dataclass(frozen=True, slots=True)

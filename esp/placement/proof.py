@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from esp.model.ids import NodeId, TopicPartition
 from esp.placement.cluster_view import ClusterView, PartitionView
 from esp.placement.constraints import Constraint, Violation, required_racks
-from esp.placement.disk_limits import disk_limits
 from esp.placement.intents import targets_of
+from esp.placement.limits import disk_limits
 from esp.placement.plan import Plan
 from esp.placement.step import Move, Step
 

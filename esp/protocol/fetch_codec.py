@@ -3,6 +3,8 @@
 The bytes are those of kio's classes, which is the oracle in tests; field by field they are in Kafka's ``FetchRequest.json`` and
 ``FetchResponse.json``. An answer is a list of buffers: the records as they were given, and what stands between them. Reader and writer are
 generators, which yield after each slice: some clients name thousands of partitions, and anybody could.
+
+How requests and answers name an incremental fetch session, and where they are in it (KIP-227: Kafka's FetchMetadata).
 """
 
 import struct
@@ -21,6 +23,7 @@ from esp.protocol.primitives import (
     pack_legacy_topic,
     pack_node_endpoints,
     pack_tagged_fields,
+    pack_uvarint,
     read_compact_count,
     read_compact_nullable_text,
     read_compact_text,
@@ -32,7 +35,16 @@ from esp.protocol.primitives import (
     skip_tagged_fields,
 )
 from esp.protocol.progress import AT_ONCE_ELEMENTS, Progress, SlicedWork, whole
-from esp.protocol.varint import pack_uvarint
+
+NO_SESSION: Final = 0
+"""Session id of a client that has none."""
+
+INITIAL_EPOCH: Final = 0
+"""Epoch of a full request that wants a session."""
+
+FINAL_EPOCH: Final = -1
+"""Epoch of a full request that wants none, and ends the one it names."""
+
 
 __all__ = [
     "TOPIC_IDS_FROM",

@@ -17,13 +17,14 @@ from esp.protocol.primitives import (
     check_size,
     pack_nullable_text,
     pack_tagged_fields,
+    pack_uvarint,
     read_compact_count,
     read_tagged_field,
     read_tagged_field_count,
     read_uuid_bytes,
+    read_uvarint,
     skip_tagged_fields,
 )
-from esp.protocol.varint import pack_uvarint, read_uvarint
 
 FETCH_VERSION: Final = 17
 """Names topics by id and says which incarnation of the follower asks (KIP-903)."""

@@ -18,11 +18,10 @@ from kio.static.primitive import i32Timedelta
 
 from esp.model.errors import ErrorCode
 from esp.ports.network import Buffer
-from esp.protocol.api_versions import api_version_row
 from esp.protocol.entity_fields import Entity
 from esp.protocol.headers import pack_request_header, pack_response_header
 from esp.protocol.reader import compile_reader
-from esp.protocol.registry import SERVED, ApiKey, ServedApi
+from esp.protocol.registry import SERVED, ApiKey, ServedApi, api_version_row
 from esp.protocol.slices import compile_sliced_reader, compile_sliced_writer
 from esp.protocol.writer import compile_writer
 

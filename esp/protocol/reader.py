@@ -24,8 +24,7 @@ from esp.model.ids import ZERO_UUID
 from esp.ports.network import Buffer
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
 from esp.protocol.errors import DecodeError
-from esp.protocol.primitives import read_tagged_field_count
-from esp.protocol.varint import read_uvarint
+from esp.protocol.primitives import read_tagged_field_count, read_uvarint
 
 __all__ = [
     "DecodeError",

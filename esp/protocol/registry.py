@@ -7,12 +7,17 @@ derive from :data:`SERVED`. Every advertised version is served, with one excepti
 A *model version* is the version whose message class handlers are written against. Requests and answers of older versions are read
 into, and written from, that class by the names of its fields. Where a field disappeared on the way, an API has several model versions, each
 for the versions up to it.
+
+What an ApiVersions answer lists, derived from the registry.
 """
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from kio.schema.api_versions.v4.response import ApiVersion
+from kio.static.primitive import i16
 
 
 class ListenerKind(Enum):
@@ -243,3 +248,13 @@ SERVED_ON: Final[Mapping[ListenerKind, Mapping[int, ServedApi]]] = MappingProxyT
     }
 )
 """The APIs that each kind of listener serves, by key, ascending."""
+
+
+def api_version_row(api: ServedApi) -> ApiVersion:
+    """One API's row: its key and the versions that clients are told of."""
+    return ApiVersion(api_key=i16(api.key), min_version=i16(api.advertised_min), max_version=i16(api.max_version))
+
+
+def api_version_rows(kind: ListenerKind) -> tuple[ApiVersion, ...]:
+    """The rows of all APIs that a kind of listener serves, by ascending key."""
+    return tuple(api_version_row(api) for api in SERVED_ON[kind].values())

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from esp.model.ids import ZERO_UUID
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
-from esp.protocol.varint import pack_uvarint
+from esp.protocol.primitives import pack_uvarint
 
 Append = Callable[[bytes], None]
 WriteStep = Callable[[Append, Any], None]

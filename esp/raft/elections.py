@@ -10,10 +10,8 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, NodeId
 from esp.raft.member import Member
 from esp.raft.messages import VoteRequest, VoteResponse
-from esp.raft.quorum import is_majority
-from esp.raft.role_states import Ballot, Election, Follower
-from esp.raft.roles import Role
-from esp.raft.voters import VoterKey
+from esp.raft.roles import Ballot, Election, Follower, Role
+from esp.raft.voters import VoterKey, is_majority
 
 _BACKOFF_DOUBLINGS_MAX = 4
 

@@ -16,11 +16,10 @@ from esp.raft.messages import (
     Response,
     UpdateVoterRequest,
 )
-from esp.raft.role_states import Follower, SnapshotFetch, Unattached
+from esp.raft.roles import Follower, SnapshotFetch, Unattached
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterKey, VoterSet
-from esp.records.batch import read_whole_header
-from esp.records.checks import check_batch
+from esp.records.batch import check_batch, read_whole_header
 
 
 class Following:

@@ -1,12 +1,15 @@
-"""Leading: the log's only writer of its epoch, until a majority is out of reach (RAFT-7, RAFT-9, RAFT-11 to RAFT-14)."""
+"""Leading: the log's only writer of its epoch, until a majority is out of reach (RAFT-7, RAFT-9, RAFT-11 to RAFT-14).
+
+What a leader knows of its quorum: the content of DescribeQuorum (KIP-595, KIP-836, KIP-853).
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from esp.model.errors import ErrorCode
-from esp.raft.description import QuorumDescription, ReplicaDescription
+from esp.model.ids import LeaderEpoch, NodeId
 from esp.raft.effects import Append, BeginEpoch, Flush, ReadRecords, ReadSnapshot
-from esp.raft.leader_state import LeaderState, ParkedFetch
 from esp.raft.member import Member
 from esp.raft.messages import (
     BeginQuorumEpochRequest,
@@ -18,14 +21,36 @@ from esp.raft.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from esp.raft.replica_progress import ReplicaProgress
-from esp.raft.role_states import Farewell, Resigned
+from esp.raft.roles import Farewell, LeaderState, ParkedFetch, ReplicaProgress, Resigned
 from esp.raft.snapshot import SnapshotId
-from esp.raft.voters import VoterKey
+from esp.raft.voters import VoterKey, VoterSet
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.schemas.control_records import ControlEntity, encode_control_record, kraft_version, leader_change
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDescription:
+    """One replica, the leader among them. Times are monotonic microseconds of the leader, None if there was no such event."""
+
+    key: VoterKey
+    log_end_offset: int
+    """-1 if the replica has not fetched in this epoch."""
+    last_fetch_us: int | None
+    last_caught_up_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The quorum as its leader sees it."""
+
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+    high_watermark: int | None
+    voter_set: VoterSet
+    voters: tuple[ReplicaDescription, ...]
+    observers: tuple[ReplicaDescription, ...]
+
 
 _OBSERVER_SESSION_US: Final = 300_000_000
 """After so long without a fetch an observer is forgotten, as Kafka's leader does."""

@@ -23,7 +23,6 @@ from esp.raft.effects import (
     Reply,
     Send,
 )
-from esp.raft.leader_state import LeaderState
 from esp.raft.log_outline import LogOutline
 from esp.raft.messages import (
     BeginQuorumEpochRequest,
@@ -42,8 +41,7 @@ from esp.raft.messages import (
 )
 from esp.raft.now import Now
 from esp.raft.quorum_state import STATIC_VERSION, QuorumState
-from esp.raft.role_states import Election, Follower, Resigned, Unattached
-from esp.raft.roles import TRANSITIONS, Role
+from esp.raft.roles import TRANSITIONS, Election, Follower, LeaderState, Resigned, Role, Unattached
 from esp.raft.settings import QuorumSettings
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voter_history import VoterHistory

@@ -14,10 +14,8 @@ from kio.schema.voters_record.v0.data import VotersRecord
 
 from esp.model.errors import CorruptionError
 from esp.raft.voters import KRAFT_VERSION, VoterSet
-from esp.records.batch import iterate_records, read_whole_header
-from esp.records.builder import build_batch
-from esp.records.checks import check_batch
-from esp.records.record import NewRecord
+from esp.records.batch import check_batch, iterate_records, read_whole_header
+from esp.records.builder import NewRecord, build_batch
 from esp.schemas.control_records import (
     ControlEntity,
     decode_control_record,

@@ -1,7 +1,6 @@
 """Changes of the voters, one at a time (RAFT-40 to RAFT-43, KIP-853)."""
 
 from esp.model.errors import ErrorCode
-from esp.raft.leader_state import LeaderState, VoterChange
 from esp.raft.leading import Leading
 from esp.raft.member import Member
 from esp.raft.messages import (
@@ -11,6 +10,7 @@ from esp.raft.messages import (
     UpdateVoterRequest,
 )
 from esp.raft.quorum_state import STATIC_VERSION
+from esp.raft.roles import LeaderState, VoterChange
 from esp.raft.voters import Voter, VoterSet, find_address
 
 

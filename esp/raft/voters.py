@@ -1,5 +1,9 @@
-"""The voters of the metadata quorum (RAFT-40): who they are, and their record in log and snapshots."""
+"""The voters of the metadata quorum (RAFT-40): who they are, and their record in log and snapshots.
 
+Majority arithmetic.
+"""
+
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -9,6 +13,18 @@ from kio.static.primitive import i16, u16
 
 from esp.model.ids import ZERO_UUID, DirectoryId, NodeId
 from esp.ports.network import Address
+
+
+def is_majority(granted: int, voters: int) -> bool:
+    """Whether so many of the voters are more than half of them."""
+    return 2 * granted > voters
+
+
+def majority_offset(offsets: Iterable[int]) -> int:
+    """The greatest offset that a majority has reached, given how far each voter has come, at least one."""
+    descending = sorted(offsets, reverse=True)
+    return descending[len(descending) // 2]
+
 
 KRAFT_VERSION = 1
 """Voters stand in the log, with their directory ids (KIP-853)."""

@@ -1,7 +1,10 @@
-"""Builds batches: what the broker writes itself, and what tests send."""
+"""Builds batches: what the broker writes itself, and what tests send.
+
+One record: as it is read from a batch, and as it is handed to the builder of one.
+"""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
@@ -19,8 +22,30 @@ from esp.records.batch_header import (
     pack_header,
 )
 from esp.records.compression import compress
-from esp.records.record import NewRecord
 from esp.records.varint import append_varint
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""A record's headers in order; a name may stand more than once. Bytes of a name that are not UTF-8 are kept as surrogate escapes."""
+
+
+class Record(NamedTuple):
+    """A record at its place in a log. ``timestamp`` is in milliseconds since the Unix epoch, -1 if it has none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class NewRecord(NamedTuple):
+    """A record without a place yet. Without a ``timestamp`` of its own (milliseconds) it takes that of its batch."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp: int | None = None
+
 
 _CRC_SIZE: Final = 4
 

@@ -8,7 +8,7 @@ follower about its leader.
 from typing import NamedTuple
 
 from esp.ports.network import Buffer
-from esp.replication.fetched_batches import append_fetched, must_begin_below
+from esp.replication.partition_follower import append_fetched, must_begin_below
 from esp.replication.replica_log import ReplicaLog
 
 _UNDEFINED = -1

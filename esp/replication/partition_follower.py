@@ -3,9 +3,14 @@
 Invariants: bytes are appended only for the triple of leader, leader epoch and log end that they were asked for (LOG-5); an answer that
 makes the log shorter never moves high watermark or log start (TRUNC-4; KAFKA-14704); the log is never cut below a high watermark that is
 firm (TRUNC-8). Everything is called from the node's loop, one call at a time.
+
+Whether a change of a partition's leader keeps what was committed.
+
+What of the bytes that a leader sent may be appended (LOG-6): the valid prefix, batch by batch.
 """
 
 import logging
+from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -13,11 +18,124 @@ from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.model.partition import PartitionState
 from esp.ports.network import Buffer
+from esp.records.batch import check_batch
+from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS, BatchHeader, read_header
 from esp.replication.fetch_check import UNDEFINED, FetchOffsets, check_leader_epoch, check_position
-from esp.replication.fetched_batches import MisplacedBatchError, append_fetched, must_begin_below
 from esp.replication.replica_log import ReplicaLog
 
 _logger = logging.getLogger(__name__)
+
+
+NO_EPOCH: Final = -1
+
+
+class MisplacedBatchError(CorruptionError):
+    """A batch that is what was written, and that cannot follow the log here: no disk is to blame."""
+
+
+def iterate_fetched(
+    records: Buffer, *, next_offset: int, latest_epoch: int | None, leader_epoch: int, log_is_empty: bool
+) -> Iterator[tuple[memoryview, BatchHeader]]:
+    """Yield each whole batch that may follow the log, with its header; a batch that was cut off at the end is left out.
+
+    Only of an empty log the first batch may begin below the log end, if it holds that offset: the leader's log starts within this batch
+    (DeleteRecords), and the log has to begin with it (TRUNC-5).
+
+    Args:
+        records: the bytes as fetched.
+        next_offset: the log end.
+        latest_epoch: of the log, None if it has none.
+        leader_epoch: of the leader that sent them: no batch can be of a later one (KAFKA-18723).
+        log_is_empty: whether the log starts where it ends.
+
+    Raises:
+        MisplacedBatchError: the next batch cannot follow.
+        CorruptionError: the next batch is not the one that the leader has.
+    """
+    view = memoryview(records)
+    size = len(view)
+    position = 0
+    epoch = NO_EPOCH if latest_epoch is None else latest_epoch
+    while size - position >= HEADER_SIZE:
+        header = read_header(view, position)
+        batch_size = header.batch_length + SIZE_BEFORE_LENGTH_ENDS
+        if batch_size > size - position:
+            return
+        batch = view[position : position + max(batch_size, HEADER_SIZE)]
+        check_batch(batch, header)
+        base_offset, _, batch_epoch, _, _, _, last_offset_delta, _, _, _, _, _, _ = header
+        if base_offset < next_offset and not (log_is_empty and base_offset + last_offset_delta >= next_offset):
+            raise MisplacedBatchError(f"it begins at offset {base_offset}, and the log ends at {next_offset}")
+        if not epoch <= batch_epoch <= leader_epoch:
+            raise MisplacedBatchError(
+                f"it is of leader epoch {batch_epoch}, comes after one of {epoch}, and its leader is that of {leader_epoch}"
+            )
+        yield batch, header
+        log_is_empty = False
+        epoch = batch_epoch
+        next_offset = base_offset + last_offset_delta + 1
+        position += batch_size
+
+
+def append_fetched(log: ReplicaLog, records: Buffer, leader_epoch: int, now_ms: int) -> None:
+    """Append what may follow the log (LOG-6); an empty log begins with the batch in which its leader's starts (TRUNC-5).
+
+    Neither log start nor high watermark falls by that: what is below them in the batch stays hidden.
+
+    Raises:
+        CorruptionError, MisplacedBatchError: the next batch cannot be taken; those before it were.
+        ApiError: KAFKA_STORAGE_ERROR.
+        OSError: the log could not be begun anew; it is offline.
+    """
+    for batch, header in _batches(log, records, leader_epoch):
+        start_offset = log.log_end_offset
+        if header.base_offset < start_offset:
+            high_watermark = log.high_watermark
+            log.truncate_fully_and_start_at(header.base_offset)
+            log.append(batch, header, now_ms)
+            log.high_watermark = high_watermark
+            log.raise_log_start(start_offset)
+        else:
+            log.append(batch, header, now_ms)
+
+
+def must_begin_below(log: ReplicaLog, records: Buffer, leader_epoch: int) -> bool:
+    """Whether :func:`append_fetched` will begin the log anew, at an earlier offset: whoever cuts a log holds its locks."""
+    if log.log_start_offset != log.log_end_offset or len(records) < HEADER_SIZE:
+        return False
+    if read_header(memoryview(records)).base_offset >= log.log_end_offset:
+        return False
+    try:
+        return next(_batches(log, records, leader_epoch), None) is not None
+    except CorruptionError:
+        return False
+
+
+def _batches(log: ReplicaLog, records: Buffer, leader_epoch: int) -> Iterator[tuple[memoryview, BatchHeader]]:
+    return iterate_fetched(
+        records,
+        next_offset=log.log_end_offset,
+        latest_epoch=log.leader_epochs.latest,
+        leader_epoch=leader_epoch,
+        log_is_empty=log.log_start_offset == log.log_end_offset,
+    )
+
+
+def is_clean_step(old: PartitionState, new: PartitionState) -> bool:
+    """Whether, between two states that a node has seen, nobody was elected from outside ISR, ELR and last known leader.
+
+    Several changes may hide between the two; then only "not for sure" can be said. A single one that leaves no leader recovering elected
+    none from outside, also if the leader came into the ISR with it and so ended a reassignment (REASSIGN-2). One that does may have elected
+    the last known leader (ELECT-5).
+    """
+    if new.leader_epoch == old.leader_epoch:
+        return True
+    if new.partition_epoch != old.partition_epoch + 1:
+        return False
+    if new.leader < 0 or not new.recovering:
+        return True
+    return new.leader in old.isr or (not old.isr and new.leader in (*old.elr, *old.last_known_elr))
+
 
 _NO_RECORDS: Final = b""
 
@@ -69,7 +187,7 @@ class PartitionFollower:
         state: the partition as the controller decided it, another node leading.
         node_id: this node.
         high_watermark_is_firm: whether this process learned the log's high watermark by following or leading, and all elections since
-            were clean (:func:`~esp.replication.clean_election.is_clean_step`). After a restart it is not: what the metadata went through
+            were clean (:func:`~esp.replication.partition_follower.is_clean_step`). After a restart it is not: what the metadata went through
             meanwhile is not known.
     """
 

@@ -3,22 +3,117 @@
 Invariants: appends carry the epoch of this object (LOG-5); the high watermark of the log never falls while it leads (HW-5) and stands
 still while the committed ISR is below the minimum (HW-2); what :meth:`PartitionLeader.append` refused left no byte behind (PRODUCE-5).
 Everything is called from the node's loop. Times are monotonic microseconds.
+
+What a leader knows of one follower in its leader epoch. Times are monotonic microseconds.
+
+How many in-sync replicas a partition needs before anything of it is committed (HW-1).
+
+What a leader may delete of its log because somebody asks (DeleteRecords, KIP-107).
 """
 
 from collections.abc import Callable, Container, Iterable
 from typing import Final
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import NodeId
+from esp.model.ids import NO_BROKER_EPOCH, NodeId
 from esp.model.partition import PartitionState
 from esp.records.batch_header import CODEC_MASK, stamp
 from esp.replication.fetch_check import FetchOffsets, check_leader_epoch, check_position
-from esp.replication.follower_progress import FollowerProgress
-from esp.replication.high_watermark import effective_min_isr
 from esp.replication.isr_changes import ChangeKind, IsrAnswer, IsrChange, IsrChanges
 from esp.replication.produced_batch import stamp_append_time, validate_produced
 from esp.replication.replica_log import ReplicaLog
 from esp.replication.topic_codec import require_topic_codec
+
+ALL_COMMITTED: Final = -1
+"""In place of an offset: up to the high watermark."""
+
+
+def delete_records(log: ReplicaLog, offset: int) -> int:
+    """Hide everything below ``offset`` in the log of a partition's leader; return the offset that is meant.
+
+    Raises:
+        ApiError: POLICY_VIOLATION if the topic is compacted only, OFFSET_OUT_OF_RANGE if not all of that is committed; nothing was hidden.
+    """
+    if "delete" not in log.settings.cleanup_policy:
+        raise ApiError(ErrorCode.policy_violation)
+    start_offset = log.high_watermark if offset == ALL_COMMITTED else offset
+    if not 0 <= start_offset <= log.high_watermark:
+        raise ApiError(ErrorCode.offset_out_of_range)
+    log.raise_log_start(start_offset)
+    assert start_offset <= log.log_start_offset <= log.high_watermark, "what was asked for is hidden (LOG-12)"
+    return start_offset
+
+
+def effective_min_isr(min_insync_replicas: int, replica_count: int) -> int:
+    """HW-1: a partition never needs more in-sync replicas than it has replicas."""
+    return min(min_insync_replicas, replica_count)
+
+
+UNKNOWN_OFFSET: Final = -1
+LONG_AGO_US: Final = -(1 << 62)
+"""Before every time that a monotonic clock shows."""
+
+
+class FollowerProgress:
+    """How far one follower has come, by its fetches in this leader epoch.
+
+    A fetch says that the follower's log holds everything below the fetch offset, the same as the leader's: offsets are taken over only
+    after the divergence check (TRUNC-3.6).
+
+    Args:
+        caught_up_us: when it was caught up last, as far as the new leader assumes.
+    """
+
+    __slots__ = (
+        "_leader_end_at_last_fetch",
+        "broker_epoch",
+        "last_caught_up_us",
+        "last_fetch_us",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, caught_up_us: int = LONG_AGO_US) -> None:
+        self.last_caught_up_us = caught_up_us
+        self._forget()
+
+    def _forget(self) -> None:
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.broker_epoch: int = NO_BROKER_EPOCH
+        """Of the incarnation that fetched last: the other fields are about that one."""
+        self.last_fetch_us = LONG_AGO_US
+        self._leader_end_at_last_fetch = 0
+
+    def on_fetch(
+        self, now_us: int, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_end_offset: int
+    ) -> None:
+        """Take in a valid fetch of this follower (ISR-2), of the incarnation last seen or a newer one (ISR-5)."""
+        assert broker_epoch >= self.broker_epoch
+        if broker_epoch != self.broker_epoch:
+            if self.broker_epoch != NO_BROKER_EPOCH:
+                # Another process, perhaps with less on its disk: it has caught up with nothing yet.
+                self._forget()
+                self.last_caught_up_us = LONG_AGO_US
+            self.broker_epoch = broker_epoch
+        if fetch_offset >= leader_end_offset:
+            self.last_caught_up_us = now_us
+        elif fetch_offset >= self._leader_end_at_last_fetch:
+            self.last_caught_up_us = max(self.last_caught_up_us, self.last_fetch_us)
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_us = now_us
+        self._leader_end_at_last_fetch = leader_end_offset
+
+    def lags(self, now_us: int, leader_end_offset: int, lag_time_max_us: int) -> bool:
+        """Whether it is out of sync (ISR-3): not at the leader's end, and not there for too long. At the end silence does not matter."""
+        return self.log_end_offset != leader_end_offset and now_us - self.last_caught_up_us > lag_time_max_us
+
+    def note_idle(self, now_us: int, leader_end_offset: int) -> None:
+        """A follower at the leader's end is caught up now, though it has nothing to fetch (ISR-3)."""
+        if self.log_end_offset == leader_end_offset:
+            self.last_caught_up_us = now_us
+
 
 ALL_REPLICAS = -1
 """``acks`` of a producer that wants its records committed."""

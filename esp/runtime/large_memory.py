@@ -4,6 +4,8 @@ While a thread gives memory back nobody else can map any, so what is asked for a
 
 To give back tens of mebibytes takes the kernel milliseconds. Python's own ``mmap`` keeps the interpreter meanwhile, from all threads; here
 a thread of its own does it, without the interpreter and in pieces, between which the process may map other things.
+
+The C library's calls for mapped memory that Python's own ``mmap`` does not offer, or not without keeping the interpreter.
 """
 
 import ctypes
@@ -16,7 +18,24 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final
 
-from esp.runtime.libc import FAILED, madvise, mmap_memory, munmap
+_libc = ctypes.CDLL(None, use_errno=True)
+
+mmap_memory = _libc.mmap
+mmap_memory.restype = ctypes.c_void_p
+mmap_memory.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_longlong)
+
+munmap = _libc.munmap
+munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+
+madvise = _libc.madvise
+madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+mincore = _libc.mincore
+mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
+
+FAILED: Final = ctypes.c_void_p(-1).value
+"""What ``mmap`` returns that failed; ``ctypes.get_errno()`` says why."""
+
 
 PIECE_BYTES: Final = 1024 * 1024
 """What is given back at a time: a fraction of a millisecond."""

@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from esp.runtime.libc import FAILED, mincore, mmap_memory, munmap
+from esp.runtime.large_memory import FAILED, mincore, mmap_memory, munmap
 
 STRIDE_BYTES: Final = 4 * 1024 * 1024
 """Windows start at multiples of this and are two strides long, so that every read of up to a stride lies within one."""

@@ -2,18 +2,64 @@
 
 One handle at a time writes a file, and only through ``append`` and ``truncate``; so the length is known here without asking the kernel.
 Every call comes from the node's loop, or from one thread while the loop leaves the file alone; work in the pools has its own descriptor.
+
+Small reads that the page cache can answer, told apart from those that would wait for the device.
+
+Linux alone can tell (``preadv2`` with ``RWF_NOWAIT``). Elsewhere, and on file systems that refuse the flag, every byte counts as cached: a
+read may then hold up the caller, which a development machine can bear.
+
+Waiting until the device holds what was written.
 """
 
 import asyncio
 import errno
+import fcntl
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
 from esp.ports.network import Buffer
-from esp.runtime.device_sync import sync_data, sync_directory
 from esp.runtime.mapped_views import MappedViews, WindowCache
-from esp.runtime.page_cache import read_resident
+
+if sys.platform == "darwin":
+
+    def sync_data(fd: int) -> None:
+        """Return when the file's bytes and length are on the device. There ``fsync`` stops at the drive's own cache."""
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+
+else:
+
+    def sync_data(fd: int) -> None:
+        """Return when the file's bytes and length are on the device."""
+        os.fdatasync(fd)
+
+
+def sync_directory(path: str) -> None:
+    """Return when the names in the directory are on the device."""
+    fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+_NOWAIT: int = getattr(os, "RWF_NOWAIT", 0)
+
+
+def read_resident(fd: int, offset: int, length: int) -> bytearray | None:
+    """Return exactly ``length`` bytes, which the file must have, or None if they are not all in the page cache."""
+    buffer = bytearray(length)
+    try:
+        count = os.preadv(fd, (buffer,), offset, _NOWAIT)
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        count = os.preadv(fd, (buffer,), offset)
+    return buffer if count == length else None
+
 
 MAPPED_BYTES = 128 * 1024
 """From this length on a cached read returns a view of the mapped file: below it, page faults and the look whether it is cached cost more

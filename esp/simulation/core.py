@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from esp.controller.image import ClusterImage
 from esp.model.ids import NodeId
-from esp.raft.quorum import is_majority
+from esp.raft.voters import is_majority
 from esp.simulation.checkers import probe
 from esp.simulation.cluster import CLIENT_HOST
 from esp.simulation.machine.links import LinkCondition, LinkRule

@@ -1,15 +1,72 @@
-"""The marker of an orderly stop of one data directory, ``.kafka_cleanshutdown``: under which broker epoch it was left (REC-1, REC-2)."""
+"""The marker of an orderly stop of one data directory, ``.kafka_cleanshutdown``: under which broker epoch it was left (REC-1, REC-2).
 
+The marker of a process that runs on a data directory, by which the next one knows that nothing was lost when it was killed (BRK-3).
+
+The end of a process, unlike that of its machine, takes nothing that was written: the kernel has it. So a directory that was left without
+order is complete, but for a write that was cut off, if the machine has been up ever since, which its boot id tells, and no sync has failed,
+after which the kernel may have dropped what it could not write. The marker need not outlast the machine, and is not synced. It names the
+very file that it stands in: a copy of the directory that was put in its place, however fresh, is not what the process left.
+
+It is written under each broker epoch once the logs were found whole, and removed before a failed sync is told to anybody.
+"""
+
+import contextlib
 import json
 import logging
 from typing import Final
 
-from esp.model.ids import BrokerEpoch
+from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch
 from esp.ports.disk import Disk
 from esp.storage.disk_reserve import DiskReserve
-from esp.storage.layout import CLEAN_SHUTDOWN_FILE
+from esp.storage.layout import CLEAN_SHUTDOWN_FILE, RUNNING_FILE
 
 _logger: Final = logging.getLogger(__name__)
+
+
+class RunningMarker:
+    """That of one data directory.
+
+    Args:
+        disk: where it lives.
+        directory: the data directory's path.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{RUNNING_FILE}"
+
+    def survived_epoch(self, boot_id: str) -> BrokerEpoch:
+        """The broker epoch of a process that ran here since the machine was started with ``boot_id`` and lost nothing; -1 if none did."""
+        try:
+            content = json.loads(self._disk.read_file(self._path))
+            is_left = content["bootId"] == boot_id and content["file"] == self._disk.stat(self._path).identity
+            return BrokerEpoch(int(content["brokerEpoch"])) if is_left else NO_BROKER_EPOCH
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _logger.warning("%s cannot be read; the last stop counts as unclean: %s", self._path, error)
+        return NO_BROKER_EPOCH
+
+    def write(self, boot_id: str, broker_epoch: BrokerEpoch) -> None:
+        """All that the registration with ``broker_epoch`` rests on is in the directory, and will be unless the machine ends.
+
+        A device that does not take it is no reason to stop: without it the next start counts as unclean.
+        """
+        try:
+            self._disk.write_file(self._path, b"")
+            file = self._disk.stat(self._path).identity
+            content = {"version": 0, "brokerEpoch": broker_epoch, "bootId": boot_id, "file": file}
+            self._disk.write_file(self._path, json.dumps(content, separators=(",", ":")).encode())
+        except OSError as error:
+            _logger.warning(
+                "%s cannot be written; after a kill the node counts as stopped uncleanly: %s", self._path, error
+            )
+            self.remove()
+
+    def remove(self) -> None:
+        """What is in the directory can no longer be relied on, or there is a better marker."""
+        with contextlib.suppress(OSError):  # the device has failed: nobody will open logs for writing on it either
+            self._disk.remove(self._path)
 
 
 class CleanMarker:

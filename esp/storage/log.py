@@ -1,44 +1,242 @@
-"""The append-only log of one replica, as its owner drives it: append, read, flush, cut.
+"""The append-only log of one replica: append, read, flush, cut.
 
 Who may call what: everything is called from the node's loop, one call at a time; ``async`` methods may overlap with any other call.
 ``*_blocking`` methods wait for the device; a worker thread may run them while the loop leaves this log alone. :meth:`Log.truncate_to`,
-:meth:`Log.truncate_fully_and_start_at` and the begin of a log's second segment sync small files as well.
+:meth:`Log.truncate_fully_and_start_at` and the begin of a log's second segment sync small files as well. Only this package touches
+:attr:`Log.files`.
 
-A write that failed is cut away again, or the log takes no more (LOG-13). Invariants: :mod:`esp.storage.log_state`.
+Invariants (LOG-1): ``log_start_offset <= high_watermark <= log_end_offset`` and ``recovery_point <= log_end_offset``; what lies below the
+recovery point was synced before it moved. A write that failed is cut away again, or the log takes no more (LOG-13).
+
+Truncation takes away a log's end, or all of it, and whatever the log derived from what is gone (LOG-9, TRUNC-5, TRUNC-6, PROD-9): the
+recovery point and the high watermark go down, durably, before bytes go, and all that is cut is cut on the device too before the log takes
+another batch. Retention (LOG-12; Kafka's ``UnifiedLog.deleteOldSegments``) has three steps, of which the owner does the second for many
+logs at once: the log start is raised, it is made durable, the segments below it are put aside. So no crash brings back a part of them.
 """
 
 import errno
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.model.ids import TopicId, TopicPartition
+from esp.model.topic_settings import TopicSettings
 from esp.ports.cpu import Cpu
 from esp.ports.network import Buffer
 from esp.records.batch_header import HeaderFields
-from esp.storage.log_state import LogState
-from esp.storage.producer_snapshots import snapshot_path
-from esp.storage.retention import (
-    count_old_segments,
-    delete_old_segments_blocking,
-    dropping_segments,
-    hiding_old_segments,
-)
-from esp.storage.rolling import is_roll_due
+from esp.storage.leader_epochs import LeaderEpochs
+from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, snapshot_path
+from esp.storage.producer_state import ProducerStates
+from esp.storage.retention import SegmentSummary, count_deletable
+from esp.storage.rolling import is_roll_due, roll_jitter_ms
 from esp.storage.segment import Segment
+from esp.storage.segment_files import SegmentFiles
 from esp.storage.steps import Reading, Syncing, read, sync, sync_blocking
 from esp.storage.timestamp_search import TimestampAndOffset, search_max_timestamp, search_timestamp
-from esp.storage.truncation import truncate_fully_and_start_at, truncate_to
 
 _logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
+DROPPED_AT_ONCE_MAX: Final = 32
+"""Segments that are put aside in one turn of the loop: some hundred renames, a millisecond."""
 
-class Log(LogState):
-    """One replica's log; made by :mod:`esp.storage.recovery`."""
 
-    __slots__ = ()
+def _keep_nothing() -> None:
+    """Somebody else does it, or nobody has to."""
+
+
+class Log:
+    """One replica's log; made by :mod:`esp.storage.recovery`. Offsets are plain attributes, cheap to read.
+
+    Args:
+        partition: the log's name.
+        topic_id: its topic's id.
+        settings: the topic's; assignable at run time.
+        files: the segments.
+        leader_epochs: cut to the log.
+        log_start_offset: the first offset that readers may ask for.
+        log_end_offset: the next one to be assigned.
+        recovery_point: what lies below it is synced.
+        checkpoint_offsets: makes recovery points and log starts durable, called where that must come first.
+        checkpoint_high_watermarks: the same of high watermarks.
+    """
+
+    __slots__ = (
+        "_reader",
+        "_segments",
+        "_unsynced",
+        "checkpoint_high_watermarks",
+        "checkpoint_offsets",
+        "checkpointed_high_watermark",
+        "files",
+        "high_watermark",
+        "is_offline",
+        "is_whole",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "on_offline",
+        "on_rot",
+        "partition",
+        "producers",
+        "recovery_point",
+        "roll_jitter_ms",
+        "rot",
+        "settings",
+        "topic_id",
+        "was_there",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        files: SegmentFiles,
+        *,
+        leader_epochs: LeaderEpochs,
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        checkpoint_offsets: Callable[[], None] = _keep_nothing,
+        checkpoint_high_watermarks: Callable[[], None] = _keep_nothing,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.settings = settings
+        self.leader_epochs = leader_epochs
+        self.producers = ProducerStates()
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = log_start_offset
+        self.recovery_point = recovery_point
+        self.is_offline = False
+        """Whether an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
+        self.is_whole = True
+        """Whether nothing was missing when it was opened but a write that was cut off (BRK-3)."""
+        self.was_there = True
+        """Whether it had a segment when it was opened (BRK-11)."""
+        self.on_offline: Callable[[], None] = _keep_nothing
+        """Called, on any thread, before anybody learns that the log is offline."""
+        self.checkpointed_high_watermark = 0
+        """What the checkpoint said when the log was opened, be it beyond the log's end."""
+        self.rot: CorruptionError | None = None
+        """What was found first that is not what was written, if anything was (REC-4)."""
+        self.on_rot: Callable[[], None] = _keep_nothing
+        """Called when :attr:`rot` is set."""
+        self.checkpoint_offsets = checkpoint_offsets
+        self.checkpoint_high_watermarks = checkpoint_high_watermarks
+        self.files = files
+        # Appends and reads reach them on every call.
+        self._segments = files.segments
+        self._unsynced = files.unsynced
+        self._reader = files.reader
+        self.set_roll_jitter()
+
+    @property
+    def path(self) -> str:
+        """The replica's directory."""
+        return self.files.path
+
+    @property
+    def unflushed_batches(self) -> int:
+        """Batches appended and not flushed: with :attr:`unflushed_bytes` the cost of a recovery now."""
+        return self._unsynced.appended_batches - self._unsynced.flushed_batches
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes appended and not flushed."""
+        return self._unsynced.appended_bytes - self._unsynced.flushed_bytes
+
+    @property
+    def has_unflushed_segment(self) -> bool:
+        """Whether a segment was rolled and is not flushed yet: the owner then flushes in the background."""
+        return self._unsynced.has_segments
+
+    @property
+    def names_are_durable(self) -> bool:
+        """Whether no creation, rename or removal in the directory waits for a sync."""
+        return not self._unsynced.has_names
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return self._segments.size
+
+    @property
+    def first_segment_offset(self) -> int:
+        """Base offset of the oldest segment."""
+        return self._segments[0].base_offset
+
+    @property
+    def sealed_end_offset(self) -> int:
+        """Base offset of the active segment: what lies below it is written no more."""
+        return self._segments.active.base_offset
+
+    def check_offsets(self) -> None:
+        """Assert LOG-1. Asked where offsets are installed, not with every batch: in between they only rise in step."""
+        start, committed, end = self.log_start_offset, self.high_watermark, self.log_end_offset
+        assert start <= committed <= end, f"{self.path}: {start} <= {committed} <= {end} does not hold (LOG-1)"
+        assert self.recovery_point <= end, f"{self.path}: flushed is {self.recovery_point} of {end} (LOG-1)"
+        assert self.first_segment_offset <= start, f"{self.path}: starts at {start}, before its segments"
+        assert self.sealed_end_offset <= end, f"{self.path}: ends at {end}, before its active segment"
+
+    def take_offline(self) -> None:
+        """Take nothing more: the device has failed, and what was written may not be there any more."""
+        if not self.is_offline:
+            self.is_offline = True
+            self.on_offline()
+
+    def note_rot(self, error: CorruptionError) -> None:
+        """Something was found that is not what was written; the first time counts."""
+        if self.rot is None:
+            self.rot = error
+            _logger.error("%s: %s", self.path, error)
+            self.on_rot()
+
+    def raise_log_start(self, offset: int) -> None:
+        """Hide what lies below ``offset``, which is at most the high watermark (LOG-12); a smaller one than now changes nothing."""
+        assert offset <= self.high_watermark, "the log start never passes the high watermark (LOG-12)"
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs.truncate_from_start(offset)
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Bytes from ``offset`` on are about to go. One on disk beyond it would have those believed that follow and were never synced.
+
+        Raises:
+            OSError: the device failed.
+        """
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            self.checkpoint_offsets()
+
+    def lower_high_watermark(self, offset: int) -> None:
+        """Bytes from ``offset`` on are about to go. One on disk beyond it would have them missed after the end of the process (REC-11).
+
+        Raises:
+            OSError: the device failed.
+        """
+        if offset < self.high_watermark:
+            self.high_watermark = offset
+            self.checkpoint_high_watermarks()
+
+    def begin_segment(self, base_offset: int, now_ms: int) -> None:
+        """Go on in a new segment from ``base_offset`` on, which is at or above the log end.
+
+        Raises:
+            OSError: the device failed or is full; the log is as before.
+        """
+        assert base_offset >= self.log_end_offset, "offsets of a log rise (LOG-2)"
+        self.files.begin_segment(base_offset, self.producers, self.settings, now_ms)
+        self.log_end_offset = base_offset
+        self.set_roll_jitter()
+
+    def set_roll_jitter(self) -> None:
+        """Another segment is the active one."""
+        self.roll_jitter_ms = roll_jitter_ms(self.settings, self.partition, self._segments.active.base_offset)
 
     # --- append --------------------------------------------------------------------------------------------------------------------
 
@@ -282,7 +480,7 @@ class Log(LogState):
 
     def has_old_segments(self, now_ms: int) -> bool:
         """Whether segments are past the limits of retention or below the log start."""
-        return count_old_segments(self, now_ms) > 0
+        return self._count_old_segments(now_ms) > 0
 
     async def hide_old_segments(self, now_ms: int) -> int | None:
         """Let the log start behind the segments that are past the limits of retention; the active one is replaced if it is among them.
@@ -295,7 +493,7 @@ class Log(LogState):
         Raises:
             OSError: the device failed or is full; the log is as before.
         """
-        return await sync(hiding_old_segments(self, now_ms), self.files.disk)
+        return await sync(self._hiding_old_segments(now_ms), self.files.disk)
 
     async def drop_segments(self, below: int, now_ms: int) -> int:
         """Put segments aside that lie wholly below an offset, some at a time; return how many, 0 when there are no more.
@@ -309,11 +507,19 @@ class Log(LogState):
         Raises:
             OSError: the device failed or is full; segments that are still there go next time.
         """
-        return await sync(dropping_segments(self, below, now_ms), self.files.disk)
+        return await sync(self._dropping_segments(below, now_ms), self.files.disk)
 
     def delete_old_segments_blocking(self, now_ms: int) -> int:
         """All of retention on the calling thread, its checkpoint too; return how many segments were put aside. Raises OSError."""
-        return delete_old_segments_blocking(self, now_ms)
+        disk = self.files.disk
+        start_offset = sync_blocking(self._hiding_old_segments(now_ms), disk)
+        if start_offset is None:
+            return 0
+        self.checkpoint_offsets()
+        dropped = 0
+        while count := sync_blocking(self._dropping_segments(start_offset, now_ms), disk):
+            dropped += count
+        return dropped
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at ``offset``, or before it where ``offset`` stands within a batch (LOG-9, TRUNC-6, PROD-9).
@@ -324,7 +530,20 @@ class Log(LogState):
         Raises:
             OSError: the device failed or is full, or a segment is broken where it is to be cut: the log is offline.
         """
-        truncate_to(self, offset)
+        if offset >= self.log_end_offset:
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+            return
+        if offset <= max(self.first_segment_offset, self.log_start_offset):
+            self.truncate_fully_and_start_at(offset)
+            return
+        try:
+            self._cut(offset)
+        except OSError:
+            self.take_offline()
+            raise
+        except CorruptionError as error:
+            self.take_offline()
+            raise OSError(errno.EIO, f"the place to cut cannot be found: {error}", self.path) from error
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on, empty, at ``offset`` (TRUNC-5).
@@ -332,4 +551,86 @@ class Log(LogState):
         Raises:
             OSError: the device failed or is full: the log is offline.
         """
-        truncate_fully_and_start_at(self, offset)
+        files = self.files
+        # A crash in the midst of it may leave any of the names; none of them is believed then.
+        self.lower_recovery_point(0)
+        self.lower_high_watermark(min(offset, self.log_start_offset))
+        try:
+            files.begin_anew(offset, self.settings)
+            self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset
+            self.leader_epochs.clear()
+            files.unsynced.save_epochs_blocking()
+            self.producers = ProducerStates()
+            remove_snapshots(files.disk, files.path, above=-1, up_to=-1)
+            files.unsynced.sync_identity_blocking()
+            files.unsynced.sync_names_blocking()
+            self.checkpoint_offsets()
+        except OSError:
+            self.take_offline()
+            raise
+        self.set_roll_jitter()
+        self.check_offsets()
+
+    def _cut(self, offset: int) -> None:
+        files = self.files
+        place = files.find_cut(offset)
+        end_offset = place.end_offset
+        assert end_offset <= offset, "nothing at the offset or behind it stays (LOG-9)"
+        if end_offset < self.log_start_offset:  # a batch that spans the log start would be cut
+            self.truncate_fully_and_start_at(self.log_start_offset)
+            return
+        self.lower_recovery_point(end_offset)
+        self.lower_high_watermark(end_offset)
+        files.cut(place)
+        self.log_end_offset = end_offset
+        self.leader_epochs.truncate_from_end(end_offset)
+        files.unsynced.save_epochs_blocking()
+        remove_snapshots(files.disk, files.path, above=end_offset, up_to=-1)
+        self.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)
+        files.unsynced.sync_names_blocking()
+        self.set_roll_jitter()
+        self.check_offsets()
+
+    def _count_old_segments(self, now_ms: int) -> int:
+        """How many of the oldest segments may go now."""
+        summaries = [
+            SegmentSummary(min(segment.next_base_offset, self.log_end_offset), segment.size, segment.age_reference_ms())
+            for segment in self.files.segments
+        ]
+        return count_deletable(
+            summaries,
+            self.settings,
+            now_ms=now_ms,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+        )
+
+    def _hiding_old_segments(self, now_ms: int) -> Syncing[int | None]:
+        segments = self.files.segments
+        while count := self._count_old_segments(now_ms):
+            if count == len(segments):
+                if (
+                    count == 1 and not self.names_are_durable
+                ):  # the first segment's name comes before a second one's (REC-3)
+                    yield from self.files.unsynced.syncing_names()
+                    continue  # something may have been appended meanwhile
+                self.begin_segment(self.log_end_offset, now_ms)
+            start_offset = segments[count].base_offset
+            self.raise_log_start(start_offset)
+            return start_offset
+        return None
+
+    def _dropping_segments(self, below: int, now_ms: int) -> Syncing[int]:
+        yield from self.files.unsynced.syncing_names()
+        count = 0
+        for segment in self.files.segments:
+            if segment.next_base_offset > below or count == DROPPED_AT_ONCE_MAX:
+                break
+            count += 1
+        if count:
+            self.files.remove_front(count, now_ms + self.settings.file_delete_delay_ms)
+            self.check_offsets()
+            _logger.info(
+                "%s: retention dropped %d segments below offset %d", self.path, count, self.first_segment_offset
+            )
+        return count

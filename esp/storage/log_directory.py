@@ -2,38 +2,155 @@
 
 What stands where: docs/OPERATIONS.md, "The data directory". A directory is clean if it was left by :meth:`LogDirectory.close_blocking`; the
 marker says under which broker epoch, and is gone, durably, before anything is read or written (REC-1).
+
+Where the directories of replicas stand in one data directory, and how one gets out of the way of another.
+
+Replicas that were put aside because the metadata did not know them (REASSIGN-4): a broker's that was away while they went elsewhere.
+
+They are kept for the operator, as Kafka keeps them: nobody can tell whether they hold the only copy of something. They are never served,
+listed, counted or removed, and a replica of the same partition that comes back is begun anew beside them. So somebody has to hear of them.
+
+What a replica's directory says of itself at the start, before its log is opened.
 """
 
 import logging
-from collections.abc import Callable, Iterable
-from typing import Final
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_PARTITION, NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk, Lock
-from esp.storage.clean_marker import CleanMarker
+from esp.storage.clean_marker import CleanMarker, RunningMarker
 from esp.storage.disk_reserve import DiskReserve
-from esp.storage.found_replica import find_replica, remove_remains_blocking
 from esp.storage.layout import (
     LOCK_FILE,
+    LOG_SUFFIX,
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
     TEMPORARY_SUFFIX,
     DirectoryKind,
+    marked_directory_name,
     parse_directory_name,
+    parse_offset_file_name,
+    replica_directory_name,
 )
 from esp.storage.log import Log
 from esp.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties_blocking
 from esp.storage.offset_checkpoints import OffsetCheckpoints
-from esp.storage.partition_metadata import read_topic_id, write_topic_id, write_topic_id_blocking
+from esp.storage.partition_metadata import is_torn, read_topic_id, write_topic_id, write_topic_id_blocking
 from esp.storage.recovery import load_log_blocking
-from esp.storage.replica_paths import ReplicaPaths
-from esp.storage.running_marker import RunningMarker
-from esp.storage.strays import warn_of_strays
 from esp.storage.trash import Trash
 
 _logger = logging.getLogger(__name__)
+
+
+class FoundReplica(NamedTuple):
+    """A directory that bears the name of a replica."""
+
+    topic_id: TopicId | None
+    """Whose it is; None if a crash cut its creation off, or took the file that says so before the log's first flush."""
+    has_files: bool
+    has_records: bool
+    """Whether there are bytes in a segment."""
+
+    @property
+    def is_nameless(self) -> bool:
+        """Whether there are records and nobody knows of which topic: they may be those of an earlier topic of the same name."""
+        return self.topic_id is None and self.has_records
+
+
+def find_replica(disk: Disk, path: str, *, was_flushed: bool) -> FoundReplica:
+    """Look into a replica's directory.
+
+    Args:
+        disk: where it lives.
+        path: the directory.
+        was_flushed: whether the checkpoint says that something of it was: then its ``partition.metadata`` was too (decision 13).
+
+    Raises:
+        OperatorError: that file is damaged, and not by a power loss before it was flushed.
+        OSError: the device failed.
+    """
+    try:
+        topic_id = read_topic_id(disk, path)
+    except OperatorError:
+        if was_flushed or not is_torn(disk, path):
+            raise
+        topic_id = None
+    files = [name for name in disk.listdir(path) if not name.endswith(TEMPORARY_SUFFIX)]
+    has_records = topic_id is None and any(
+        name.endswith(LOG_SUFFIX) and disk.stat(f"{path}/{name}").size for name in files
+    )
+    return FoundReplica(topic_id, bool(files), has_records)
+
+
+def remove_remains_blocking(disk: Disk, path: str) -> None:
+    """Remove, durably, the empty files that a power loss left of a log's segments: a new log begins at its beginning.
+
+    Raises:
+        OSError: the device failed.
+    """
+    remains = [name for name in disk.listdir(path) if parse_offset_file_name(name) is not None]
+    for name in remains:
+        disk.remove(f"{path}/{name}")
+    if remains:
+        disk.sync_directory_blocking(path)
+
+
+def warn_of_strays(disk: Disk, directory: str, strays: Collection[str]) -> None:
+    """Say at each start that there are some in a data directory, and how large they are; ``strays`` are their paths.
+
+    Raises:
+        OSError: the device failed.
+    """
+    if strays:
+        size = sum(disk.stat(f"{path}/{name}").size for path in strays for name in disk.listdir(path))
+        _logger.warning(
+            "%s: %d directories that end in -stray, %d bytes: replicas that went to other nodes, or of deleted topics; they are kept until "
+            "you remove them",
+            directory,
+            len(strays),
+            size,
+        )
+
+
+class ReplicaPaths:
+    """The paths below one data directory.
+
+    Args:
+        disk: where it lives.
+        directory: the data directory's path.
+    """
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+
+    def replica(self, partition: TopicPartition) -> str:
+        """That of the replica itself."""
+        return f"{self._directory}/{replica_directory_name(partition)}"
+
+    def free(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
+        """One of a marked directory that is not there yet: the same topic may have been put aside before."""
+        number = unique.int
+        while self._disk.exists(
+            path := f"{self._directory}/{marked_directory_name(partition, TopicId(uuid.UUID(int=number)), kind)}"
+        ):
+            number = (number + 1) % 2**128
+        return path
+
+    def put_aside(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
+        """Rename the directory of a replica, and return its new path; durable with the data directory's next sync.
+
+        Raises:
+            OSError: the device failed.
+        """
+        path = self.free(partition, unique, kind)
+        self._disk.rename(self.replica(partition), path)
+        return path
+
 
 PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
 """Kafka's default of ``producer.id.expiration.ms``."""

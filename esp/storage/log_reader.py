@@ -2,18 +2,84 @@
 
 Readers mostly go on where they stopped, so the place after each read is remembered; only other offsets need the index and a walk over
 headers. All of it can run from the page cache or wait for the device (:mod:`esp.storage.steps`).
+
+Whether bytes that came back from the device are the batches that were written there (REC-4).
+
+What this process appended was checked when it came, and whoever reads it from the page cache gets it as it is. Bytes that the device gave
+back (:attr:`~esp.storage.segment.Segment.suspect_end`) may have rotted: they are held against their checksums before anybody is given them,
+once for as long as the page cache keeps them. Kafka leaves that to the readers, of whom some never look.
+
+What no checksum covers can be told in part only: a base offset must not overlap its neighbours', and a batch must hold the offset that was
+asked for.
 """
 
 import struct
 from typing import Final
 
+from crc32c import crc32c
+
 from esp.model.errors import CorruptionError
 from esp.ports.network import Buffer
-from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS, read_header, read_size
+from esp.records.batch_header import (
+    ATTRIBUTES_OFFSET,
+    HEADER_SIZE,
+    MAGIC,
+    SIZE_BEFORE_LENGTH_ENDS,
+    read_header,
+    read_size,
+)
 from esp.storage.segment import Segment, SegmentIndexes, find_batch
 from esp.storage.segments import Segments
-from esp.storage.soundness import sound_part
 from esp.storage.steps import Reading, read_cached
+
+
+def sound_part(segment: Segment, position: int, data: Buffer, offset: int, end_offset: int) -> Buffer:
+    """``data``, or as much of it as comes before the first batch that is not what was written.
+
+    Args:
+        segment: that the bytes were read from.
+        position: at which they stand in it.
+        data: whole batches.
+        offset: the first of them holds it.
+        end_offset: the last of them ends at or before it.
+
+    Raises:
+        CorruptionError: the first batch is not what was written.
+    """
+    end = position + len(data)
+    if segment.checked_start <= position and end <= segment.checked_end:
+        return data
+    view = memoryview(data)
+    size, problem = _measure_sound(view, offset, end_offset)
+    if problem is not None and not size:
+        raise CorruptionError(f"{segment.file.path} has rotted at {position}: {problem}")
+    if segment.checked_start <= position <= segment.checked_end:
+        segment.checked_end = max(segment.checked_end, position + size)
+    else:
+        segment.checked_start, segment.checked_end = position, position + size
+    return data if problem is None else view[:size]
+
+
+def _measure_sound(view: memoryview, offset: int, end_offset: int) -> tuple[int, str | None]:
+    """How many bytes of whole, sound batches ``view`` begins with, and what is wrong with the next one, if there is one."""
+    position = 0
+    available = len(view)
+    next_offset = -1
+    while position < available:
+        if available - position < HEADER_SIZE:
+            return position, "the rest is less than a batch header"
+        header = read_header(view, position)
+        size = header.size
+        if size < HEADER_SIZE or size > available - position or header.magic != MAGIC or header.last_offset_delta < 0:
+            return position, "what stands there is no batch"
+        if crc32c(view[position + ATTRIBUTES_OFFSET : position + size]) != header.crc:
+            return position, "a batch that does not match its checksum"
+        if header.base_offset < next_offset or header.last_offset < offset or header.next_offset > end_offset:
+            return position, f"a batch of the offsets {header.base_offset} to {header.last_offset}"
+        next_offset = header.next_offset
+        position += size
+    return position, None
+
 
 _PLACES_KEPT: Final = 32
 _BASE_OFFSET: Final = struct.Struct(">q")
@@ -78,7 +144,7 @@ class LogReader:
         """The batches from the one that holds ``offset`` up to ``end_offset``, where one begins or the log ends; cut to ``max_bytes``.
 
         ``at_least_one``: the first batch comes whole whatever its size. The log may grow meanwhile, but not be cut. Where what the device
-        gave back is not what was written, the batches before that place come, or an error (:mod:`esp.storage.soundness`); ``is_cold``: it
+        gave back is not what was written, the batches before that place come, or an error (:mod:`esp.storage.log_reader`); ``is_cold``: it
         is going to be asked.
 
         Raises:
@@ -198,7 +264,7 @@ class LogReader:
 
 
 def _sound(segment: Segment, position: int, data: Buffer, offset: int, end_offset: int) -> Buffer:
-    """``data`` as it may be handed out: see :func:`~esp.storage.soundness.sound_part`."""
+    """``data`` as it may be handed out: see :func:`~esp.storage.log_reader.sound_part`."""
     return sound_part(segment, position, data, offset, end_offset) if position < segment.suspect_end else data
 
 

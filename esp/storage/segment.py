@@ -3,18 +3,22 @@
 A segment keeps its indexes in memory while it is active. Those of a sealed one are read when a search first needs them and may be let go
 again once they stand in their files. What a batch adds to the indexes is the same whether it is appended, recovered or searched
 through: :meth:`Segment.note`.
+
+The file of an index whose entries are kept in memory.
+
+Kafka maps its index files and pads them; here entries are appended when a segment is flushed, rolled or closed, and the file is never
+longer than they are. Nothing depends on it: what is missing or wrong is rebuilt from the segment (REC-3, REC-4).
 """
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from esp.model.errors import CorruptionError
 from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.ports.disk import Disk, File
 from esp.ports.network import Buffer
 from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
-from esp.storage.index_file import save_index
 from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, offset_file_name
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from esp.storage.offset_index import OffsetIndex
@@ -23,6 +27,43 @@ from esp.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from esp.storage.time_index import TimeIndex
 
 _logger = logging.getLogger(__name__)
+
+
+class SavedIndex(Protocol):
+    """An index that knows how many of its entries stand in its file."""
+
+    saved: int
+
+    @property
+    def entry_size(self) -> int:
+        """Bytes of one entry in the file."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, start: int) -> bytes:
+        """The entries from number ``start`` on, as they stand in the file."""
+
+
+def save_index(disk: Disk, path: str, index: SavedIndex) -> None:
+    """Bring the file up to date with the entries, in the page cache.
+
+    Raises:
+        OSError: the device failed or is full; the next call tries again.
+    """
+    file = disk.open(path, create=True)
+    try:
+        saved_size = index.saved * index.entry_size
+        size = file.size()
+        if size < saved_size:
+            index.saved = saved_size = 0
+        if size > saved_size:
+            file.truncate(saved_size)
+        if len(index) > index.saved:
+            file.append((index.encode(index.saved),))
+            index.saved = len(index)
+    finally:
+        file.close()
+
 
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """The index files hold offsets and positions as int32."""
@@ -98,7 +139,7 @@ class Segment:
         self._time_entries_max = settings.segment_index_bytes // TIME_ENTRY_SIZE - 1  # one is kept for the roll
         self.indexes: SegmentIndexes | None = None
         self.suspect_end = 0
-        """Bytes below this position may have come from the device since they were written (:mod:`esp.storage.soundness`)."""
+        """Bytes below this position may have come from the device since they were written (:mod:`esp.storage.log_reader`)."""
         self.checked_start = self.checked_end = 0
         """Of those, the ones that were held against their checksums since."""
         self.start_over()

@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.ports.cpu import Cpu
 from esp.ports.network import Buffer
-from esp.records.batch import find_offset_by_timestamp
+from esp.records.batch import check_batch, find_offset_by_timestamp
 from esp.records.batch_header import BatchHeader, read_header
-from esp.records.checks import check_batch
 from esp.records.compression import TooLargeError
 from esp.storage.segment import Segment, find_batch
 from esp.storage.segments import Segments

@@ -8,12 +8,10 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esp.records.batch import iterate_records
+from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.checks import check_batch
+from esp.records.builder import NewRecord, build_batch
 from esp.records.compression import Codec
-from esp.records.record import NewRecord
 from esp.testing.kafka_tools import KafkaTools
 
 NOW_MS = time.time_ns() // 1_000_000

@@ -29,8 +29,7 @@ from typing import Final
 from kio.index import load_request_schema
 
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind, ServedApi
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.testing.node import Node
 from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.real_kafka import RealKafka

@@ -26,8 +26,7 @@ with atheris.instrument_imports(include=["esp.protocol", "esp.records"]):
     from esp.protocol.produce_codec import decode_produce
     from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
     from esp.records.batch import iterate_records, read_whole_header
-    from esp.records.builder import build_batch
-    from esp.records.record import NewRecord
+    from esp.records.builder import NewRecord, build_batch
 
 from tests.integration.wire import frame
 from tests.unit.protocol.hostile import example

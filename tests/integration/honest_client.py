@@ -13,8 +13,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from tests.integration import messages
 from tests.integration.wire import Wire
 

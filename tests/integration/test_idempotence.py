@@ -8,8 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
 from tests.integration import messages

@@ -14,8 +14,7 @@ from kio.static.primitive import i16, i64
 from esp.broker.any_listener.common import NO_THROTTLE
 from esp.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from esp.model.errors import ApiError, ErrorCode
-from esp.protocol.api_versions import api_version_rows
-from esp.protocol.registry import ListenerKind
+from esp.protocol.registry import ListenerKind, api_version_rows
 
 _FIRST_WITH_SOFTWARE: Final = 3
 _FIRST_WITH_LEVEL_0: Final = 4

@@ -16,7 +16,7 @@ from esp.broker.any_listener.common import NO_THROTTLE
 from esp.broker.configs.checks import BROKER_LOGGER
 from esp.broker.configs.logger_levels import logger_levels
 from esp.controller.image import CLUSTER_DEFAULT, ClusterImage
-from esp.controller.topic_names import find_name_problem
+from esp.controller.topics import find_name_problem
 from esp.model.broker_settings import BrokerSettings
 from esp.model.described_settings import (
     DescribedSetting,

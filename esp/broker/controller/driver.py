@@ -32,7 +32,7 @@ from esp.controller.partition_change import Election
 from esp.controller.partitions import NewPartitions, decide_create_partitions
 from esp.controller.producer_ids import decide_producer_id_block
 from esp.controller.reassignment import Reassignment, decide_reassignments
-from esp.controller.self_repair_proposal import Proposal
+from esp.controller.self_repair import Proposal
 from esp.controller.topics import CreatedTopic, DeletedTopic, NewTopic, TopicCreation, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicId

@@ -24,9 +24,8 @@ from esp.controller.features import METADATA_VERSION
 from esp.controller.heartbeats import decide_fence
 from esp.controller.image import BrokerImage, ClusterImage
 from esp.controller.internal_replication import decide_internal_replication
-from esp.controller.self_repair import SelfRepair
+from esp.controller.self_repair import PlanRequest, Proposal, SelfRepair
 from esp.controller.self_repair_marks import decide_mark_removal
-from esp.controller.self_repair_proposal import PlanRequest, Proposal
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.ports.clock import Timer
 from esp.ports.env import Env

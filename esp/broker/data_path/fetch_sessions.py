@@ -10,7 +10,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.random import Random
-from esp.protocol.fetch_metadata import NO_SESSION
+from esp.protocol.fetch_codec import NO_SESSION
 
 EVICTABLE_AFTER_US: Final = 120_000_000
 """Kafka's ``min.incremental.fetch.session.eviction.ms``: an unused session may be dropped after this time."""

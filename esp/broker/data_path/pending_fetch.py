@@ -17,8 +17,7 @@ from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
 from esp.ports.network import Buffer
-from esp.protocol.fetch_codec import FetchPartition, FetchResult, encode_fetch_response_in_slices
-from esp.protocol.fetch_metadata import NO_SESSION
+from esp.protocol.fetch_codec import NO_SESSION, FetchPartition, FetchResult, encode_fetch_response_in_slices
 from esp.protocol.produce_codec import TopicRef
 from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, Progress, SlicedWork, whole
 from esp.replication.read_replica import preferred_read_replica

@@ -1,7 +1,7 @@
 """The short way of Produce requests that repeat what their connection has asked before: another batch for the same partition.
 
 Nearly all of a producer's requests are like that. What such a request means was found out with the first of its kind and is remembered by
-the bytes that they share (:mod:`esp.protocol.produce_repetition`): which replica, and what the answer looks like. So this way neither reads
+the bytes that they share (:mod:`esp.protocol.produce_codec`): which replica, and what the answer looks like. So this way neither reads
 nor checks less than :mod:`esp.broker.handlers.produce`; all that depends on the batch, and all that may change, is asked each time. What
 is not plainly a repetition, or has to wait for followers, goes the ordinary way.
 """
@@ -15,11 +15,18 @@ from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.model.errors import ApiError
 from esp.ports.clock import Clock
 from esp.protocol.errors import DecodeError
-from esp.protocol.primitives import TopicRef
-from esp.protocol.produce_codec import FLEXIBLE_FROM, ProduceResult, encode_produce_response
-from esp.protocol.produce_repetition import COMMON_OFFSET, NO_TAGS, RepeatedAnswer, pack_client, pack_partition
+from esp.protocol.primitives import TopicRef, read_uvarint
+from esp.protocol.produce_codec import (
+    COMMON_OFFSET,
+    FLEXIBLE_FROM,
+    NO_TAGS,
+    ProduceResult,
+    RepeatedAnswer,
+    encode_produce_response,
+    pack_client,
+    pack_partition,
+)
 from esp.protocol.registry import ApiKey
-from esp.protocol.varint import read_uvarint
 from esp.records.batch_header import HEADER_SIZE
 from esp.replication.partition_leader import ALL_REPLICAS
 from esp.replication.refused_batches import RefusedBatches

@@ -19,7 +19,7 @@ from esp.broker.replicas.record_deletions import RecordDeletion, result_of, unti
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
-from esp.replication.record_deletion import delete_records
+from esp.replication.partition_leader import delete_records
 
 _NO_LOW_WATERMARK = -1
 

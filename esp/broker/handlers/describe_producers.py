@@ -13,7 +13,7 @@ from kio.static.primitive import i32, i64
 from esp.broker.any_listener.common import NO_THROTTLE
 from esp.broker.connections.request import Request
 from esp.broker.services import Services
-from esp.controller.topic_names import find_name_problem
+from esp.controller.topics import find_name_problem
 from esp.model.errors import ApiError, ErrorCode
 
 

@@ -26,6 +26,9 @@ from esp.model.ids import NodeId
 from esp.ports.network import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.fetch_codec import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
     RACK_FROM,
     TOPIC_IDS_FROM,
     FetchPartition,
@@ -33,7 +36,6 @@ from esp.protocol.fetch_codec import (
     decode_fetch_in_slices,
     encode_fetch_response,
 )
-from esp.protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
 from esp.protocol.produce_codec import TopicRef
 from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, SlicedWork, begin, slices
 

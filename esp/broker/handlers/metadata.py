@@ -31,7 +31,7 @@ from esp.broker.auto_create import create_missing_topics
 from esp.broker.connections.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
-from esp.controller.topic_names import find_name_problem
+from esp.controller.topics import find_name_problem
 from esp.model.errors import ErrorCode
 from esp.model.ids import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState

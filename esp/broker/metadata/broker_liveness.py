@@ -16,7 +16,7 @@ from esp.broker.waiting import Waiters, time_limit
 from esp.model.ids import NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
-from esp.protocol.fetch_metadata import FINAL_EPOCH
+from esp.protocol.fetch_codec import FINAL_EPOCH
 from esp.protocol.follower_fetch_codec import FETCH_VERSION, FollowerFetch, encode_follower_fetch
 from esp.protocol.registry import ApiKey
 

@@ -10,9 +10,8 @@ from esp.ports.disk import Disk
 from esp.ports.env import Env
 from esp.raft import quorum_state
 from esp.raft.quorum_state import QuorumState
-from esp.records.batch import read_whole_header
+from esp.records.batch import check_batch, read_whole_header
 from esp.records.batch_header import BatchHeader
-from esp.records.checks import check_batch
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 

@@ -17,7 +17,7 @@ from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.quorum.driver import RaftDriver
 from esp.broker.replicas.host import ReplicaHost
 from esp.controller.image import ClusterImage
-from esp.controller.self_repair_proposal import Proposal
+from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE
 from esp.protocol.registry import ListenerKind
 

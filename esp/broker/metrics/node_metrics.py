@@ -2,6 +2,10 @@
 
 What is told is gathered on the loop, and turned into text off it. Memory, open files and CPU time of the process are told under the names
 that Prometheus's clients have for them in all languages (``process_*``).
+
+How late the event loop is: whatever keeps it busy delays every request by as much.
+
+A dispatcher that measures: what a node with metrics has in place of the plain one, so that others pay nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,16 +16,87 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
 from esp.broker.connections.dispatcher import Dispatcher
+from esp.broker.connections.request import Request
 from esp.broker.metrics.families import MeasuredNode, collect_loop, collect_node, collect_requests
+from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.http_server import HttpServer, Page
-from esp.broker.metrics.loop_delay import LoopDelay
-from esp.broker.metrics.measured_dispatcher import MeasuredDispatcher
-from esp.broker.metrics.request_metrics import RequestMetrics
+from esp.broker.metrics.request_metrics import RequestCounts, RequestMetrics
 from esp.broker.tasks import Tasks
-from esp.ports.clock import Clock
+from esp.ports.clock import Clock, Timer
 from esp.ports.env import Env
-from esp.ports.network import Address
+from esp.ports.network import Address, Buffer
 from esp.protocol.registry import ListenerKind
+
+
+class MeasuredDispatcher(Dispatcher):
+    """See :class:`~esp.broker.connections.dispatcher.Dispatcher`.
+
+    Args:
+        kind: of the listeners.
+        services: what cold handlers work with, if that is known already.
+        tasks: where handlers that wait live.
+        clock: the node's.
+        metrics: where the requests are counted.
+    """
+
+    allows_shortcuts = False
+
+    def __init__(self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, metrics: RequestMetrics) -> None:
+        super().__init__(kind, services, tasks, clock)
+        self._now_us: Final = clock.monotonic_us
+        self._metrics = metrics
+
+    def dispatch(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
+        """See the base class. A request that cannot be decoded is not counted: its connection ends."""
+        begun_us = self._now_us()
+        received_bytes = len(body)
+        answer = super().dispatch(request, body)
+        counts = self._metrics.counts(request)
+        counts.received_bytes += received_bytes
+        if answer is not None:
+            self._count(counts, begun_us, answer)
+        elif request.answer is not None:  # answered before the handler returned
+            self._count(counts, begun_us, request.answer)
+        else:
+            request.on_answer(lambda buffers: self._count(counts, begun_us, buffers))
+        return answer
+
+    def _count(self, counts: RequestCounts, begun_us: int, answer: Sequence[Buffer]) -> None:
+        counts.durations.observe(self._now_us() - begun_us)
+        counts.sent_bytes += sum(map(len, answer))
+
+
+INTERVAL_US: Final = 100_000
+"""How often the loop is asked."""
+
+
+class LoopDelay:
+    """Sets timers and sees how late they come.
+
+    Args:
+        clock: the node's.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.delays = Histogram()
+        self._clock = clock
+        self._timer: Timer | None = None
+        self._due_us = 0
+
+    def start(self) -> None:
+        """Begin to measure."""
+        self._due_us = self._clock.monotonic_us() + INTERVAL_US
+        self._timer = self._clock.call_later_us(INTERVAL_US, self._on_timer)
+
+    def close(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_timer(self) -> None:
+        self.delays.observe(max(0, self._clock.monotonic_us() - self._due_us))
+        self.start()
 
 
 class NodeMetrics:

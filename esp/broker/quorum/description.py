@@ -10,7 +10,7 @@ from kio.static.primitive import i32, i64, u16
 from esp.broker.quorum.calls import PARTITION, TOPIC
 from esp.model.errors import ErrorCode
 from esp.model.ids import METADATA_TOPIC
-from esp.raft.description import QuorumDescription, ReplicaDescription
+from esp.raft.leading import QuorumDescription, ReplicaDescription
 from esp.raft.now import Now
 
 

@@ -7,6 +7,10 @@ node is told: the state machine of what is committed, the controller of who lead
 turn.
 
 An error of the disk or in the core ends the node (RAFT-16): a member is never half alive.
+
+Coroutines of the active controller that wait until what they rest on is committed.
+
+Gives requests of the quorum their answers, with the records and pieces of snapshots that go with them.
 """
 
 import asyncio
@@ -15,13 +19,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
+from msgspec.structs import replace
+
 from esp.broker.deadline_timer import DeadlineTimer
 from esp.broker.metadata.applier import MetadataApplier, StateMachine
-from esp.broker.quorum.commit_waiters import CommitWaiters
 from esp.broker.quorum.config import RaftConfig
 from esp.broker.quorum.files import RaftFiles
 from esp.broker.quorum.peers import QuorumPeers
-from esp.broker.quorum.replies import RaftReplies
 from esp.broker.quorum.snapshot_keeper import SnapshotKeeper
 from esp.broker.quorum.start import OTHER_DISK_REMEDY, Member, find_other_disk, read_member
 from esp.broker.tasks import Tasks
@@ -32,10 +36,11 @@ from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft import effects
-from esp.raft.description import QuorumDescription
-from esp.raft.effects import Effect
+from esp.raft.effects import Effect, ReadRecords, ReadSnapshot, Reply
+from esp.raft.leading import QuorumDescription
 from esp.raft.member import LeaderContact
-from esp.raft.messages import FetchResponse, Request, Response
+from esp.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
+from esp.raft.node import RaftNode
 from esp.raft.now import Now
 from esp.raft.roles import Role
 from esp.raft.snapshot import SnapshotId
@@ -43,6 +48,101 @@ from esp.raft.voters import VoterSet
 from esp.storage.log import Log
 
 _logger = logging.getLogger(__name__)
+
+
+class RaftReplies:
+    """Does the core's replies; a token is the future that waits for the answer.
+
+    Args:
+        node: the core.
+        files: where records and snapshots are read.
+        run: starts a coroutine beside everything else.
+    """
+
+    def __init__(self, node: RaftNode, files: RaftFiles, run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        self._node = node
+        self._files = files
+        self._run = run
+
+    def reply(self, reply: Reply) -> None:
+        """Answer now, or once the disk has worked."""
+        response, read = reply.response, reply.read
+        if isinstance(read, ReadRecords):
+            assert isinstance(response, FetchResponse)
+            records = self._files.read_records(read)
+            if records is None:
+                self._run(self._reply_cold(reply.token, response, read))
+                return
+            response = replace(response, records=records)
+        elif isinstance(read, ReadSnapshot):
+            assert isinstance(response, FetchSnapshotResponse)
+            self._run(self._reply_with_piece(reply.token, response, read))
+            return
+        _answer(reply.token, response)
+
+    async def _reply_cold(self, token: object, response: FetchResponse, read: ReadRecords) -> None:
+        """The log may have been cut while it was read, if this node leads no more: only a leader's records count."""
+        try:
+            records = await self._files.read_records_cold(read)
+        except ApiError:
+            if self._still_leads(response):
+                raise
+            records = b""
+        if self._still_leads(response):
+            _answer(token, replace(response, records=records))
+        else:
+            node = self._node
+            refusal = FetchResponse(
+                error=ErrorCode.not_leader_or_follower,
+                leader_epoch=node.epoch,
+                leader_id=node.leader_id,
+                leader_address=node.leader_address,
+            )
+            _answer(token, refusal)
+
+    async def _reply_with_piece(self, token: object, response: FetchSnapshotResponse, read: ReadSnapshot) -> None:
+        _answer(token, await self._files.read_snapshot(response, read))
+
+    def _still_leads(self, response: Response) -> bool:
+        return self._node.role is Role.LEADER and self._node.epoch == response.leader_epoch
+
+
+def _answer(token: object, response: Response) -> None:
+    assert isinstance(token, asyncio.Future)
+    if not token.done():
+        token.set_result(response)
+
+
+class CommitWaiters:
+    """Waiters by offset, which rises from one to the next."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    async def wait(self, offset: int) -> None:
+        """Return when everything below ``offset`` is committed.
+
+        Raises:
+            ApiError: NOT_CONTROLLER: leadership was lost first.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((offset, future))
+        await future
+
+    def on_commit(self, offset: int) -> None:
+        """Everything below ``offset`` is committed."""
+        while self._waiting and self._waiting[0][0] <= offset:
+            _, future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def on_leadership_lost(self) -> None:
+        """What was proposed may be committed by another leader or not: nobody here will know (PROMISE-7)."""
+        waiting, self._waiting = self._waiting, deque()
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(ApiError(ErrorCode.not_controller))
+
 
 FAREWELL_MS: Final = 1000
 """How long an orderly stop waits for its proposals to be committed, and then for the voters to hear that it leads no more."""

@@ -6,28 +6,32 @@ flushed), a second request goes out behind it, upon which the leader answers the
 
 Every answer is held against the request in which the partition was named last: what answers an older position is dropped (LOG-5).
 Errors of a partition hold back that partition alone, for a time that doubles up to ``replica.fetch.backoff.ms``.
+
+A partition as its fetcher sees it: what was asked for it last, and whether it may be asked for now.
+
+Tells the log which partitions cannot be fetched from a broker: one line for each reason and moment, however many partitions.
+
+What a fetcher needs of the host of the replicas for which it fetches.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from esp.broker.connections.peer import Peer, PeerUnavailableError
-from esp.broker.replicas.fetch_troubles import FetchTroubles
-from esp.broker.replicas.followed_partition import FIRST_BACKOFF_MS, FollowedPartition
-from esp.broker.replicas.follower_host import FollowerHost
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.leader_offsets import ask_leader_offsets
-from esp.broker.replicas.replication_throttle import release
+from esp.broker.replicas.replication_throttle import ReplicationThrottle, Share, release
+from esp.broker.replicas.throttles import DirectionThrottles, ReplicaThrottles
 from esp.broker.tasks import Tasks
 from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import BrokerEpoch, NodeId
-from esp.ports.clock import Timer
+from esp.model.ids import BrokerEpoch, NodeId, TopicPartition
+from esp.ports.clock import Clock, Timer
 from esp.ports.env import Env
-from esp.protocol.fetch_codec import FetchPartition
-from esp.protocol.fetch_metadata import NO_SESSION
+from esp.protocol.fetch_codec import NO_SESSION, FetchPartition
 from esp.protocol.follower_fetch_codec import (
     FETCH_VERSION,
     FetchedPartition,
@@ -37,9 +41,98 @@ from esp.protocol.follower_fetch_codec import (
 )
 from esp.protocol.registry import ApiKey
 from esp.replication.fetch_check import UNDEFINED
-from esp.replication.partition_follower import CommittedDataLossError, FetchAnswer, Next
+from esp.replication.partition_follower import CommittedDataLossError, FetchAnswer, Next, PartitionFollower
 
 log = logging.getLogger(__name__)
+
+
+class FollowerHost(Protocol):
+    """What a fetcher needs of :class:`esp.broker.replicas.host.ReplicaHost`."""
+
+    directories_lock: asyncio.Lock
+    throttles: ReplicaThrottles
+
+    async def flush(self, hosted: HostedPartition) -> None:
+        """Flush one replica's log, as far as there is room: :attr:`PartitionFollower.must_flush` tells."""
+
+    def on_disk_error(self, hosted: HostedPartition, error: Exception) -> None:
+        """A replica's log could not be changed: take its directory offline."""
+
+    def take_offline(self, hosted: HostedPartition, error: Exception) -> None:
+        """A replica cannot follow without losing records: stop it, and leave its files as they are (TRUNC-8)."""
+
+
+GATHER_US: Final = 1_000_000
+"""What has one cause shows within that time."""
+NAMED_MAX: Final = 3
+"""Partitions that are named; the others are counted."""
+
+
+class FetchTroubles:
+    """Those of one fetcher.
+
+    Args:
+        clock: says when a line is due.
+        source: the broker to fetch from.
+    """
+
+    def __init__(self, clock: Clock, source: NodeId) -> None:
+        self._clock = clock
+        self._source = source
+        self._names: dict[str, dict[TopicPartition, None]] = {}
+
+    def add(self, name: TopicPartition, reason: str) -> None:
+        """A partition cannot be fetched, and has not been for a while."""
+        names = self._names.get(reason)
+        if names is None:
+            names = self._names[reason] = {}
+            self._clock.call_later_us(GATHER_US, partial(self._tell, reason))
+        names[name] = None
+
+    def _tell(self, reason: str) -> None:
+        names = list(self._names.pop(reason))
+        named = ", ".join(map(str, names[:NAMED_MAX]))
+        rest = len(names) - NAMED_MAX
+        others = f" and {rest} other partitions" if rest > 0 else ""
+        log.warning("%s%s cannot be fetched from node %d: %s", named, others, self._source, reason)
+
+
+FIRST_BACKOFF_MS: Final = 20
+"""The shortest pause after an error: enough for a leader to take over metadata that this node has already."""
+
+
+class FollowedPartition:
+    """What a :class:`~esp.broker.replicas.fetcher.ReplicaFetcher` remembers of one partition.
+
+    ``asked`` is the position with which it was named last, in the request with the number ``sent_in``; ``is_held``: no request may name it
+    now; ``timer``: ends the pause after an error, which takes ``backoff_ms`` the next time. ``is_behind``: the leader's last answer had
+    more committed than is here, or there was none; ``share``: of the throttle, None while the partition is not throttled.
+    """
+
+    __slots__ = ("asked", "backoff_ms", "follower", "hosted", "is_behind", "is_held", "sent_in", "share", "timer")
+
+    def __init__(self, hosted: HostedPartition, follower: PartitionFollower) -> None:
+        self.hosted = hosted
+        self.follower = follower
+        self.asked = follower.position
+        self.sent_in = 0
+        self.is_held = False
+        self.backoff_ms = FIRST_BACKOFF_MS
+        self.timer: Timer | None = None
+        self.is_behind = True
+        self.share: Share | None = None
+
+    def find_throttle(self, node_id: NodeId, throttles: DirectionThrottles) -> ReplicationThrottle | None:
+        """What throttles the partition on this node: where there is a rate, it is named, and not in sync (THROTTLE-1, REPAIR-4).
+
+        One that has all that is committed counts as in sync, as it is about to be.
+        """
+        state = self.follower.state
+        if not self.is_behind or node_id in state.isr:
+            return None
+        listed = self.hosted.log.settings.follower_replication_throttled_replicas
+        return throttles.find(self.hosted, state, listed, node_id, node_id)
+
 
 _EPOCH_MAX: Final = 2**31 - 1
 

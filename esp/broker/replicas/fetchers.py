@@ -4,8 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from esp.broker.connections.peer import Peer
-from esp.broker.replicas.fetcher import ReplicaFetcher
-from esp.broker.replicas.follower_host import FollowerHost
+from esp.broker.replicas.fetcher import FollowerHost, ReplicaFetcher
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.controller.image import ClusterImage

@@ -2,21 +2,25 @@
 
 Invariants: a partition is found here only after its log is open, and is led here only after its log knows its leader epoch (LOG-8);
 changes of metadata are taken one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
+
+Makes the files of new replicas, and puts those of former ones aside: in a worker thread, many in one turn of it.
+
+A topic of thousands of partitions comes and goes so without holding up the loop, and with few syncs. The caller holds
+:attr:`~esp.broker.replicas.host.ReplicaHost.directories_lock`.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
 
 from esp.broker.controller_channel import ControllerCalls
 from esp.broker.live_settings import LiveSettings
 from esp.broker.replicas.directories import ReplicaDirectories
 from esp.broker.replicas.directory_assignments import DirectoryAssignments
-from esp.broker.replicas.files import NewReplica, ReplicaFiles, in_turns
-from esp.broker.replicas.flushes import ReplicaFlushes
 from esp.broker.replicas.gone_logs import GoneLog, tell_gone
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.loading import LoadedReplica, ReplicaLoading
@@ -31,11 +35,108 @@ from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.model.throttled_replicas import REPAIRED_REPLICAS
+from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)
+
+
+TURN_MAX: Final = 64
+"""Replicas that change in one turn of the loop, or of a worker: some milliseconds of work."""
+
+Item = TypeVar("Item")
+
+
+class NewReplica(NamedTuple):
+    """A replica that is to be made."""
+
+    name: TopicPartition
+    topic_id: TopicId
+    settings: TopicSettings
+
+
+def in_turns(items: Iterable[Item]) -> Iterator[Sequence[Item]]:
+    """All items in their order, divided so that the loop need not take more at a time."""
+    iterator = iter(items)
+    while turn := list(islice(iterator, TURN_MAX)):
+        yield turn
+
+
+class ReplicaFiles:
+    """The files of replicas in all data directories.
+
+    Args:
+        env: the outside.
+        directories: where they are.
+    """
+
+    def __init__(self, env: Env, directories: ReplicaDirectories) -> None:
+        self._env = env
+        self._directories = directories
+
+    async def create(self, wanted: Sequence[NewReplica]) -> list[Log | None]:
+        """Begin a log for each; None for one whose disk is full or failed, which is no reason to end the others."""
+        return await self._env.cpu.run(self._create_blocking, wanted) if wanted else []
+
+    def _create_blocking(self, wanted: Sequence[NewReplica]) -> list[Log | None]:
+        return [self._create_log_blocking(*replica) for replica in wanted]
+
+    def _create_log_blocking(self, name: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log | None:
+        directory = self._directories.for_new(name)
+        try:
+            return directory.create_log_blocking(name, topic_id, settings)
+        except OSError as error:
+            log.error("%s cannot be made in %s, and is tried again: %s", name, directory.path, error)
+            return None
+
+    async def put_aside(self, logs: Iterable[Log]) -> dict[LogDirectory, OSError]:
+        """Rename the directories of logs that nobody uses any more, durably (REASSIGN-4); return which data directories failed at that."""
+        held: dict[LogDirectory, list[Log]] = {}
+        for former in logs:
+            directory = self._directories.holding(former)
+            if directory is not None:
+                held.setdefault(directory, []).append(former)
+        failures: dict[LogDirectory, OSError] = {}
+        for directory, former_logs in held.items():
+            try:
+                await self._env.cpu.run(directory.schedule_delete_blocking, former_logs, self._env.clock.wall_ms())
+            except OSError as error:
+                failures[directory] = error
+        return failures
+
+
+class ReplicaFlushes:
+    """Flushes of replicas that are asked for at each append: one at a time for each log, and one more for all that came meanwhile (SYNC-2).
+
+    Args:
+        flush: flushes one replica's log.
+        tasks: where the flushes live.
+    """
+
+    def __init__(self, flush: Callable[[HostedPartition], Awaitable[None]], tasks: Tasks) -> None:
+        self._flush = flush
+        self._tasks = tasks
+        self._running: dict[HostedPartition, bool] = {}
+        """True: more was appended since the running flush began, so that another one has to follow it."""
+
+    def flush_later(self, hosted: HostedPartition) -> None:
+        """Flush what was appended before this call, soon."""
+        if hosted in self._running:
+            self._running[hosted] = True
+        else:
+            self._running[hosted] = False
+            self._tasks.start(self._run(hosted), name=f"flush {hosted.name}")
+
+    async def _run(self, hosted: HostedPartition) -> None:
+        again = True
+        while again:
+            self._running[hosted] = False
+            await self._flush(hosted)
+            again = self._running[hosted]
+        del self._running[hosted]
+
 
 _LOADING_TURN_US: Final = 20_000
 """How long logs are opened before the metadata log may be cut again; a log that has to be recovered may take longer."""

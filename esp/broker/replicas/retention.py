@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from esp.broker.replicas.files import in_turns
-from esp.broker.replicas.host import ReplicaHost
+from esp.broker.replicas.host import ReplicaHost, in_turns
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.ports.env import Env
 from esp.storage.log_directory import LogDirectory

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Protocol
 
 from esp.broker.controller_channel import ControllerCalls
+from esp.broker.replicas.fetcher import FollowerHost
 from esp.broker.replicas.fetchers import ReplicaFetchers
-from esp.broker.replicas.follower_host import FollowerHost
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.isr_updates import IsrUpdates
 from esp.broker.tasks import Tasks
@@ -21,8 +21,7 @@ from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import NO_NODE, BrokerEpoch, NodeId
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
-from esp.replication.clean_election import is_clean_step
-from esp.replication.partition_follower import PartitionFollower
+from esp.replication.partition_follower import PartitionFollower, is_clean_step
 from esp.replication.partition_leader import PartitionLeader
 
 _logger = logging.getLogger(__name__)

@@ -9,6 +9,8 @@ A request that is parked is answered when there are records, or an error; when i
 in, which the follower sends ahead where it has something new to say; and a moment after more was committed, so that consumers of followers
 do not wait long, without an answer for each commit. A partition that is throttled (:mod:`esp.broker.replicas.replication_throttle`) is left
 out of answers until its turn comes; the others are answered as ever.
+
+A partition as a follower's session at the leader sees it: what was asked last, and what the follower was told.
 """
 
 from collections import deque
@@ -19,17 +21,35 @@ from typing import Final, NamedTuple
 from esp.broker.connections.request import Request
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.read_errors import READ_ERRORS, code_of
-from esp.broker.replicas.replication_throttle import release
-from esp.broker.replicas.session_partition import SessionPartition
+from esp.broker.replicas.replication_throttle import Share, release
 from esp.broker.replicas.throttles import DirectionThrottles
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
 from esp.ports.network import Buffer
-from esp.protocol.fetch_codec import FetchRequest, FetchResult, encode_fetch_response
+from esp.protocol.fetch_codec import FetchPartition, FetchRequest, FetchResult, encode_fetch_response
 from esp.protocol.primitives import TopicRef
 from esp.replication.partition_leader import PartitionLeader
+
+
+class SessionPartition:
+    """What a :class:`~esp.broker.replicas.session.ReplicaSession` remembers of one partition.
+
+    ``stated``: the request that named it last has not been looked at yet. ``open``: it may be answered with records.
+    ``told``: high watermark and log start of the last answer. ``share``: of the throttle, None while the partition is not throttled.
+    """
+
+    __slots__ = ("hosted", "open", "share", "stated", "told", "wanted")
+
+    def __init__(self, wanted: FetchPartition) -> None:
+        self.wanted = wanted
+        self.hosted: HostedPartition | None = None
+        self.stated = True
+        self.open = True
+        self.told: tuple[int, int] | None = None
+        self.share: Share | None = None
+
 
 COMMITS_DELAY_US: Final = 10_000
 """How long a parked request waits for records once something was committed; then the follower is told of the commit alone."""

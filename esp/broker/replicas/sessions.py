@@ -11,8 +11,14 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.network import Buffer
 from esp.ports.random import Random
-from esp.protocol.fetch_codec import TOPIC_IDS_FROM, FetchRequest, encode_fetch_response
-from esp.protocol.fetch_metadata import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
+from esp.protocol.fetch_codec import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    TOPIC_IDS_FROM,
+    FetchRequest,
+    encode_fetch_response,
+)
 
 _ID_MAX = 2**31 - 1
 _EPOCH_MAX = 2**31 - 1

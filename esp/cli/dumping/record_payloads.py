@@ -13,7 +13,7 @@ from kio.schema.consumer_protocol_assignment.v3.data import ConsumerProtocolAssi
 from kio.serial import entity_reader
 
 from esp.model.errors import CorruptionError
-from esp.records.record import Record
+from esp.records.builder import Record
 from esp.schemas.control_records import decode_control_record
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue

@@ -7,11 +7,10 @@ from typing import Any, Final
 from esp.cli.dumping.findings import Finding
 from esp.cli.dumping.record_payloads import Decoder, describe
 from esp.model.errors import CorruptionError
-from esp.records.batch import iterate_records
+from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import DELETE_HORIZON_BIT, HEADER_SIZE, MAGIC, BatchHeader, read_header
-from esp.records.checks import check_batch
+from esp.records.builder import Record
 from esp.records.compression import Codec
-from esp.records.record import Record
 
 _CODEC_NAMES: Final = {codec.value: codec.name.lower() for codec in Codec}
 

@@ -9,7 +9,7 @@ from esp.broker.quorum.driver import RaftDriver
 from esp.broker.replicas.host import ReplicaHost
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
-from esp.controller.self_repair_proposal import Proposal
+from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.simulation.checkers.throttle_checker import Rates
 from esp.simulation.node import SimulatedNode

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from esp.model.ids import METADATA_TOPIC, ZERO_UUID, TopicId, TopicPartition
-from esp.raft.quorum import is_majority
-from esp.raft.voters import VoterSet
+from esp.raft.voters import VoterSet, is_majority
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView

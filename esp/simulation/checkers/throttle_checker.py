@@ -9,12 +9,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from esp.broker.replicas.fetcher import PartitionKey, ReplicaFetcher
-from esp.broker.replicas.followed_partition import FollowedPartition
+from esp.broker.replicas.fetcher import FollowedPartition, PartitionKey, ReplicaFetcher
 from esp.broker.replicas.hosted_partition import HostedPartition
 from esp.broker.replicas.replication_throttle import BURST_US, FETCH_US, ReplicationThrottle
-from esp.broker.replicas.session import ReplicaSession
-from esp.broker.replicas.session_partition import SessionPartition
+from esp.broker.replicas.session import ReplicaSession, SessionPartition
 from esp.broker.replicas.throttles import DirectionThrottles
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId

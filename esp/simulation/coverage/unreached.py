@@ -58,7 +58,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.replication.partition_leader:PartitionLeader.min_isr",
         "esp.replication.replication_quota:ReplicationQuota.rate",
         "esp.storage.log:Log.roll",
-        "esp.storage.log_state:LogState.unflushed_bytes",
+        "esp.storage.log:Log.unflushed_bytes",
         "esp.storage.trash:Trash.__len__",
     ),
     "Controllers keep their addresses in a run, so none tells the leader of another one. tests/unit/raft/test_voter_changes.py.": (
@@ -80,7 +80,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Other implementations leave such files and records, this one does not. tests/unit/storage/test_recovery.py and "
     "tests/unit/controller/test_replay.py.": (
         "esp.controller.replay:MetadataReplay._replay",
-        "esp.storage.leftovers:_finish_swap_blocking",
+        "esp.storage.recovery:_finish_swap_blocking",
     ),
     "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/metadata/test_loader.py.": (
         "esp.broker.metadata.loader:MetadataLoader._refuse",
@@ -124,7 +124,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replicas.leader_offsets:ask_leader_offsets": "as above",
         "esp.broker.replicas.leader_offsets:ask_leader_offsets.ask": "as above",
         "esp.broker.replicas.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
-        "esp.groups.static_rejoin:StaticRejoin._undo": "a static member's return cannot be written",
+        "esp.groups.joining:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
         "esp.storage.log:Log._out_of_range": "a log is cut or removed between the check of an offset and the read",
     }

@@ -15,7 +15,7 @@ from esp.model.errors import ApiError
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import BatchHeader, read_header, stamp
-from esp.replication.fetched_batches import append_fetched
+from esp.replication.partition_follower import append_fetched
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
 from esp.simulation.machine.disk import SimulatedDisk

@@ -7,6 +7,8 @@ the receive buffer is overwritten after each read, a peer that does not read fil
 Every process lives on a host. :mod:`esp.simulation.machine.links` says how the ways between hosts are: what cannot pass waits and arrives
 later, in order, as TCP's retransmissions do. A host without power is silent: nobody there refuses or resets anything, and what was
 connected to it learns of its end only by sending to it after it is back.
+
+An address of the simulated network at which a process waits for connections.
 """
 
 import asyncio
@@ -22,10 +24,33 @@ from typing import Final
 from esp.ports.network import TURN_US, Address, Buffer, Connection, ConnectionOwner, Listener
 from esp.simulation.machine.flips import WireFlips
 from esp.simulation.machine.links import Links
-from esp.simulation.machine.listener import SimulatedListener
 from esp.simulation.machine.loop import Process, current_process
 from esp.simulation.streams import between
 from esp.simulation.trace import Trace
+
+
+class SimulatedListener:
+    """See :class:`esp.ports.network.Listener`; it belongs to the process that makes it.
+
+    Args:
+        address: where it listens.
+        accept: makes the owner of each connection.
+        on_close: called when it accepts no more.
+    """
+
+    def __init__(
+        self, address: Address, accept: Callable[[Connection], ConnectionOwner], on_close: Callable[[], object]
+    ) -> None:
+        self.address = address
+        self.accept = accept
+        self.process = current_process()
+        self.context = contextvars.copy_context()
+        self._on_close = on_close
+
+    async def close(self) -> None:
+        """See :class:`esp.ports.network.Listener`."""
+        self._on_close()
+
 
 _WRITE_HIGH_BYTES: Final = 256 * 1024
 _WRITE_LOW_BYTES: Final = 64 * 1024  # the marks of the real connection

@@ -44,7 +44,7 @@ GROUP_MUTANTS: Final = (
         "assignment-told-before-it-is-written",
         "told too early",
         GROUPS,
-        "esp.groups.syncing",
+        "esp.groups.leaving",
         """            self._shard.appends.append(
                 [generation_record(group, assignments)],
                 now,
@@ -57,7 +57,7 @@ GROUP_MUTANTS: Final = (
         "assignments-of-two-members-are-one",
         "two owners",
         GROUPS,
-        "esp.groups.syncing",
+        "esp.groups.leaving",
         '            member.assignment = assignments.get(member.member_id, b"")\n',
         "            member.assignment = next(iter(assignments.values()))\n",
     ),

@@ -20,7 +20,7 @@ THROTTLE_MUTANTS: Final = (
         "follower-in-sync-throttles-itself",
         "KAFKA-4313",
         "THROTTLE-1",
-        "esp.broker.replicas.followed_partition",
+        "esp.broker.replicas.fetcher",
         "        if not self.is_behind or node_id in state.isr:\n",
         "        if not self.is_behind:\n",
         node_count=_NODES,

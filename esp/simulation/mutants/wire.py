@@ -18,7 +18,7 @@ WIRE_MUTANTS: Final = (
         "fetched-bytes-are-believed",
         "LOG-6 broken",
         "LOG-6",
-        "esp.replication.fetched_batches",
+        "esp.replication.partition_follower",
         "        check_batch(batch, header)\n",
         "",
     ),

@@ -5,8 +5,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from esp.model.partition import PartitionState
-from esp.replication.high_watermark import effective_min_isr
-from esp.replication.partition_leader import PartitionLeader
+from esp.replication.partition_leader import PartitionLeader, effective_min_isr
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.partition_tier.controller import Election, Image
 from esp.simulation.partition_tier.memory_log import KeptBatch, LogWatcher, MemoryLog

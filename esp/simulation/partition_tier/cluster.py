@@ -3,6 +3,10 @@
 The protocol tier of the simulator: no files, no sockets, no coroutines, and so a thousand times faster than real time. What it finds are
 wrong decisions: about who is in sync, what is committed, where to truncate. Messages are delayed, lost, and overtake one another as if each
 had a connection of its own; answers reach a process also after it gave up waiting for them.
+
+The end of some runs: one follower hears nothing of its leader for a while, though everybody else, the controller too, hears it.
+
+Faults at the moments of a partition where one hurts most (KAFKA-7128).
 """
 
 from collections.abc import Callable
@@ -15,22 +19,146 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, ZERO_UUID, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.model.topic_settings import LONG_MAX, TopicSettings
-from esp.replication.high_watermark import effective_min_isr
 from esp.replication.isr_changes import IsrChange
-from esp.replication.partition_leader import PartitionLeader
-from esp.simulation.partition_tier import aims
+from esp.replication.partition_leader import PartitionLeader, effective_min_isr
 from esp.simulation.partition_tier.checks import PartitionChecks
 from esp.simulation.partition_tier.controller import Election, Image, PartitionController
-from esp.simulation.partition_tier.deaf import let_one_be_deaf
 from esp.simulation.partition_tier.decisions import DecidingController
 from esp.simulation.partition_tier.deletions import PartitionDeletions
 from esp.simulation.partition_tier.memory_log import MemoryLog
 from esp.simulation.partition_tier.minimums import PartitionMinimums
-from esp.simulation.partition_tier.moves import PartitionMoves
 from esp.simulation.partition_tier.node import Asked, PartitionNode
 from esp.simulation.partition_tier.producers import PAYLOAD_BYTES, PartitionProducers
 from esp.simulation.partition_tier.profile import SECOND_US, PartitionProfile
 from esp.simulation.streams import stream
+
+_MEAN_US: Final = 2 * SECOND_US
+_CANCEL_SHARE: Final = 0.4
+_AGAIN_SHARE: Final = 0.5
+"""Of what is asked for while a reassignment goes on: that is let be."""
+
+
+class PartitionMoves:
+    """Somebody who gives a simulated partition other replicas: begins, changes and cancels reassignments, at brokers that may be dead.
+
+    Args:
+        cluster: that they happen in.
+    """
+
+    def __init__(self, cluster: "PartitionCluster") -> None:
+        self.accepted = 0
+        self._cluster = cluster
+
+    def start(self) -> None:
+        """Ask now and then, as long as there are faults."""
+        cluster = self._cluster
+        cluster.later(int(cluster.random.expovariate(1) * _MEAN_US), self._act)
+
+    def _act(self) -> None:
+        cluster, random = self._cluster, self._cluster.random
+        if cluster.is_calm:
+            return
+        state = cluster.controller.image.partition
+        if not (state.is_reassigning and random.random() < _AGAIN_SHARE):
+            target = None
+            if not (state.is_reassigning and random.random() < _CANCEL_SHARE):
+                nodes = [node.node_id for node in cluster.nodes]
+                target = tuple(random.sample(nodes, random.randint(cluster.min_isr, min(3, len(nodes)))))
+            cluster.note(f"reassignment to {target}")
+            self.accepted += cluster.reassign(target)
+        self.start()
+
+
+_SOON_US: Final = 100_000
+_AGAIN_US: Final = 5_000
+_TRIES: Final = 200
+_CUT_US: Final = 600_000
+_LONG_US: Final = 8_000_000
+
+
+def kill_after_shrink(cluster: "PartitionCluster", leader: PartitionNode) -> None:
+    """Let the leader die when it has just committed what it waited for, and whoever was taken out of the ISR come back at once.
+
+    The new leader knows of the commit only later, so that the one who comes back may seem to hold everything.
+    """
+    if not cluster.is_calm and cluster.random.random() < cluster.profile.targeted:
+        cluster.note(f"aimed at {leader.node_id} after a shrink")
+        cluster.later(int(cluster.random.random() * _SOON_US), _kill_and_heal, cluster, leader)
+
+
+def _kill_and_heal(cluster: "PartitionCluster", leader: PartitionNode) -> None:
+    if leader.is_running:
+        cluster.inflict("kill", leader)
+        cluster.cuts.clear()
+        for node in cluster.nodes:
+            cluster.resume(node)
+
+
+def lose_tail_at_takeover(cluster: "PartitionCluster", tries: int = _TRIES) -> None:
+    """Wait until the one that would lead next does not know yet what is committed; then the leader dies, and later another loses records.
+
+    The one that takes over counts the other as in sync until that registers anew, and would let it in again by a high watermark of old.
+    """
+    state = cluster.controller.image.partition
+    if cluster.is_calm or state.leader < 0:
+        return
+    followers = [cluster.nodes[node] for node in state.replicas if node in state.isr and node != state.leader]
+    committed_end = cluster.checks.committed_end
+    heir, *losers = followers or (None,)
+    if heir is not None and losers and heir.is_running and heir.log.high_watermark < committed_end:
+        leader = cluster.nodes[state.leader]
+        cluster.note(f"aimed at {losers[0].node_id}, while {heir.node_id} takes over from {leader.node_id}")
+        cluster.inflict("kill", leader)
+        cluster.cuts[leader.node_id, heir.node_id] = cluster.now_us + _LONG_US
+        cluster.cuts[losers[0].node_id, heir.node_id] = cluster.now_us + _LONG_US
+        _lose_tail(cluster, heir, losers[0], _TRIES * 4)
+    elif tries:
+        cluster.later(_AGAIN_US, lose_tail_at_takeover, cluster, tries - 1)
+
+
+def _lose_tail(cluster: "PartitionCluster", heir: PartitionNode, loser: PartitionNode, tries: int) -> None:
+    """Once the heir leads, the other loses its last records, and serves again before it can fetch."""
+    if cluster.is_calm or not loser.is_running:
+        return
+    if cluster.controller.image.partition.leader == heir.node_id:
+        log = loser.log
+        log.recovery_point = max(log.recovery_point, log.log_end_offset - 2)
+        cluster.inflict("power-loss", loser)
+        cluster.cuts[loser.node_id, heir.node_id] = cluster.now_us + _CUT_US
+        cluster.later(_SOON_US, cluster.restart, loser)
+    elif tries:
+        cluster.later(_AGAIN_US, _lose_tail, cluster, heir, loser, tries - 1)
+
+
+_NEVER_US: Final = 1 << 62
+"""When a cut ends that somebody takes away."""
+_DEAF_US: Final = 10 * SECOND_US
+_STREAM_US: Final = 4 * SECOND_US
+
+
+def let_one_be_deaf(cluster: "PartitionCluster") -> None:
+    """A follower that hears nothing of its leader leaves the ISR in time (ISR-3), and gets in again, also under load (HW-4).
+
+    Raises:
+        InvariantError: it does not.
+    """
+    followers = [node for node in cluster.nodes if node.node_id != cluster.controller.image.partition.leader]
+    deaf = cluster.random.choice(followers)
+    for node in cluster.nodes:
+        cluster.cuts[node.node_id, deaf.node_id] = cluster.cuts[deaf.node_id, node.node_id] = _NEVER_US
+    cluster.run_until(cluster.now_us + _DEAF_US)
+    state = cluster.controller.image.partition
+    if deaf.node_id in state.isr and deaf.node_id != state.leader:
+        cluster.checks.fail("LIVE-ISR", f"{deaf.node_id} hears nothing, and is in the ISR: {state}")
+    cluster.cuts.clear()
+    if cluster.profile.streams:
+        end_us = cluster.now_us + _STREAM_US
+        cluster.producers.stream(end_us)
+        cluster.run_until(end_us)
+        state = cluster.controller.image.partition
+        if set(state.isr) != set(state.replicas):
+            cluster.checks.fail("LIVE-ISR", f"{deaf.node_id} does not get in while records come: {state}")
+
 
 CONTROLLER: Final = NO_NODE
 SESSION_US: Final = 2_500_000
@@ -258,7 +386,7 @@ class PartitionCluster:
             before = controller.image.partition
             answer = controller.alter_partition(node_id, epoch, change)
             if answer.error_code is ErrorCode.none and set(change.isr) < set(before.isr):
-                aims.kill_after_shrink(self, node)
+                kill_after_shrink(self, node)
             self._reply(node, incarnation, node.on_isr_answer, change, answer)
 
     def _reply(self, node: PartitionNode, incarnation: int, action: Callable[..., None], *arguments: Any) -> None:
@@ -297,7 +425,7 @@ class PartitionCluster:
         if not self.is_calm:
             kind, node = self.random.choice(self.profile.kinds), self.random.choice(self.nodes)
             if kind == "power-loss" and self.random.random() < self.profile.targeted:
-                aims.lose_tail_at_takeover(self)
+                lose_tail_at_takeover(self)
             else:
                 self.inflict(kind, node)
             self._plan_fault()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
-from esp.replication.high_watermark import effective_min_isr
 from esp.replication.isr_changes import IsrAnswer, IsrChange
+from esp.replication.partition_leader import effective_min_isr
 
 
 class Broker(NamedTuple):

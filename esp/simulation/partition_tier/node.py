@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
-from esp.replication.clean_election import is_clean_step
 from esp.replication.fetch_check import check_leader_epoch
 from esp.replication.isr_changes import IsrAnswer, IsrChange
 from esp.replication.partition_follower import (
@@ -15,6 +14,7 @@ from esp.replication.partition_follower import (
     FetchPosition,
     Next,
     PartitionFollower,
+    is_clean_step,
 )
 from esp.replication.partition_leader import ALL_REPLICAS, PartitionLeader
 from esp.simulation.partition_tier.controller import Image

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
-from esp.raft.quorum import is_majority
 from esp.raft.quorum_state import QuorumState
 from esp.raft.settings import QuorumSettings
-from esp.raft.voters import VoterKey, VoterSet
+from esp.raft.voters import VoterKey, VoterSet, is_majority
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.quorum_tier.log import QuorumDisk, StoredBatch
 

@@ -29,7 +29,7 @@ class QuorumProfile:
     flush_us_max: int = 8_000
     propose_interval_us: int = 100_000
     targeted: float = 0.0
-    """Probability of a fault at the moments where one hurts most: see :mod:`esp.simulation.quorum_tier.aims`."""
+    """Probability of a fault at the moments where one hurts most: see :mod:`esp.simulation.quorum_tier.cluster`."""
     rolls_back: bool = False
     """Whether a majority of the voters loses synced records, which is beyond the promise."""
     loses_leader: bool = False

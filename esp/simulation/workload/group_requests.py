@@ -19,7 +19,7 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
-from esp.groups.consumer_protocol import PROTOCOL_TYPE
+from esp.groups.group import PROTOCOL_TYPE
 from esp.model.ids import TopicPartition
 
 FIND_COORDINATOR_VERSION: Final = 4

@@ -10,8 +10,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.simulation.checkers.client_history import Outcome
 from esp.simulation.machine.clock import WALL_START_MS
 from esp.simulation.workload import requests

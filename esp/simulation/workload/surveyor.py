@@ -14,8 +14,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import OFFSETS_TOPIC
 from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.simulation.ledger import SURVEYED
 from esp.simulation.machine.clock import WALL_START_MS
 from esp.simulation.profile import TopicProfile

@@ -5,8 +5,7 @@ import uuid
 from typing import Any, Final
 
 from esp.protocol.registry import ApiKey
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from tests.conformance.comparer.target import Target
 
 RECORDS: Final = "records"

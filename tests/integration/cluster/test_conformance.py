@@ -22,8 +22,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12 import request as metadata
 from kio.schema.unregister_broker.v0 import request as unregister_broker
 
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from tests.integration.cluster.observer import Observer

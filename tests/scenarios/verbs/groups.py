@@ -24,7 +24,7 @@ from esp.groups.responses import JoinResult, LeaveResult, OffsetCommitResult, Re
 from esp.groups.settings import GroupSettings
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import OffsetCommitRecord
 from esp.simulation.machine.env import SeededRandom

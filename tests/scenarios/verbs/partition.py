@@ -15,10 +15,9 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_BROKER_EPOCH, NO_NODE, BrokerEpoch, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
 from esp.model.topic_settings import TopicSettings
-from esp.replication.clean_election import is_clean_step
 from esp.replication.fetch_check import check_leader_epoch
 from esp.replication.isr_changes import IsrAnswer, IsrChange
-from esp.replication.partition_follower import FetchAnswer, FetchPosition, Next, PartitionFollower
+from esp.replication.partition_follower import FetchAnswer, FetchPosition, Next, PartitionFollower, is_clean_step
 from esp.replication.partition_leader import ALL_REPLICAS, PartitionLeader
 from esp.schemas.metadata_records import (
     FENCE,

@@ -19,9 +19,8 @@ from esp.model.errors import ErrorCode
 from esp.protocol.headers import read_request_header
 from esp.protocol.messages import decode_request, encode_response
 from esp.protocol.registry import ApiKey
-from esp.records.batch import iterate_records
+from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import read_header
-from esp.records.checks import check_batch
 
 TOPIC = "a-topic"
 

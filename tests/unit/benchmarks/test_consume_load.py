@@ -8,8 +8,7 @@ from benchmarks.batches import PARTITIONS
 from benchmarks.client import UnexpectedAnswerError
 from benchmarks.consume_load import FetchSession, whole_batches
 from esp.model.errors import ErrorCode
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 
 TOPIC = "a-topic"
 

@@ -15,8 +15,7 @@ from esp.protocol.messages import decode_response, encode_request
 from esp.protocol.registry import SERVED
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.network import SimulatedNetwork
 from tests.unit.broker.scenarios import played

@@ -7,8 +7,7 @@ from random import Random
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.simulation.checkers import probe
 from esp.simulation.cluster import bootstrap_addresses
 from esp.simulation.layout import Layout

@@ -9,7 +9,7 @@ from esp.broker.tasks import Tasks
 from esp.broker.warm_up import BEGIN_AFTER_US, PAUSE_US, WarmUp
 from esp.protocol import messages
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
-from esp.runtime.system_clock import SystemClock
+from esp.runtime.env import SystemClock
 from esp.simulation.machine.clock import SimulatedClock
 from esp.simulation.machine.loop import SimulatedLoop
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from esp.cli import brokers_list
+from esp.cli import brokers as brokers_list
 from esp.cli.app import run_tools
 from esp.model.ids import TopicPartition
 from tests.models.fake_brokers import FakeBrokers

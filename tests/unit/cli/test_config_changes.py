@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.cli.config_changes import parse_added, parse_deleted, parse_file, require_disjoint
+from esp.cli.configs import parse_added, parse_deleted, parse_file, require_disjoint
 from esp.model.errors import OperatorError
 
 NAMES = st.text("abc.", min_size=1)

@@ -1,4 +1,4 @@
-from esp.controller.last_copies import forced_removals, listed, partitions_last_on
+from esp.controller.brokers import forced_removals, listed, partitions_last_on
 from esp.model.ids import NodeId, TopicPartition
 from tests.unit.controller.samples import Cluster
 

@@ -5,8 +5,7 @@ import pytest
 from esp.controller.alter_partition import IsrChange, decide_alter_partition
 from esp.controller.image import CLUSTER_DEFAULT
 from esp.controller.reassignment import Reassignment, decide_reassignments
-from esp.controller.self_repair import Mode, SelfRepair, SelfRepairSettings
-from esp.controller.self_repair_absences import BrokerAbsences
+from esp.controller.self_repair import BrokerAbsences, Mode, SelfRepair, SelfRepairSettings
 from esp.controller.self_repair_marks import decide_mark_removal
 from esp.controller.self_repair_plan import answer
 from esp.controller.topics import NewTopic, decide_delete_topics

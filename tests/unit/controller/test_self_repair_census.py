@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from esp.controller.partitions import NewPartitions, decide_create_partitions
 from esp.controller.reassignment import Reassignment, decide_reassignments
-from esp.controller.self_repair_census import Census
+from esp.controller.self_repair import Census
 from esp.controller.topics import NewTopic, decide_delete_topics
 from esp.model.ids import NodeId
 from tests.unit.controller.samples import Cluster

@@ -3,8 +3,7 @@
 import pytest
 
 from esp.controller.reassignment import Reassignment, decide_reassignments
-from esp.controller.self_repair import SelfRepair
-from esp.controller.self_repair_in_flight import InFlight, find_in_flight
+from esp.controller.self_repair import InFlight, SelfRepair, find_in_flight
 from esp.controller.self_repair_plan import answer
 from esp.model.ids import NodeId, TopicPartition
 from tests.unit.controller.test_self_repair import DEAD_AFTER_S, LOOK_S, Repaired, marks

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from esp.controller.self_repair import Situation
 from esp.controller.self_repair_plan import plan_self_repair
-from esp.controller.self_repair_proposal import Situation
 from tests.unit.placement.clusters import after, cluster, partition, views
 
 

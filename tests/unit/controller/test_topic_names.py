@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.controller.topic_names import can_collide, find_name_problem, unify
+from esp.controller.topics import can_collide, find_name_problem, unify
 
 
 @pytest.mark.parametrize("name", ["a", "a.b_c-D9", "...", "a" * 249, "__consumer_offsets"])

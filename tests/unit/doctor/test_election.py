@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.controller.partition_change import Election, apply_partition_change, plan_partition_change
-from esp.doctor.election import succeed
+from esp.doctor.what_if import succeed
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from tests.unit.placement.clusters import partition

@@ -2,10 +2,10 @@ import pytest
 
 from esp.groups.appends import Appends, answer_to
 from esp.groups.deadlines import Deadlines
+from esp.groups.effects import Outbox
 from esp.groups.now import Now
-from esp.groups.outbox import Outbox
 from esp.model.errors import ErrorCode
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord
 
 RECORDS = [NewRecord(b"value", b"key")]
 TIMEOUT_US = 100

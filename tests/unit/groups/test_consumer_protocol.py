@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.groups.consumer_protocol import read_subscribed_topics
+from esp.groups.group import read_subscribed_topics
 from tests.unit.groups.world import subscription
 
 

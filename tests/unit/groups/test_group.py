@@ -2,10 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.groups.group import Group
-from esp.groups.member import Member
+from esp.groups.group import Group, GroupEvent, GroupState, Member
 from esp.groups.requests import Protocol
-from esp.groups.states import GroupEvent, GroupState
 from esp.model.errors import ApiError, ErrorCode
 
 

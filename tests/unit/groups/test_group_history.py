@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from esp.groups.states import GroupState
+from esp.groups.group import GroupState
 from esp.model.errors import ErrorCode
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import OffsetCommitRecord

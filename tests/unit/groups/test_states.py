@@ -1,6 +1,6 @@
 """Kafka's table: the states that may come before each (``ClassicGroupState``)."""
 
-from esp.groups.states import TRANSITIONS, GroupEvent, GroupState
+from esp.groups.group import TRANSITIONS, GroupEvent, GroupState
 
 _BEFORE = {
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},

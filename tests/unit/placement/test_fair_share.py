@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.placement.fair_share import fair_shares
+from esp.placement.shares import fair_shares
 
 _RACKS = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(
     lambda sizes: {f"r{rack}": [10 * rack + number for number in range(size)] for rack, size in enumerate(sizes)}

@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.model.ids import NodeId
-from esp.placement.fair_share import fair_shares
 from esp.placement.intents import Spread
 from esp.placement.limits import Limits
 from esp.placement.planner import Refusal, make_plan
+from esp.placement.shares import fair_shares
 from tests.unit.placement.clusters import MB, after, cluster, partition, random_cluster
 
 LIMITS = Limits()

@@ -4,9 +4,8 @@ import pytest
 from kio.schema.api_versions.v0.response import ApiVersionsResponse
 from kio.schema.errors import ErrorCode
 
-from esp.protocol.api_versions import api_version_rows
 from esp.protocol.messages import encode_unsupported_api_versions
-from esp.protocol.registry import ApiKey, ListenerKind
+from esp.protocol.registry import ApiKey, ListenerKind, api_version_rows
 from tests.unit.protocol.strategies import kio_read
 
 

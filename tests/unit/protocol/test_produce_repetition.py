@@ -11,10 +11,18 @@ from kio.schema.produce import v9, v10, v11, v12, v13
 
 from esp.protocol.headers import read_request_header
 from esp.protocol.messages import encode_request
-from esp.protocol.produce_codec import ProduceResult, decode_produce, encode_produce_response
-from esp.protocol.produce_repetition import COMMON_OFFSET, NO_TAGS, RepeatedAnswer, pack_client, pack_partition
+from esp.protocol.primitives import pack_uvarint
+from esp.protocol.produce_codec import (
+    COMMON_OFFSET,
+    NO_TAGS,
+    ProduceResult,
+    RepeatedAnswer,
+    decode_produce,
+    encode_produce_response,
+    pack_client,
+    pack_partition,
+)
 from esp.protocol.registry import ApiKey
-from esp.protocol.varint import pack_uvarint
 
 MODELS = {9: v9, 10: v10, 11: v11, 12: v12, 13: v13}
 VERSIONS = st.sampled_from(sorted(MODELS))

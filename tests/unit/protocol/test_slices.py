@@ -11,10 +11,10 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 from kio.static.primitive import i32Timedelta
 
 from esp.protocol.errors import DecodeError
+from esp.protocol.primitives import pack_uvarint
 from esp.protocol.progress import ELEMENTS_MAX, SLICE_ELEMENTS
 from esp.protocol.reader import compile_reader
 from esp.protocol.slices import compile_sliced_reader, compile_sliced_writer
-from esp.protocol.varint import pack_uvarint
 from tests.unit.protocol.strategies import GROUPS, entities, kio_bytes, message_id, versions_of, wire_class
 
 

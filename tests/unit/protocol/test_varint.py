@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from kio.serial.readers import read_unsigned_varint
 
 from esp.protocol.errors import DecodeError
-from esp.protocol.varint import MAX_VALUE, pack_uvarint, read_uvarint
+from esp.protocol.primitives import MAX_VALUE, pack_uvarint, read_uvarint
 
 
 @given(st.integers(0, MAX_VALUE) | st.integers(0, 70_000), st.binary(max_size=3))

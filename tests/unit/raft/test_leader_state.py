@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.model.ids import DirectoryId, NodeId
-from esp.raft.leader_state import LeaderState
-from esp.raft.quorum import majority_offset
-from esp.raft.voters import Voter, VoterKey, VoterSet
+from esp.raft.roles import LeaderState
+from esp.raft.voters import Voter, VoterKey, VoterSet, majority_offset
 
 TIMEOUT_US = 100
 

@@ -7,8 +7,7 @@ from esp.raft.log_outline import LogOutline
 from esp.raft.messages import EpochEnd
 from esp.raft.snapshot import SnapshotId
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 
 
 def _header(offset, epoch):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.raft.quorum import is_majority, majority_offset
+from esp.raft.voters import is_majority, majority_offset
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=7))

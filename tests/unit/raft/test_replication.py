@@ -27,8 +27,7 @@ from esp.raft.messages import (
 )
 from esp.raft.roles import Role
 from esp.raft.snapshot import SnapshotId
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.schemas.control_records import encode_control_record
 from tests.unit.raft.members import (
     CLUSTER,

@@ -3,8 +3,7 @@
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voter_history import VoterHistory
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.schemas.control_records import encode_control_record, kraft_version
 from tests.unit.raft.members import key, voter_set
 

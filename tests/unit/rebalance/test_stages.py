@@ -3,7 +3,7 @@ import pytest
 from esp.model.ids import NodeId
 from esp.placement.step import Move
 from esp.rebalance.cluster import Partition, Reassignment
-from esp.rebalance.moving import Moving
+from esp.rebalance.execution import Moving
 from esp.rebalance.stages import BELIEVED_AFTER_MS, NEXT, Seen, Stage, see
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord
 
 timestamps = st.integers(0, 2**45)
 header_names = st.text(max_size=10)

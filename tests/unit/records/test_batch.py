@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from esp.model.errors import CorruptionError
 from esp.records.batch import find_offset_by_timestamp, iterate_records
 from esp.records.batch_header import HEADER_SIZE, pack_header, read_header
-from esp.records.builder import build_batch
+from esp.records.builder import NewRecord, Record, build_batch
 from esp.records.compression import Codec
-from esp.records.record import NewRecord, Record
 from tests.unit.records.strategies import record_lists, timestamps
 
 CODECS = list(Codec)

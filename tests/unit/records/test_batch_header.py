@@ -3,10 +3,9 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from esp.records.batch import check_batch
 from esp.records.batch_header import HEADER_SIZE, BatchHeader, pack_header, read_header, read_size, stamp
-from esp.records.builder import build_batch
-from esp.records.checks import check_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 
 INT16 = st.integers(-(2**15), 2**15 - 1)
 INT32 = st.integers(-(2**31), 2**31 - 1)

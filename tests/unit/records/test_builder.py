@@ -2,12 +2,10 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from hypothesis import given
 
-from esp.records.batch import iterate_records
+from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.checks import check_batch
+from esp.records.builder import NewRecord, build_batch
 from esp.records.compression import Codec
-from esp.records.record import NewRecord
 from tests.unit.records.independent import DefaultRecordBatch as KafkaPythonBatch
 from tests.unit.records.independent import DefaultRecordBatchBuilder as KafkaPythonBuilder
 from tests.unit.records.strategies import record_lists

@@ -4,11 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.model.errors import CorruptionError
+from esp.records.batch import check_batch
 from esp.records.batch_header import pack_header, read_header
-from esp.records.builder import build_batch
-from esp.records.checks import check_batch
+from esp.records.builder import NewRecord, build_batch
 from esp.records.compression import Codec
-from esp.records.record import NewRecord
 from tests.unit.records.strategies import record_lists
 
 CODECS = list(Codec)

@@ -5,13 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.model.errors import CorruptionError
-from esp.records.batch import iterate_records
+from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS, pack_header, read_header
-from esp.records.builder import build_batch
-from esp.records.checks import check_batch
+from esp.records.builder import NewRecord, build_batch
 from esp.records.compression import Codec, TooLargeError, compress
 from esp.records.recompression import recompress
-from esp.records.record import NewRecord
 from esp.records.varint import append_varint
 
 AMPLE = 1 << 24

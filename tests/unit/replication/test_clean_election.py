@@ -1,6 +1,6 @@
 import pytest
 
-from esp.replication.clean_election import is_clean_step
+from esp.replication.partition_follower import is_clean_step
 from tests.unit.replication.logs import ME, B, C, state
 
 OLD = state(leader=ME, epoch=5, isr=(ME, B), partition_epoch=10)

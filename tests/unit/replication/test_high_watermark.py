@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.replication.high_watermark import effective_min_isr
+from esp.replication.partition_leader import effective_min_isr
 
 
 @given(st.integers(1, 10), st.integers(1, 10))

@@ -4,7 +4,7 @@ import pytest
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.topic_settings import TopicSettings
-from esp.replication.record_deletion import ALL_COMMITTED, delete_records
+from esp.replication.partition_leader import ALL_COMMITTED, delete_records
 
 
 @dataclass

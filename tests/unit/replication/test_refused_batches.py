@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.replication.refused_batches import (
     FOR_NOW,
     PARTITIONS_MAX,

@@ -4,9 +4,8 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.topic_settings import TopicSettings
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
+from esp.records.builder import NewRecord, build_batch
 from esp.records.compression import Codec
-from esp.records.record import NewRecord
 from esp.replication import topic_codec
 from esp.replication.topic_codec import (
     RecompressionNeededError,

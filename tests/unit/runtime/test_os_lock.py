@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from esp.runtime.os_lock import take_lock
+from esp.runtime.os_disk import take_lock
 
 HOLDER = """
 import sys
-from esp.runtime.os_lock import take_lock
+from esp.runtime.os_disk import take_lock
 lock = take_lock(sys.argv[1])
 print("held" if lock else "refused", flush=True)
 sys.stdin.read()

@@ -11,12 +11,8 @@ import uuid
 import pytest
 
 from esp.model.ids import uuid_to_base64
-from esp.runtime import system_random
-from esp.runtime.env import real_env
-from esp.runtime.system_clock import SystemClock
-from esp.runtime.system_host import DESCRIPTORS, EXIT_STATUS, SystemHost
-from esp.runtime.system_random import SystemRandom
-from esp.runtime.thread_cpu import ThreadCpu
+from esp.runtime import env as system_random
+from esp.runtime.env import DESCRIPTORS, EXIT_STATUS, SystemClock, SystemHost, SystemRandom, ThreadCpu, real_env
 
 
 def test_clock_counts_microseconds_and_the_wall_milliseconds() -> None:
@@ -87,7 +83,7 @@ def test_host_has_a_name_and_a_boot_id_that_lasts() -> None:
 
 def test_fatal_ends_the_process_at_once_and_says_why() -> None:
     code = (
-        "import atexit, logging; from esp.runtime.system_host import SystemHost\n"
+        "import atexit, logging; from esp.runtime.env import SystemHost\n"
         "logging.basicConfig(); atexit.register(print, 'orderly end')\n"
         "try:\n    1 // 0\nexcept ZeroDivisionError:\n    SystemHost().fatal('cannot go on')\nfinally:\n    print('finally')\n"
     )
@@ -121,7 +117,7 @@ def test_real_env_is_complete() -> None:
 def test_there_is_room_for_descriptors_from_the_start() -> None:
     """In a process of its own, which has no threads yet."""
     program = (
-        "from esp.runtime.system_host import raise_open_files_limit as make_room\n"
+        "from esp.runtime.env import raise_open_files_limit as make_room\n"
         "make_room()\n"
         "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('FDSize')))"
     )

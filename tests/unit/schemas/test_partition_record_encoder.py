@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
+from esp.schemas.metadata_frames import encode_partition
 from esp.schemas.metadata_records import RECOVERED, RECOVERING, PartitionRecord
-from esp.schemas.partition_record_encoder import encode_partition
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 NODES = st.lists(INT32, max_size=130).map(tuple)

@@ -3,8 +3,8 @@ from random import Random
 import pytest
 
 from esp.model.errors import CorruptionError
+from esp.records.batch import check_batch
 from esp.records.batch_header import read_header
-from esp.records.checks import check_batch
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.rot import RotKind, find_rotten, find_rotten_copies, find_targets, rot_somewhere
 from esp.storage.checkpoints import decode_checkpoint, encode_checkpoint

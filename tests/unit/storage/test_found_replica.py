@@ -8,7 +8,7 @@ import pytest
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicId
 from esp.simulation.machine.disk import SimulatedDisk
-from esp.storage.found_replica import FoundReplica, find_replica
+from esp.storage.log_directory import FoundReplica, find_replica
 from esp.storage.partition_metadata import write_topic_id
 
 TOPIC_ID = TopicId(uuid.UUID(int=7))

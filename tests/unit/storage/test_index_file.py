@@ -2,8 +2,8 @@ import errno
 
 import pytest
 
-from esp.storage.index_file import save_index
 from esp.storage.offset_index import OffsetIndex
+from esp.storage.segment import save_index
 from tests.unit.storage.helpers import new_disk
 
 

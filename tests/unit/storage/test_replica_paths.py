@@ -7,7 +7,7 @@ import pytest
 from esp.model.ids import TopicId
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.layout import DirectoryKind, parse_directory_name
-from esp.storage.replica_paths import ReplicaPaths
+from esp.storage.log_directory import ReplicaPaths
 from tests.unit.storage.helpers import DATA, PARTITION, REPLICA, TOPIC_ID, new_disk
 
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.testing.segment_files import read_batch_headers, segment_paths
 
 

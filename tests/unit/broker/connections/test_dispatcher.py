@@ -14,7 +14,7 @@ from esp.ports.network import Address
 from esp.protocol.errors import DecodeError
 from esp.protocol.messages import decode_response, encode_request
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
-from esp.runtime.system_clock import SystemClock
+from esp.runtime.env import SystemClock
 from esp.simulation.machine.loop import SimulatedLoop
 from tests.unit.broker.simulated_node import model
 

@@ -16,7 +16,7 @@ from esp.ports.network import Address
 from esp.protocol.messages import encode_request
 from esp.protocol.progress import SLICE_ELEMENTS
 from esp.protocol.registry import ApiKey
-from esp.runtime.system_clock import SystemClock
+from esp.runtime.env import SystemClock
 from tests.unit.broker.conversation import create_topic, metadata
 from tests.unit.broker.group_conversation import join, until_coordinated
 from tests.unit.broker.simulated_node import RefusedError, model, simulated

@@ -10,8 +10,7 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicPartition
 from esp.ports.network import Address
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from tests.unit.broker.conversation import create_topic, delete_topic
 from tests.unit.broker.group_conversation import (
     commit,

@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 
 from esp.broker.coordinators.latest_records import LatestRecords
 from esp.model.errors import CorruptionError
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 
 KEYS = st.sampled_from([b"a", b"b", b"c", None])
 VALUES = st.none() | st.binary(max_size=4)

@@ -10,8 +10,7 @@ from esp.broker.metadata.loader import MetadataLoader, encode_snapshot
 from esp.controller.image import EMPTY_IMAGE
 from esp.controller.replay import MetadataReplay
 from esp.model.ids import LeaderEpoch
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.schemas.metadata_frames import decode_record, encode_record
 from esp.schemas.metadata_records import (
     AbortTransactionRecord,

@@ -1,6 +1,6 @@
 import asyncio
 
-from esp.broker.metrics.loop_delay import INTERVAL_US, LoopDelay
+from esp.broker.metrics.node_metrics import INTERVAL_US, LoopDelay
 from tests.unit.broker.simulated_node import simulated
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from esp.broker.quorum.commit_waiters import CommitWaiters
+from esp.broker.quorum.driver import CommitWaiters
 from esp.model.errors import ApiError, ErrorCode
 
 

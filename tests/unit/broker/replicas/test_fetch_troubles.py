@@ -2,13 +2,13 @@
 
 import asyncio
 
-from esp.broker.replicas.fetch_troubles import FetchTroubles
+from esp.broker.replicas.fetcher import FetchTroubles
 from esp.model.ids import NodeId, TopicPartition
 from tests.unit.broker.played_server import in_world
 
 
 def lines(caplog):
-    return [record.getMessage() for record in caplog.records if record.name == "esp.broker.replicas.fetch_troubles"]
+    return [record.getMessage() for record in caplog.records if record.name == "esp.broker.replicas.fetcher"]
 
 
 def test_a_thousand_partitions_with_one_cause_are_one_line(caplog):

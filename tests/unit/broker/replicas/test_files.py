@@ -4,7 +4,7 @@ import asyncio
 import uuid
 
 from esp.broker.replicas.directories import ReplicaDirectories
-from esp.broker.replicas.files import TURN_MAX, NewReplica, ReplicaFiles, in_turns
+from esp.broker.replicas.host import TURN_MAX, NewReplica, ReplicaFiles, in_turns
 from esp.model.ids import TopicId, TopicPartition
 from esp.model.topic_settings import TopicSettings
 from esp.storage.log_directory import LogDirectory

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from esp.broker.replicas.flushes import ReplicaFlushes
+from esp.broker.replicas.host import ReplicaFlushes
 from esp.broker.tasks import Tasks
 from tests.unit.broker.played_server import in_world
 

@@ -1,6 +1,6 @@
 import struct
 
-from esp.cli.dumping.index_dump import dump_offset_index, dump_time_index
+from esp.cli.dumping.file_dump import dump_offset_index, dump_time_index
 from tests.unit.cli.dumping.test_segment_dump import batch, complaints
 
 FIRST, SECOND = batch(100, b"one", b"two"), batch(102, b"three")

@@ -1,4 +1,4 @@
-from esp.cli.dumping.producer_dump import dump_producers
+from esp.cli.dumping.file_dump import dump_producers
 from esp.records.batch_header import read_header
 from esp.storage.producer_state import ProducerStates
 from tests.unit.cli.dumping.test_segment_dump import batch, complaints

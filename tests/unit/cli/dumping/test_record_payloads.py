@@ -8,7 +8,7 @@ import pytest
 from esp.cli.dumping.record_payloads import Decoder, describe
 from esp.model.errors import CorruptionError
 from esp.model.ids import NodeId
-from esp.records.record import Record
+from esp.records.builder import Record
 from esp.schemas.control_records import encode_control_record, leader_change
 from esp.schemas.group_record_codec import (
     encode_group_metadata_key,

@@ -5,8 +5,7 @@ from crc32c import crc32c
 
 from esp.cli.dumping.record_payloads import Decoder
 from esp.cli.dumping.segment_dump import Depth, dump_batches, walk
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 
 ALL = 1 << 40
 RECORDS = Depth(records=True, payloads=True)

@@ -13,8 +13,7 @@ from esp.broker.replicas.session import ReplicaSession
 from esp.model.ids import TopicPartition
 from esp.model.throttled_replicas import NO_REPLICAS, ThrottledReplicas
 from esp.model.topic_settings import LONG_MAX, TopicSettings
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.replication.replication_quota import ReplicationQuota
 from esp.simulation.checkers.throttle_checker import Meter, Rates, ThrottleChecker
 from esp.simulation.seeds import run_seed

@@ -8,8 +8,7 @@ import pytest
 from esp.model.ids import DirectoryId, NodeId
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 from esp.records.batch_header import read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.schemas.control_records import encode_control_record
 from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.violation import ViolationError

@@ -4,8 +4,7 @@ import pytest
 from crc32c import crc32c
 
 from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, read_header
-from esp.records.builder import build_batch
-from esp.records.record import NewRecord
+from esp.records.builder import NewRecord, build_batch
 from esp.simulation.machine.flips import WireFlips, find_batches
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from esp.model.ids import NodeId
 from esp.raft.messages import FetchRequest
-from esp.simulation.quorum_tier.calls import Call, CallTimeouts
+from esp.simulation.quorum_tier.member import Call, CallTimeouts
 from tests.unit.simulation.quorum_tier.test_checks import key
 
 

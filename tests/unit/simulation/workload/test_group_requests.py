@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.groups.consumer_protocol import read_subscribed_topics
+from esp.groups.group import read_subscribed_topics
 from esp.model.ids import TopicPartition
 from esp.simulation.workload import group_requests as requests
 from esp.simulation.workload.group_requests import Assignment, Identity, decode_assignment, encode_assignment
