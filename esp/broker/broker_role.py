@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from esp.broker.apis.fetch import FetchHandler
+from esp.broker.apis.produce import ProduceHandler
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server, connection_limits
 from esp.broker.controller_channel import ControllerChannel
 from esp.broker.coordinators.group_coordinators import GroupCoordinators
 from esp.broker.coordinators.shard_config import shard_config
 from esp.broker.cpu_share import CpuShare
-from esp.broker.handlers.fetch import FetchHandler
-from esp.broker.handlers.produce import ProduceHandler
 from esp.broker.lifecycle import BrokerLifecycle
 from esp.broker.maintenance import Maintenance
 from esp.broker.metadata.broker_liveness import BrokerLiveness

@@ -19,7 +19,7 @@ from esp.ports.env import Env
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts of a node as the handlers of broker listeners (:mod:`esp.broker.handlers`) see them."""
+    """The parts of a node as the handlers of broker listeners (:mod:`esp.broker.apis`) see them."""
 
     env: Env
     searches: asyncio.Semaphore

@@ -11,7 +11,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from kio.schema.incremental_alter_configs.v1.response import IncrementalAlterConfigsResponse
 from kio.static.primitive import i8
 
-from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.answer_fields import NO_THROTTLE
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
 from esp.model.errors import ApiError, ErrorCode
 

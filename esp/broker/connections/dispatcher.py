@@ -1,7 +1,7 @@
 """From a request's API key and version to its handler: what one kind of listener does with requests.
 
-Broker listeners have the handlers of :mod:`esp.broker.handlers`, controller listeners those of :mod:`esp.broker.controller_handlers`, one
-module per API. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
+Each API has a module in :mod:`esp.broker.apis`: ``handle`` answers on the listeners of brokers, ``handle_at_controller`` on those of
+controllers. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
 modules are imported on first use, so that a node starts without them (:mod:`esp.broker.warm_up` comes later). A handler that has to wait is
 a coroutine function; one whose work cannot be divided by dividing the request (:mod:`esp.broker.connections.request_parts`) may be a
 generator function, which yields after each slice, and which changes nothing after the first; or a coroutine that returns such a generator.
@@ -33,10 +33,8 @@ HotHandler = Callable[[Request, memoryview], Sequence[Buffer] | None]
 ColdHandler = Callable[[Any, Request, Any], Any]
 """Called with the services of its kind of listener, the request, and the decoded message."""
 
-_PACKAGES: Final = {
-    ListenerKind.BROKER: "esp.broker.handlers",
-    ListenerKind.CONTROLLER: "esp.broker.controller_handlers",
-}
+_HANDLERS: Final = {ListenerKind.BROKER: "handle", ListenerKind.CONTROLLER: "handle_at_controller"}
+"""The function of an API's module that answers on each kind of listener."""
 
 
 class Dispatcher:
@@ -57,7 +55,7 @@ class Dispatcher:
         self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, hot: Mapping[int, HotHandler] | None = None
     ) -> None:
         self.served = SERVED_ON[kind]
-        self._package = _PACKAGES[kind]
+        self._handler = _HANDLERS[kind]
         self._services = services
         self._tasks = tasks
         self._hot: dict[int, HotHandler] = {**(hot or {})}
@@ -145,8 +143,8 @@ class Dispatcher:
         )
 
     def _load(self, api_key: int) -> ColdHandler:
-        module = importlib.import_module(f"{self._package}.{self.served[api_key].key.name.lower()}")
-        handler: ColdHandler = module.handle
+        module = importlib.import_module(f"esp.broker.apis.{self.served[api_key].key.name.lower()}")
+        handler: ColdHandler = getattr(module, self._handler)
         self._cold[api_key] = handler
         return handler
 

@@ -12,7 +12,7 @@ from esp.ports.env import Env
 
 @dataclass(frozen=True, slots=True)
 class ControllerServices:
-    """The parts of a node as the handlers of controller listeners (:mod:`esp.broker.controller_handlers`) see them."""
+    """The parts of a node as the handlers of controller listeners (:mod:`esp.broker.apis`) see them."""
 
     env: Env
     node_id: NodeId

@@ -2,7 +2,7 @@
 
 Nearly all of a producer's requests are like that. What such a request means was found out with the first of its kind and is remembered by
 the bytes that they share (:mod:`esp.protocol.produce_codec`): which replica, and what the answer looks like. So this way neither reads
-nor checks less than :mod:`esp.broker.handlers.produce`; all that depends on the batch, and all that may change, is asked each time. What
+nor checks less than :mod:`esp.broker.apis.produce`; all that depends on the batch, and all that may change, is asked each time. What
 is not plainly a repetition, or has to wait for followers, goes the ordinary way.
 """
 

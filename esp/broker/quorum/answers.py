@@ -18,7 +18,7 @@ from kio.schema.update_raft_voter.v0 import response as update_voter
 from kio.schema.vote.v2 import response as vote
 from kio.static.primitive import Records, i32, i64, u16
 
-from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.quorum.calls import PARTITION, TOPIC, endpoints_of
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import METADATA_TOPIC, METADATA_TOPIC_ID, NO_NODE, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId

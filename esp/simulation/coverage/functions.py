@@ -20,11 +20,11 @@ ROOMS: Final = (
     "esp.broker.quorum",
     "esp.broker.metadata",
     "esp.broker.controller",
-    "esp.broker.controller_handlers",
+    "esp.broker.apis",
     "esp.broker.replicas",
     "esp.broker.coordinators",
     "esp.broker.data_path",
-    "esp.broker.handlers",
+    "esp.broker.apis",
 )
 """The packages whose functions are counted: the cores, and what drives them."""
 

@@ -100,8 +100,8 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.storage.log_directory:LogDirectory.unlock",
     ),
     "Simulated nodes make no topics because somebody asks for their metadata (`auto.create.topics.enable=false`): such a topic would have "
-    "fewer copies than the ledger takes for granted. tests/unit/broker/handlers/test_metadata.py.": (
-        "esp.broker.handlers.metadata:_create_and_answer",
+    "fewer copies than the ledger takes for granted. tests/unit/broker/apis/test_metadata.py.": (
+        "esp.broker.apis.metadata:_create_and_answer",
     ),
 }
 """The functions by their reason."""
@@ -113,10 +113,10 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "esp.broker.controller_handlers.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
+        "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
         "esp.broker.coordinators.answers:_all_later": "offsets of many groups are asked for while one of them is being committed",
-        "esp.broker.handlers.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
-        "esp.broker.handlers.offset_fetch:_later": "offsets are asked for while one of them is being committed",
+        "esp.broker.apis.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
+        "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
         "esp.broker.metadata.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",
         "esp.broker.quorum.calls:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
         "esp.broker.quorum.peers:QuorumPeers._tell_refusal": "as above",

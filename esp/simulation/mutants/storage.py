@@ -233,7 +233,7 @@ STORAGE_MUTANTS: Final = (
         "deletion-is-not-durable",
         "section 12 broken",
         "LOG-12",
-        "esp.broker.handlers.delete_records",
+        "esp.broker.apis.delete_records",
         "        await write_log_starts(services.env.cpu, services.replicas, deletions.values())\n",
         "        pass\n",
         tiers=(NODES,),

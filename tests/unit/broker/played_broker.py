@@ -2,7 +2,7 @@
 
 import uuid
 
-from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.answer_fields import NO_THROTTLE
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address

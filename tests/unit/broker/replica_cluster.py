@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse, PartitionData, TopicData
 from kio.schema.assign_replicas_to_dirs.v0 import response as types
 
+from esp.broker.apis.fetch import FetchHandler
+from esp.broker.apis.produce import ProduceHandler
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.server import ConnectionLimits, Server
-from esp.broker.handlers.fetch import FetchHandler
-from esp.broker.handlers.produce import ProduceHandler
 from esp.broker.metadata.cache import MetadataCache
 from esp.broker.replicas.host import ReplicaHost
 from esp.broker.tasks import Tasks

@@ -14,10 +14,10 @@ from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTop
 from kio.schema.delete_topics.v6 import request as delete_request
 from kio.schema.delete_topics.v6 import response as delete_response
 
+from esp.broker.apis import create_topics, delete_topics
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.forwarding import WHOLE_MAX
-from esp.broker.handlers import create_topics, delete_topics
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind

@@ -173,7 +173,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(version):
 
 
 def test_handlers_are_imported_on_first_use():
-    name = "esp.broker.handlers.describe_cluster"
+    name = "esp.broker.apis.describe_cluster"
     before = sys.modules.pop(name, None)
     dispatcher = new_dispatcher()
     assert name not in sys.modules

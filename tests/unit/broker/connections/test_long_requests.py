@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from esp.broker.any_listener.common import NO_THROTTLE
+from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.connections.long_requests import WORKED_AT_BYTES, LongRequests
 from esp.broker.connections.request import ClientContext, Request
 from esp.broker.connections.turns import Turns

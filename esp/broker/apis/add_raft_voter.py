@@ -1,0 +1,29 @@
+"""AddRaftVoter (80), versions 0-1: passed on to the leader of the metadata quorum.
+
+On the listeners of controllers: an observer becomes a voter (KIP-853).
+"""
+
+from typing import Any
+
+from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest
+from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
+
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.forwarding import check_whole, forward
+from esp.broker.quorum.answers import add_voter_answer, read_add_voter
+from esp.broker.services import Services
+from esp.protocol.registry import ApiKey
+from esp.raft import messages
+
+
+async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> AddRaftVoterResponse:
+    """Answer once the new voters are committed, or refused (RAFT-41, RAFT-42)."""
+    return add_voter_answer(await services.raft.request(read_add_voter(message), messages.VoterChangeResponse))
+
+
+async def handle(services: Services, request: Request, message: AddRaftVoterRequest) -> AddRaftVoterResponse:
+    """Pass its answer on."""
+    check_whole(message.listeners)
+    answer: AddRaftVoterResponse = await forward(services, ApiKey.ADD_RAFT_VOTER, message)
+    return answer

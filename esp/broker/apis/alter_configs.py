@@ -1,0 +1,25 @@
+"""AlterConfigs (33), versions 0-2: settings of topics, brokers, groups and client metrics; the active controller decides.
+
+On the listeners of controllers: the answer waits until the changes are committed.
+"""
+
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+
+from esp.broker.configs.changes import alter_at_broker, alter_at_controller
+from esp.broker.configs.messages import AlterResponse
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.services import Services
+from esp.protocol.registry import ApiKey
+
+
+async def handle_at_controller(
+    services: ControllerServices, _request: Request, message: AlterConfigsRequest
+) -> AlterResponse:
+    """Answer each resource for itself."""
+    return await alter_at_controller(services, message)
+
+
+async def handle(services: Services, _request: Request, message: AlterConfigsRequest) -> AlterResponse:
+    """Answer each resource for itself."""
+    return await alter_at_broker(services, ApiKey.ALTER_CONFIGS, message)

@@ -1,0 +1,107 @@
+"""AlterPartitionReassignments (45), versions 0-1: the controller decides; the answer waits until this node knows of it (decision 8).
+
+On the listeners of controllers: the answer waits until it is committed (KIP-455).
+"""
+
+from collections.abc import Iterable, Sequence
+
+from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
+from kio.schema.alter_partition_reassignments.v1.response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kio.static.primitive import i32
+
+from esp.broker.answer_fields import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.forwarding import forward, until_applied
+from esp.broker.services import Services
+from esp.controller.image import ClusterImage
+from esp.controller.reassignment import Reassignment
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NodeId
+from esp.model.partition import PartitionState
+from esp.protocol.registry import ApiKey
+
+
+async def handle_at_controller(
+    services: ControllerServices, _request: Request, message: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Do what can be done; each partition is answered for itself."""
+    if message.topics:
+        require_time(message.timeout)
+    outcomes = await services.controller.alter_reassignments(
+        list(_wanted(message)), may_change_replication_factor=message.allow_replication_factor_change
+    )
+    errors = iter(outcomes)
+    return AlterPartitionReassignmentsResponse(
+        throttle_time=NO_THROTTLE,
+        allow_replication_factor_change=message.allow_replication_factor_change,
+        error_code=ErrorCode.none,
+        error_message=None if message.topics else "",  # as Kafka
+        responses=tuple(
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=tuple(_describe(partition.partition_index, next(errors)) for partition in topic.partitions),
+            )
+            for topic in message.topics
+        ),
+    )
+
+
+def _wanted(message: AlterPartitionReassignmentsRequest) -> Iterable[Reassignment]:
+    for topic in message.topics:
+        for partition in topic.partitions:
+            replicas = partition.replicas
+            yield Reassignment(
+                topic.name,
+                partition.partition_index,
+                None if replicas is None else tuple(NodeId(node) for node in replicas),
+            )
+
+
+def _describe(partition_index: i32, error: ApiError | None) -> ReassignablePartitionResponse:
+    return ReassignablePartitionResponse(
+        partition_index=partition_index,
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )
+
+
+async def handle(
+    services: Services, _request: Request, message: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """Pass the controller's answer on once this node follows."""
+    before = services.metadata.image
+    answer: AlterPartitionReassignmentsResponse = await forward(services, ApiKey.ALTER_PARTITION_REASSIGNMENTS, message)
+    done = {
+        (topic.name, partition.partition_index)
+        for topic in answer.responses
+        for partition in topic.partitions
+        if partition.error_code is ErrorCode.none
+    }
+    wanted: dict[tuple[str, int], Sequence[int] | None] = {
+        (topic.name, partition.partition_index): partition.replicas
+        for topic in message.topics
+        for partition in topic.partitions
+        if (topic.name, partition.partition_index) in done
+    }
+
+    def has_followed(image: ClusterImage) -> bool:
+        for (name, number), replicas in wanted.items():
+            old, new = _find(before, name, number), _find(image, name, number)
+            if old is None or new is None or new.partition_epoch > old.partition_epoch:
+                continue
+            if new.is_reassigning if replicas is None else new.target_replicas != replicas:
+                return False
+        return True
+
+    await until_applied(services, has_followed, message.timeout)
+    return answer
+
+
+def _find(image: ClusterImage, name: str, number: int) -> PartitionState | None:
+    topic = image.topics_by_name.get(name)
+    return topic.partitions[number] if topic is not None and 0 <= number < len(topic.partitions) else None

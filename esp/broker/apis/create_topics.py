@@ -1,0 +1,103 @@
+"""CreateTopics (19), versions 2-7: the controller decides; the answer waits until this node serves the new topics.
+
+Kafka answers as soon as the records are committed, and a client that produces at once may be told UNKNOWN_TOPIC_OR_PARTITION; here the
+replicas of this node are open by then, and led if it leads them.
+
+On the listeners of controllers: the answer waits until the topics are committed.
+"""
+
+from collections import Counter
+
+from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
+from kio.schema.create_topics.v7.response import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsResponse,
+)
+from kio.static.primitive import i8, i16, i32
+
+from esp.broker.answer_fields import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.forwarding import forward, until_applied
+from esp.broker.services import Services
+from esp.controller.image import CLUSTER_DEFAULT
+from esp.controller.topics import NewTopic
+from esp.model.described_settings import NodeLayers, describe_topic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NodeId, TopicId
+from esp.protocol.registry import ApiKey
+
+
+async def handle_at_controller(
+    services: ControllerServices, _request: Request, message: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """Create what can be created; each topic is answered for itself."""
+    if message.topics:
+        require_time(message.timeout)
+    often = Counter(topic.name for topic in message.topics)
+    wanted = [topic for topic in message.topics if often[topic.name] == 1]
+    results = await services.controller.create_topics(
+        [_new_topic(topic) for topic in wanted], validate_only=message.validate_only
+    )
+    node = NodeLayers(services.settings, services.metadata.newest.broker_configs.get(CLUSTER_DEFAULT, {}))
+    by_name = {topic.name: result for topic, result in zip(wanted, results, strict=True)}
+    answers = []
+    for name in often:
+        result = by_name.get(name, ApiError(ErrorCode.invalid_request, "Duplicate topic name."))
+        if isinstance(result, ApiError):
+            answers.append(
+                CreatableTopicResult(
+                    name=name, topic_id=None, error_code=result.code, error_message=result.message, configs=()
+                )
+            )
+            continue
+        answers.append(
+            CreatableTopicResult(
+                name=name,
+                topic_id=result.topic_id,
+                error_code=ErrorCode.none,
+                error_message=None,
+                num_partitions=i32(result.num_partitions),
+                replication_factor=i16(result.replication_factor),
+                configs=tuple(
+                    CreatableTopicConfigs(
+                        name=setting.name,
+                        value=setting.value,
+                        read_only=setting.read_only,
+                        config_source=i8(setting.source),
+                        is_sensitive=setting.sensitive,
+                    )
+                    for setting in describe_topic(result.configs, node)
+                ),
+            )
+        )
+    return CreateTopicsResponse(throttle_time=NO_THROTTLE, topics=tuple(answers))
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple(
+            (assignment.partition_index, tuple(NodeId(node) for node in assignment.broker_ids))
+            for assignment in topic.assignments
+        ),
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+async def handle(services: Services, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Pass the controller's answer on once this node follows."""
+    answer: CreateTopicsResponse = await forward(services, ApiKey.CREATE_TOPICS, message)
+    if not message.validate_only:
+        created = [
+            TopicId(topic.topic_id)
+            for topic in answer.topics
+            if topic.error_code is ErrorCode.none and topic.topic_id is not None
+        ]
+        await until_applied(
+            services, lambda image: all(topic_id in image.topics_by_id for topic_id in created), message.timeout
+        )
+    return answer

@@ -1,0 +1,98 @@
+"""DeleteTopics (20), versions 1-6, by name or (from version 6) by id: the controller decides; the answer waits until it is done here.
+
+On the listeners of controllers, by name or (from version 6) by id, at the controller.
+"""
+
+from collections.abc import Sequence
+
+from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as RequestUpTo5
+from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
+from kio.schema.types import TopicName
+
+from esp.broker.answer_fields import NO_THROTTLE, require_time
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.forwarding import forward, until_applied
+from esp.broker.services import Services
+from esp.controller.topics import DeletedTopic
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicId
+from esp.protocol.registry import ApiKey
+
+
+async def handle_at_controller(
+    services: ControllerServices, request: Request, message: DeleteTopicsRequest | RequestUpTo5
+) -> DeleteTopicsResponse:
+    """Delete what is there; each topic is answered for itself."""
+    wanted: list[str | TopicId] = []
+    answers: list[DeletableTopicResult] = []
+    if isinstance(message, RequestUpTo5):
+        wanted.extend(message.topic_names)
+    else:
+        for topic in message.topics:
+            if topic.name is not None and topic.topic_id is None:
+                wanted.append(topic.name)
+            elif topic.name is None and topic.topic_id is not None:
+                wanted.append(TopicId(topic.topic_id))
+            else:
+                answers.append(_ambiguous(topic))
+    if wanted:
+        require_time(message.timeout)
+    results: Sequence[DeletedTopic | ApiError]
+    if not services.settings.delete_topic_enable:
+        error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
+        results = [ApiError(error, "Topic deletion is disabled.") for _ in wanted]
+    else:
+        results = await services.controller.delete_topics(wanted)
+    return DeleteTopicsResponse(
+        throttle_time=NO_THROTTLE,
+        responses=(
+            *answers,
+            *(_result(asked, result) for asked, result in dict(zip(wanted, results, strict=True)).items()),
+        ),
+    )
+
+
+def _ambiguous(topic: DeleteTopicState) -> DeletableTopicResult:
+    """The answer for a topic that has neither a name nor an id, or both."""
+    return DeletableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=ErrorCode.invalid_request,
+        error_message="Neither topic name nor id were specified."
+        if topic.name is None
+        else "You may not specify both topic name and topic id.",
+    )
+
+
+def _result(asked: str | TopicId, result: DeletedTopic | ApiError) -> DeletableTopicResult:
+    name = TopicName(asked) if isinstance(asked, str) else None
+    topic_id = None if isinstance(asked, str) else asked
+    if isinstance(result, ApiError):
+        return DeletableTopicResult(name=name, topic_id=topic_id, error_code=result.code, error_message=result.message)
+    return DeletableTopicResult(name=TopicName(result.name), topic_id=result.topic_id, error_code=ErrorCode.none)
+
+
+async def handle(
+    services: Services, request: Request, message: DeleteTopicsRequest | RequestUpTo5
+) -> DeleteTopicsResponse:
+    """Pass the controller's answer on once this node follows."""
+    if not services.settings.delete_topic_enable:
+        error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
+        raise ApiError(error, "Topic deletion is disabled.")
+    if isinstance(message, RequestUpTo5):
+        message = DeleteTopicsRequest(
+            topics=tuple(DeleteTopicState(name=name, topic_id=None) for name in message.topic_names),
+            timeout=message.timeout,
+        )
+    answer: DeleteTopicsResponse = await forward(services, ApiKey.DELETE_TOPICS, message)
+    deleted = [
+        TopicId(topic.topic_id)
+        for topic in answer.responses
+        if topic.error_code is ErrorCode.none and topic.topic_id is not None
+    ]
+    await until_applied(
+        services, lambda image: not any(topic_id in image.topics_by_id for topic_id in deleted), message.timeout
+    )
+    return answer

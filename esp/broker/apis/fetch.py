@@ -1,0 +1,220 @@
+"""Fetch (1), versions 4-18: the hot path out.
+
+Records leave as they stand in the segment, as views of the mapped file. A request that finds fewer than ``min_bytes`` waits on its
+partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the loop for
+them, so that it holds up nobody else. What names very many partitions, or has a session with as many, is answered in slices.
+``read_committed`` ends at the last stable offset, which is the high watermark while there are no transactions. Version 13 names topics by
+id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replicas.session`). Consumers that say where they
+are (``client.rack``, version 11) may be sent to a nearer replica, and are served by followers that are in sync (KIP-392).
+
+On the listeners of controllers: other members of the quorum fetch the metadata log, and nothing else (KIP-595).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from kio.schema.fetch.v18.response import FetchResponse
+
+from esp.broker.connections.long_requests import LongRequests
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.data_path.fetch_sessions import FetchSession, FetchSessions
+from esp.broker.data_path.long_fetch import LongFetch
+from esp.broker.data_path.pending_fetch import ConsumerReads, PendingFetch
+from esp.broker.quorum.answers import fetch_answer, read_fetch
+from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replicas.session import Surroundings
+from esp.broker.replicas.sessions import ReplicaSessions
+from esp.broker.services import Services
+from esp.broker.tasks import Tasks
+from esp.model.errors import ApiError
+from esp.model.ids import NodeId
+from esp.ports.network import Buffer
+from esp.protocol.errors import DecodeError
+from esp.protocol.fetch_codec import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    RACK_FROM,
+    TOPIC_IDS_FROM,
+    FetchPartition,
+    FetchRequest,
+    decode_fetch_in_slices,
+    encode_fetch_response,
+)
+from esp.protocol.produce_codec import TopicRef
+from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, SlicedWork, begin, slices
+from esp.raft import messages
+
+
+async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> FetchResponse:
+    """Let the core answer, at once or when there is something new."""
+    return fetch_answer(await services.raft.request(read_fetch(message), messages.FetchResponse))
+
+
+class FetchHandler:
+    """Answers what consumers and other brokers ask for.
+
+    Args:
+        services: the node's parts.
+        tasks: where reads of cold data live.
+        long_requests: with whom those take turns that are for many partitions.
+    """
+
+    def __init__(self, services: Services, tasks: Tasks, long_requests: LongRequests) -> None:
+        self._services = services
+        self._clock = services.env.clock
+        self._replicas = services.replicas
+        self._tasks = tasks
+        self._long_requests = long_requests
+        self._max_bytes = services.settings.fetch_max_bytes
+        self._sessions: FetchSessions[FetchPartition] = FetchSessions(
+            services.env.random, services.settings.max_incremental_fetch_session_cache_slots
+        )
+        self._plain_reads = {
+            allowed: ConsumerReads(self._find, services.is_current, allowed) for allowed in (False, True)
+        }
+        self._replica_sessions = ReplicaSessions(
+            Surroundings(
+                services.node_id,
+                services.env.clock,
+                tasks,
+                self._find,
+                services.replicas.may_join,
+                services.replicas.throttles.leader,
+            ),
+            services.env.random,
+            self._max_bytes,
+            lambda node: node in services.metadata.image.brokers,
+        )
+
+    def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
+        """Answer now or later; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch`.
+
+        Raises:
+            DecodeError: the body is no Fetch request.
+        """
+        asked = begin(decode_fetch_in_slices(body, request.api_version))
+        if not isinstance(asked, FetchRequest):
+            self._long_requests.work(request, len(body), partial(self._answer_long, request, asked))
+            return None
+        if asked.replica_id >= 0:
+            return self._replica_sessions.handle(request, asked)
+        try:
+            session = self._begin_session(request, asked, asked.partitions)
+            if session is not None and _is_incremental(asked):
+                self._sessions.update(session, asked.partitions, asked.forgotten)
+        except ApiError as error:
+            return encode_fetch_response(request.api_version, request.correlation_id, (), error_code=error.code)
+        fetch = self._fetch(request, asked, session)
+        if len(fetch) > AT_ONCE_ELEMENTS:
+            long = LongFetch(fetch, request, self._clock, self._tasks, self._long_requests.turns)
+            self._long_requests.work(request, len(body), partial(long.begin, asked.max_wait_ms))
+            return None
+        satisfied = fetch.read()
+        if fetch.is_cold:
+            self._tasks.start(fetch.read_cold_and_reply(self._long_requests.turns), name="cold fetch")
+            return None
+        if satisfied or asked.max_wait_ms <= 0:
+            return fetch.encode()
+        fetch.park(self._clock, asked.max_wait_ms)
+        return None
+
+    async def _answer_long(self, request: Request, decoding: SlicedWork[FetchRequest]) -> None:
+        """Answer a request of which one slice has been read, and whose connection is held."""
+        turns, hold = self._long_requests.turns, request.client.hold
+        try:
+            asked = await turns.run(decoding)
+        except DecodeError as error:
+            hold.end(str(error))
+            return
+        if asked.replica_id >= 0:
+            answer = self._replica_sessions.handle(request, asked)
+            if answer is not None:
+                request.reply(answer)
+            hold.end()
+            return
+        try:
+            session = self._begin_session(request, asked, asked.partitions[:SLICE_ELEMENTS])
+            if session is not None:
+                for forgotten in slices(asked.forgotten):
+                    await turns.wait()
+                    self._sessions.update(session, (), forgotten)
+                for wanted in slices(asked.partitions):
+                    await turns.wait()
+                    self._sessions.update(session, wanted)
+        except ApiError as error:
+            answer = encode_fetch_response(request.api_version, request.correlation_id, (), error_code=error.code)
+            request.reply(answer)
+            hold.end()
+            return
+        fetch = self._fetch(request, asked, session)
+        await LongFetch(fetch, request, self._clock, self._tasks, turns).begin(asked.max_wait_ms)
+
+    def _begin_session(
+        self, request: Request, asked: FetchRequest, wanted: Sequence[FetchPartition]
+    ) -> FetchSession[FetchPartition] | None:
+        """The session that the answer belongs to: one that goes on, or a new one for what is wanted if there is room.
+
+        Raises:
+            ApiError: it cannot go on.
+        """
+        now_us = self._clock.monotonic_us()
+        by_topic_id = request.api_version >= TOPIC_IDS_FROM
+        if _is_incremental(asked):
+            return self._sessions.resume(asked.session_id, asked.session_epoch, by_topic_id=by_topic_id, now_us=now_us)
+        if asked.session_id != NO_SESSION:
+            self._sessions.close(asked.session_id)
+        if asked.session_epoch == FINAL_EPOCH:
+            return None
+        return self._sessions.open(wanted, by_topic_id=by_topic_id, now_us=now_us)
+
+    def _fetch(
+        self, request: Request, asked: FetchRequest, session: FetchSession[FetchPartition] | None
+    ) -> PendingFetch:
+        """What is to be read; in a session that goes on, all of its partitions."""
+        incremental = session is not None and _is_incremental(asked)
+        return PendingFetch(
+            self._reads(request, asked.rack_id),
+            request,
+            tuple(session) if session is not None and incremental else asked.partitions,
+            session,
+            incremental=incremental,
+            min_bytes=asked.min_bytes,
+            max_bytes=min(asked.max_bytes, self._max_bytes),
+        )
+
+    def _reads(self, request: Request, rack_id: str) -> ConsumerReads:
+        """What a consumer may read here, and how it learns of a nearer replica."""
+        from_followers = request.api_version >= RACK_FROM
+        if not rack_id or self._services.settings.replica_selector_class is None:
+            return self._plain_reads[from_followers]
+        return ConsumerReads(
+            self._find,
+            self._services.is_current,
+            from_followers,
+            rack_id,
+            lambda node: self._rack(node, request.client.listener),
+        )
+
+    def _rack(self, node: NodeId, listener: str) -> str | None:
+        """The rack of a broker that the consumer could fetch from."""
+        metadata = self._services.metadata
+        broker = metadata.image.brokers.get(node)
+        if broker is None or node not in metadata.alive or listener not in broker.endpoints:
+            return None
+        return broker.rack
+
+    def _find(self, topic: TopicRef, partition: int) -> HostedPartition:
+        replicas = self._replicas
+        here = replicas.by_topic.get(topic) if isinstance(topic, str) else replicas.by_topic_id.get(topic)
+        hosted = here.get(partition) if here is not None else None
+        if hosted is None:
+            raise ApiError(self._services.metadata.why_not_here(topic, partition))
+        return hosted
+
+
+def _is_incremental(asked: FetchRequest) -> bool:
+    """Whether a request goes on with a session."""
+    return asked.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)

@@ -1,0 +1,107 @@
+"""FindCoordinator (10), versions 0-6: which broker coordinates a group.
+
+The first question for a group creates ``__consumer_offsets``, and is answered when that is there. As with leaders of topics, a client is
+sent to a node that was asked just then (FAST-2): who has lost its coordinator asks within a millisecond. There are no coordinators of
+share groups yet, nor of transactions, which are refused by the one code that every client takes for final (decision 38).
+"""
+
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
+
+from kio.schema.find_coordinator.v3.request import FindCoordinatorRequest as RequestUpTo3
+from kio.schema.find_coordinator.v3.response import FindCoordinatorResponse as ResponseUpTo3
+from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
+from kio.schema.find_coordinator.v6.response import Coordinator, FindCoordinatorResponse
+from kio.schema.types import BrokerId
+from kio.static.primitive import i32
+
+from esp.broker.answer_fields import NO_THROTTLE, NO_TRANSACTIONS, NO_TRANSACTIONS_MESSAGE
+from esp.broker.auto_create import create_missing_topics
+from esp.broker.connections.request import Request
+from esp.broker.services import Services
+from esp.groups.partitioning import partition_for
+from esp.model.errors import ErrorCode
+from esp.model.ids import NO_NODE, OFFSETS_TOPIC, NodeId
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+MANY_FROM: Final = 4
+MESSAGE_FROM: Final = 1
+
+_NOWHERE: Final = ("", -1)
+_MESSAGES: Final = {
+    ErrorCode.none: "NONE",
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    NO_TRANSACTIONS: NO_TRANSACTIONS_MESSAGE,
+    ErrorCode.invalid_request: (
+        "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "
+        "broker. See the broker logs for more details."
+    ),
+}
+"""Kafka's words beside the error of an answer about one key."""
+
+AnyRequest = FindCoordinatorRequest | RequestUpTo3
+AnyResponse = FindCoordinatorResponse | ResponseUpTo3
+
+
+def handle(services: Services, request: Request, message: AnyRequest) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
+    """Answer from memory, if there is nothing to be created and nobody to be asked."""
+    keys = (message.key,) if isinstance(message, RequestUpTo3) else message.coordinator_keys
+    if message.key_type == GROUP and keys:
+        elsewhere = {leader for leader in _leaders(services, keys) if leader != services.node_id}
+        if elsewhere:
+            return _ask_and_answer(services, request, message, keys, elsewhere)
+    return _answer(services, request, message, keys)
+
+
+async def _ask_and_answer(
+    services: Services, request: Request, message: AnyRequest, keys: Iterable[str], leaders: set[NodeId]
+) -> AnyResponse:
+    if OFFSETS_TOPIC not in services.metadata.image.topics_by_name:
+        await create_missing_topics(services, (OFFSETS_TOPIC,))
+        leaders = set(_leaders(services, keys))
+    await services.liveness.confirm(leaders)
+    return _answer(services, request, message, keys)
+
+
+def _leaders(services: Services, keys: Iterable[str]) -> Iterable[NodeId]:
+    """The leaders of the keys' partitions as the metadata has them; nobody where there is none."""
+    topic = services.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
+    if topic is None:
+        return (NO_NODE,)
+    return (topic.partitions[partition_for(key, len(topic.partitions))].leader for key in keys)
+
+
+def _answer(services: Services, request: Request, message: AnyRequest, keys: Iterable[str]) -> AnyResponse:
+    coordinators = tuple(_coordinator(services, request, message.key_type, key) for key in keys)
+    if isinstance(message, RequestUpTo3):
+        (only,) = coordinators
+        return ResponseUpTo3(
+            throttle_time=NO_THROTTLE,
+            error_code=only.error_code,
+            error_message=_MESSAGES[only.error_code] if request.api_version >= MESSAGE_FROM else None,
+            node_id=only.node_id,
+            host=only.host,
+            port=only.port,
+        )
+    return FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
+
+
+def _coordinator(services: Services, request: Request, key_type: int, key: str) -> Coordinator:
+    node_id, (host, port), error = NO_NODE, _NOWHERE, ErrorCode.coordinator_not_available
+    if key_type == GROUP:
+        (leader,) = _leaders(services, (key,))
+        if leader in services.metadata.alive:
+            address = dict(services.metadata.endpoints(request.client.listener)).get(leader)
+            if address is not None:
+                node_id, (host, port), error = leader, address, ErrorCode.none
+    else:
+        error = NO_TRANSACTIONS if key_type == TRANSACTION else ErrorCode.invalid_request
+    return Coordinator(
+        key=key,
+        node_id=BrokerId(node_id),
+        host=host,
+        port=i32(port),
+        error_code=error,
+        error_message=NO_TRANSACTIONS_MESSAGE if error is NO_TRANSACTIONS else "",
+    )

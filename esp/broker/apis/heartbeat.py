@@ -1,0 +1,32 @@
+"""Heartbeat (12), versions 0-4: a member is alive, and learns whether its group rebalances."""
+
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.heartbeat.v4.response import HeartbeatResponse
+
+from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.connections.request import Request
+from esp.broker.services import Services
+from esp.groups.requests import Heartbeat
+from esp.model.errors import ApiError, ErrorCode
+
+
+def handle(services: Services, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
+    """Answer at once. While the group is being read nobody knows better than that all is well, as with Kafka: some clients give up else.
+
+    Raises:
+        ApiError: NOT_COORDINATOR.
+    """
+    shard = services.groups.shard_of(message.group_id)
+    heartbeat = Heartbeat(
+        group_id=message.group_id,
+        generation_id=message.generation_id,
+        member_id=message.member_id,
+        group_instance_id=message.group_instance_id,
+    )
+    try:
+        error = shard.core.heartbeat(heartbeat, shard.now())
+    except ApiError as refusal:
+        if refusal.code is not ErrorCode.coordinator_load_in_progress:
+            raise
+        error = ErrorCode.none
+    return HeartbeatResponse(throttle_time=NO_THROTTLE, error_code=error)

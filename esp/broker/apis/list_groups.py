@@ -1,0 +1,40 @@
+"""ListGroups (16), versions 0-5: the groups that this node coordinates. Tools ask all nodes."""
+
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
+from kio.schema.types import GroupId
+
+from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.connections.request import Request
+from esp.broker.services import Services
+from esp.groups.requests import ListGroups
+from esp.model.errors import ApiError, ErrorCode
+
+
+def handle(services: Services, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
+    """Answer at once.
+
+    Raises:
+        ApiError: COORDINATOR_LOAD_IN_PROGRESS: some of the groups are not known yet.
+    """
+    wanted = ListGroups(states=tuple(message.states_filter), types=tuple(message.types_filter))
+    groups = []
+    for shard in services.groups:
+        try:
+            groups += shard.core.list_groups(wanted)
+        except ApiError as error:
+            if error.code is not ErrorCode.not_coordinator:  # then they are another node's
+                raise
+    return ListGroupsResponse(
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        groups=tuple(
+            ListedGroup(
+                group_id=GroupId(group.group_id),
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.group_type,
+            )
+            for group in groups
+        ),
+    )

@@ -1,0 +1,190 @@
+"""Metadata (3), versions 0-13: brokers, topics, leaders; creates topics on demand.
+
+A topic that this request creates is answered with its leader at once: Kafka answers LEADER_NOT_AVAILABLE and lets the client ask again.
+Version 0 asks for all topics with an empty list, later versions with null. Versions up to 10 also carry the operations that the client may
+do on the cluster; without an authorizer that is all of them.
+"""
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+from kio.schema.metadata.v10.request import MetadataRequest as RequestUpTo10
+from kio.schema.metadata.v10.response import MetadataResponse as ResponseUpTo10
+from kio.schema.metadata.v13.request import MetadataRequest
+from kio.schema.metadata.v13.response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i32
+
+from esp.broker.answer_fields import (
+    ALL_CLUSTER_OPERATIONS,
+    ALL_TOPIC_OPERATIONS,
+    NO_THROTTLE,
+    OPERATIONS_NOT_ASKED,
+    broker_ids,
+)
+from esp.broker.auto_create import create_missing_topics
+from esp.broker.connections.request import Request
+from esp.broker.services import Services
+from esp.controller.image import TopicImage
+from esp.controller.topics import find_name_problem
+from esp.model.errors import ErrorCode
+from esp.model.ids import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
+from esp.model.partition import PartitionState
+from esp.protocol.progress import AT_ONCE_ELEMENTS, Progress, SlicedWork
+
+IDS_FROM: Final = 12
+"""Versions 10 and 11 have topic ids in their requests, and no room in their answers for a topic without a name (KAFKA-12701)."""
+
+WITHOUT_COORDINATORS: Final = INTERNAL_TOPICS - {OFFSETS_TOPIC}
+"""Topics that their coordinators make, with settings of their own; there are none of these coordinators yet."""
+
+AnyResponse = MetadataResponse | ResponseUpTo10
+
+
+def handle(
+    services: Services, request: Request, message: MetadataRequest | RequestUpTo10
+) -> SlicedWork[AnyResponse] | Coroutine[Any, Any, SlicedWork[AnyResponse]]:
+    """Answer from memory, in slices; a request waits that creates topics, or asks by name for topics that other nodes lead."""
+    missing = _to_create(services, request, message)
+    if missing:
+        return _create_and_answer(services, request, message, missing)
+    elsewhere = _leaders_elsewhere(services, message)
+    if elsewhere:
+        return _confirm_and_answer(services, request, message, elsewhere)
+    return _answer(services, request, message, {})
+
+
+def _leaders_elsewhere(services: Services, message: MetadataRequest | RequestUpTo10) -> set[NodeId]:
+    """The other nodes that lead topics which a request names; those who ask for all topics are looking around, not for a leader."""
+    image, here = services.metadata.image, services.node_id
+    return {
+        partition.leader
+        for wanted in message.topics or ()
+        if (topic := image.topics_by_name.get(wanted.name) if wanted.name else None) is not None
+        for partition in topic.partitions
+        if partition.leader != here
+    }
+
+
+async def _confirm_and_answer(
+    services: Services, request: Request, message: MetadataRequest | RequestUpTo10, leaders: set[NodeId]
+) -> SlicedWork[AnyResponse]:
+    await services.liveness.confirm(leaders)
+    return _answer(services, request, message, {})
+
+
+def _to_create(services: Services, request: Request, message: MetadataRequest | RequestUpTo10) -> list[str]:
+    if message.topics is None or not message.allow_auto_topic_creation:
+        return []
+    if not services.settings.auto_create_topics_enable:
+        return []
+    known = services.metadata.image.topics_by_name
+    names = dict.fromkeys(topic.name for topic in message.topics if topic.name is not None)
+    return [name for name in names if name not in known and name not in WITHOUT_COORDINATORS]
+
+
+async def _create_and_answer(
+    services: Services, request: Request, message: MetadataRequest | RequestUpTo10, names: Sequence[str]
+) -> SlicedWork[AnyResponse]:
+    refused = await create_missing_topics(services, names)
+    return _answer(services, request, message, refused)
+
+
+def _answer(
+    services: Services,
+    request: Request,
+    message: MetadataRequest | RequestUpTo10,
+    refused: dict[str, ErrorCode],
+) -> SlicedWork[AnyResponse]:
+    image = services.metadata.image
+    with_operations = message.include_topic_authorized_operations
+    topics: list[MetadataResponseTopic] = []
+    progress = Progress(AT_ONCE_ELEMENTS)
+    if message.topics is None or (request.api_version == 0 and not message.topics):
+        for topic in image.topics_by_name.values():
+            described = yield from _topic(services, request, topic, with_operations, progress)
+            topics.append(described)
+    else:
+        unique: dict[Any, None] = dict.fromkeys(message.topics)
+        for wanted in unique:
+            if wanted.name is not None:
+                found = image.topics_by_name.get(wanted.name)
+                error = refused.get(wanted.name) or _why_unknown(wanted.name)
+            else:
+                found = image.topics_by_id.get(TopicId(wanted.topic_id)) if wanted.topic_id is not None else None
+                error = ErrorCode.unknown_topic_id
+            name = wanted.name
+            if name is None and request.api_version < IDS_FROM:
+                found, error, name = None, ErrorCode.invalid_request, TopicName("")
+            if found is None:
+                topics.append(
+                    MetadataResponseTopic(error_code=error, name=name, topic_id=wanted.topic_id, partitions=())
+                )
+            else:
+                topics.append((yield from _topic(services, request, found, with_operations, progress)))
+    brokers = tuple(
+        MetadataResponseBroker(
+            node_id=BrokerId(node_id), host=address.host, port=i32(address.port), rack=services.metadata.rack(node_id)
+        )
+        for node_id, address in services.metadata.endpoints(request.client.listener, also=services.liveness.just_gone())
+    )
+    if isinstance(message, RequestUpTo10):
+        return ResponseUpTo10(
+            throttle_time=NO_THROTTLE,
+            brokers=brokers,  # type: ignore[arg-type]  # the writer takes fields by name: equal in both versions
+            cluster_id=services.metadata.cluster_id,
+            controller_id=BrokerId(services.metadata.controller_id),
+            topics=tuple(topics),  # type: ignore[arg-type]  # as above
+            cluster_authorized_operations=i32(
+                ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
+            ),
+        )
+    return MetadataResponse(
+        throttle_time=NO_THROTTLE,
+        brokers=brokers,
+        cluster_id=services.metadata.cluster_id,
+        controller_id=BrokerId(services.metadata.controller_id),
+        topics=tuple(topics),
+        error_code=ErrorCode.none,
+    )
+
+
+def _why_unknown(name: str) -> ErrorCode:
+    is_possible = find_name_problem(name) is None
+    return ErrorCode.unknown_topic_or_partition if is_possible else ErrorCode.invalid_topic_exception
+
+
+def _topic(
+    services: Services, request: Request, topic: TopicImage, with_operations: bool, progress: Progress
+) -> SlicedWork[MetadataResponseTopic]:
+    partitions: list[MetadataResponsePartition] = []
+    for partition in topic.partitions:
+        if progress.is_due():
+            yield
+        partitions.append(_partition(services, request, partition))
+    return MetadataResponseTopic(
+        error_code=ErrorCode.none,
+        name=TopicName(topic.name),
+        topic_id=topic.topic_id,
+        is_internal=services.metadata.is_internal(topic.name),
+        partitions=tuple(partitions),
+        topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED),
+    )
+
+
+def _partition(services: Services, request: Request, partition: PartitionState) -> MetadataResponsePartition:
+    leader = services.metadata.leader(partition)
+    return MetadataResponsePartition(
+        error_code=ErrorCode.leader_not_available if leader == NO_NODE else ErrorCode.none,
+        partition_index=i32(partition.partition),
+        leader_id=BrokerId(leader),
+        leader_epoch=i32(partition.leader_epoch),
+        replica_nodes=broker_ids(partition.replicas),
+        isr_nodes=broker_ids(partition.isr),
+        offline_replicas=broker_ids(services.metadata.offline_replicas(partition)),
+    )

@@ -1,0 +1,192 @@
+"""OffsetFetch (9), versions 1-10: the offsets that groups have committed.
+
+From version 8 on many groups are asked for at once (KIP-709), before it is one. Version 10 names topics by id. An answer waits for
+commits that its client has sent before.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Coroutine, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from kio.schema.offset_fetch.v7.request import OffsetFetchRequest as RequestUpTo7
+from kio.schema.offset_fetch.v9.request import OffsetFetchRequest as RequestUpTo9
+from kio.schema.offset_fetch.v10.request import OffsetFetchRequest
+from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
+from kio.static.primitive import i32, i64
+
+from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.connections.request import Request
+from esp.broker.services import Services
+from esp.controller.image import ClusterImage
+from esp.groups.requests import OffsetFetch
+from esp.groups.responses import FetchedOffset, OffsetFetchResult
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import TopicPartition
+
+GROUP_ERROR_FROM: Final = 2
+"""Before this version an error of the whole group stands at each partition."""
+
+TOPIC_IDS_FROM: Final = 10
+
+AnyRequest = RequestUpTo7 | RequestUpTo9 | OffsetFetchRequest
+
+
+class _WantedTopic(NamedTuple):
+    """A topic of a request: named, or given by an id, for which nobody may know a name."""
+
+    name: str | None
+    topic_id: uuid.UUID | None
+    partitions: tuple[int, ...]
+
+
+class _WantedGroup(NamedTuple):
+    """What is asked of one group; without topics, all that it has committed."""
+
+    group_id: str
+    topics: tuple[_WantedTopic, ...] | None
+    require_stable: bool
+
+
+class _Topic(NamedTuple):
+    """A topic of an answer: versions up to 9 write its name, version 10 its id."""
+
+    name: str | None
+    topic_id: uuid.UUID | None
+    partitions: tuple[OffsetFetchResponsePartitions, ...]
+
+
+class _Group(NamedTuple):
+    """A group of an answer."""
+
+    group_id: str
+    topics: tuple[_Topic, ...]
+    error_code: ErrorCode
+
+
+class Response(NamedTuple):
+    """The answer as all versions have it, written by the names of the fields: those of up to 7 are about one group."""
+
+    throttle_time: timedelta
+    groups: tuple[_Group, ...]
+
+    @property
+    def topics(self) -> tuple[_Topic, ...]:
+        """The only group's."""
+        return self.groups[0].topics
+
+    @property
+    def error_code(self) -> ErrorCode:
+        """The only group's."""
+        return self.groups[0].error_code
+
+
+def handle(services: Services, request: Request, message: AnyRequest) -> Response | Coroutine[Any, Any, Response]:
+    """Answer at once, unless a commit of the same connection is under way."""
+    wanted = _wanted(services.metadata.image, message)
+    commits = [commit for group in wanted if (commit := _commit_under_way(services, request, group)) is not None]
+    if commits:
+        return _later(services, request, wanted, commits)
+    return _response(services, request, wanted)
+
+
+async def _later(
+    services: Services, request: Request, wanted: Sequence[_WantedGroup], commits: Sequence[asyncio.Future[Any]]
+) -> Response:
+    for commit in commits:
+        await commit
+    return _response(services, request, wanted)
+
+
+def _wanted(image: ClusterImage, message: AnyRequest) -> list[_WantedGroup]:
+    groups: Iterable[Any] = (message,) if isinstance(message, RequestUpTo7) else message.groups
+    by_id = image.topics_by_id
+    wanted = []
+    for group in groups:
+        topics = None
+        if group.topics is not None and isinstance(message, OffsetFetchRequest):
+            topics = tuple(
+                _WantedTopic(
+                    found.name if (found := by_id.get(topic.topic_id)) is not None else None,
+                    topic.topic_id,
+                    topic.partition_indexes,
+                )
+                for topic in group.topics
+            )
+        elif group.topics is not None:
+            topics = tuple(_WantedTopic(topic.name, None, topic.partition_indexes) for topic in group.topics)
+        wanted.append(_WantedGroup(group.group_id, topics, message.require_stable))
+    return wanted
+
+
+def _commit_under_way(services: Services, request: Request, group: _WantedGroup) -> asyncio.Future[Any] | None:
+    try:
+        return services.groups.shard_of(group.group_id, or_empty=True).commit_of(request.client)
+    except ApiError:
+        return None
+
+
+def _response(services: Services, request: Request, wanted: Iterable[_WantedGroup]) -> Response:
+    return Response(NO_THROTTLE, tuple(_answer(services, request, group) for group in wanted))
+
+
+def _answer(services: Services, request: Request, group: _WantedGroup) -> _Group:
+    result = _fetch(services, group)
+    if result.error is not ErrorCode.none and request.api_version >= GROUP_ERROR_FROM:
+        return _Group(group.group_id, (), result.error)
+    if group.topics is None:
+        return _Group(group.group_id, tuple(_all_topics(services.metadata.image, request, result)), ErrorCode.none)
+    found = {each.partition: each for each in result.offsets}
+
+    def answer(topic: _WantedTopic, number: int) -> OffsetFetchResponsePartitions:
+        if topic.name is None:
+            return _partition(FetchedOffset(TopicPartition("", number), error=ErrorCode.unknown_topic_id))
+        partition = TopicPartition(topic.name, number)
+        return _partition(found.get(partition) or FetchedOffset(partition, error=result.error))
+
+    topics = tuple(
+        _Topic(topic.name, topic.topic_id, tuple(answer(topic, number) for number in topic.partitions))
+        for topic in group.topics
+    )
+    return _Group(group.group_id, topics, ErrorCode.none)
+
+
+def _fetch(services: Services, group: _WantedGroup) -> OffsetFetchResult:
+    partitions = None
+    if group.topics is not None:
+        partitions = tuple(
+            TopicPartition(topic.name, number)
+            for topic in group.topics
+            if topic.name is not None
+            for number in topic.partitions
+        )
+    try:
+        core = services.groups.shard_of(group.group_id, or_empty=True).core
+    except ApiError as error:
+        return OffsetFetchResult(error=error.code)
+    return core.fetch_offsets(
+        OffsetFetch(group_id=group.group_id, partitions=partitions, require_stable=group.require_stable)
+    )
+
+
+def _all_topics(image: ClusterImage, request: Request, result: OffsetFetchResult) -> Iterable[_Topic]:
+    by_topic: dict[str, list[FetchedOffset]] = {}
+    for each in result.offsets:
+        by_topic.setdefault(each.partition.topic, []).append(each)
+    for name, offsets in by_topic.items():
+        known = image.topics_by_name.get(name)
+        if known is None and request.api_version >= TOPIC_IDS_FROM:  # it has no id any more
+            continue
+        topic_id = None if known is None else known.topic_id
+        yield _Topic(name, topic_id, tuple(map(_partition, offsets)))
+
+
+def _partition(fetched: FetchedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=i32(fetched.partition.partition),
+        committed_offset=i64(fetched.offset),
+        committed_leader_epoch=i32(fetched.leader_epoch),
+        metadata=fetched.metadata,
+        error_code=fetched.error,
+    )

@@ -1,0 +1,30 @@
+"""RemoveRaftVoter (81), version 0: passed on to the leader of the metadata quorum.
+
+On the listeners of controllers: a voter votes no more (KIP-853).
+"""
+
+from typing import Any
+
+from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
+from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
+
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.forwarding import forward
+from esp.broker.quorum.answers import read_remove_voter, remove_voter_answer
+from esp.broker.services import Services
+from esp.protocol.registry import ApiKey
+from esp.raft import messages
+
+
+async def handle_at_controller(
+    services: ControllerServices, _request: Request, message: Any
+) -> RemoveRaftVoterResponse:
+    """Answer once the new voters are committed, or refused (RAFT-41, RAFT-43)."""
+    return remove_voter_answer(await services.raft.request(read_remove_voter(message), messages.VoterChangeResponse))
+
+
+async def handle(services: Services, request: Request, message: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+    """Pass its answer on."""
+    answer: RemoveRaftVoterResponse = await forward(services, ApiKey.REMOVE_RAFT_VOTER, message)
+    return answer

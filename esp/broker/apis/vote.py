@@ -1,0 +1,15 @@
+"""Vote (52), versions 0-2: a candidate asks for this member's vote, or whether it would get it (KIP-595, KIP-996)."""
+
+from typing import Any
+
+from kio.schema.vote.v2.response import VoteResponse
+
+from esp.broker.connections.request import Request
+from esp.broker.controller.services import ControllerServices
+from esp.broker.quorum.answers import read_vote, vote_answer
+from esp.raft import messages
+
+
+async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> VoteResponse:
+    """Let the core decide; its vote is durable before it is told (RAFT-1)."""
+    return vote_answer(await services.raft.request(read_vote(message), messages.VoteResponse))

@@ -1,1 +1,0 @@
-"""One module per API key: wire message in, a call of a core, wire message out."""

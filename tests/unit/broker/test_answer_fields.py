@@ -1,0 +1,11 @@
+from esp.broker.answer_fields import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, broker_ids
+from esp.model.ids import NodeId
+
+
+def test_all_operations_are_kafkas_codes_for_each_kind_of_resource():
+    assert ALL_TOPIC_OPERATIONS == 3576
+    assert ALL_CLUSTER_OPERATIONS == 8096
+
+
+def test_node_ids_keep_their_order():
+    assert broker_ids([NodeId(3), NodeId(1)]) == (3, 1)
