@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from esp.broker.app import BrokerNode
-from esp.model.settings import load_broker_settings
 from esp.ports.network import Address, Buffer, Connection, ConnectionOwner, Listener
 from esp.runtime.env import real_env
+from esp.settings.node import load_broker_settings
 
 LENGTH_SIZE: Final = 4
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from benchmarks.cluster import make_clusters
 from benchmarks.rebalance_load import RebalanceLoad
 from benchmarks.results import ESP, KAFKA
-from esp.cli.kafka_reassignments import ReassignmentsAdmin
+from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.model.ids import TopicPartition
 from esp.testing.cluster import Cluster
 

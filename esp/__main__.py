@@ -9,10 +9,10 @@ import sys
 from typing import Final
 
 _NODE_COMMANDS: Final = {
-    "broker": ("esp.cli.broker", "run"),
-    "cluster": ("esp.cli.cluster", "run"),
-    "format": ("esp.cli.format", "run"),
-    "random-uuid": ("esp.cli.format", "print_random_uuid"),
+    "broker": ("esp.cli.node.broker", "run"),
+    "cluster": ("esp.cli.node.cluster", "run"),
+    "format": ("esp.cli.node.format", "run"),
+    "random-uuid": ("esp.cli.node.format", "print_random_uuid"),
 }
 """Module and function of each; the function takes the arguments and returns the exit status."""
 

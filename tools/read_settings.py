@@ -1,6 +1,6 @@
-"""Write ``esp/model/kafka_settings.json``: the settings that a real Kafka node knows, with Kafka's own defaults.
+"""Write ``esp/settings/kafka_settings.json``: the settings that a real Kafka node knows, with Kafka's own defaults.
 
-    python tools/read_settings.py HOST:PORT [BROKER_ID] > esp/model/kafka_settings.json
+    python tools/read_settings.py HOST:PORT [BROKER_ID] > esp/settings/kafka_settings.json
 
 It asks a running Kafka node (DescribeConfigs version 4) for every setting of a topic, a broker, a group and of client metrics: name, type,
 default, whether sensitive or read-only. Only defaults are taken, so what the node's ``server.properties`` sets counts for nothing, with one

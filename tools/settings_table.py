@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from esp.model.broker_setting_table import BROKER_SETTINGS, REFUSED
-from esp.model.dynamic_settings import DYNAMIC_ONLY, EFFECTIVE_AT_ONCE, NOT_WHILE_RUNNING
-from esp.model.group_settings import group_settings
-from esp.model.known_settings import Scope, known_settings
-from esp.model.rebalance_settings import ASKED_OF_METADATA, DRAINING, REBALANCE_WHILE_RUNNING
-from esp.model.topic_setting_table import TOPIC_SETTINGS
+from esp.settings.broker_table import BROKER_SETTINGS, REFUSED
+from esp.settings.dynamic import DYNAMIC_ONLY, EFFECTIVE_AT_ONCE, NOT_WHILE_RUNNING
+from esp.settings.group import group_settings
+from esp.settings.known import Scope, known_settings
+from esp.settings.rebalance import ASKED_OF_METADATA, DRAINING, REBALANCE_WHILE_RUNNING
+from esp.settings.topic_table import TOPIC_SETTINGS
 from tools.marked_text import main, replace_marked
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Final
 from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
-from esp.broker.coordinators.group_coordinators import load_shard_class
-from esp.broker.metadata.loader import MetadataLoader
-from esp.broker.metadata.log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
+from esp.broker.groups.group_coordinators import load_shard_class
 from esp.broker.node_directories import NodeDirectories, open_directories_blocking
-from esp.broker.quorum.config import RaftConfig
-from esp.broker.quorum.driver import RaftDriver
+from esp.broker.raft.config import RaftConfig
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
+from esp.broker.raft.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
 from esp.broker.waiting import time_limit
 from esp.broker.warm_up import WarmUp
-from esp.model.broker_settings import BrokerSettings, MetricsListener
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import VoterEndpoint, VoterKey
+from esp.settings.broker import BrokerSettings, MetricsListener
 
 if TYPE_CHECKING:
     from esp.broker.metrics.node_metrics import NodeMetrics

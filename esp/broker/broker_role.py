@@ -11,32 +11,32 @@ from typing import Final
 
 from esp.broker.apis.fetch import FetchHandler
 from esp.broker.apis.produce import ProduceHandler
+from esp.broker.cluster_view.broker_liveness import BrokerLiveness
+from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server, connection_limits
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.coordinators.group_coordinators import GroupCoordinators
-from esp.broker.coordinators.shard_config import shard_config
-from esp.broker.cpu_share import CpuShare
+from esp.broker.groups.group_coordinators import GroupCoordinators
+from esp.broker.groups.shard_config import shard_config
 from esp.broker.lifecycle import BrokerLifecycle
 from esp.broker.maintenance import Maintenance
-from esp.broker.metadata.broker_liveness import BrokerLiveness
-from esp.broker.metadata.cache import MetadataCache
-from esp.broker.metadata.loader import MetadataLoader
 from esp.broker.node_directories import NodeDirectories
 from esp.broker.producer_ids import ProducerIdBlocks, ProducerIds
-from esp.broker.quorum.driver import RaftDriver
-from esp.broker.replicas.host import ReplicaHost
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
+from esp.broker.replication.host import ReplicaHost
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
+from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import PLAINTEXT, BrokerRegistration
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import ClusterDelta, ClusterImage
-from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
+from esp.settings.broker import BrokerSettings
 from esp.storage.last_stop import previous_broker_epoch
 
 SEARCHES_AT_A_TIME: Final = 4

@@ -34,7 +34,7 @@ _ASK_ANOTHER: Final = frozenset((ErrorCode.not_controller, ErrorCode.not_leader_
 
 
 class QuorumView(Protocol):
-    """Who leads the metadata quorum, as far as this node knows; :class:`~esp.broker.quorum.driver.RaftDriver` is one."""
+    """Who leads the metadata quorum, as far as this node knows; :class:`~esp.broker.raft.driver.RaftDriver` is one."""
 
     @property
     def leader(self) -> NodeId | None:

@@ -11,21 +11,21 @@ from esp.broker.controller.driver import ControllerDriver
 from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.metadata.loader import MetadataLoader
-from esp.broker.quorum.driver import RaftDriver
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration
 from esp.controller.config_rules import ConfigRules
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
-from esp.model.broker_settings import BrokerSettings, Listener
 from esp.model.ids import OFFSETS_TOPIC
-from esp.model.topic_overrides import validate_topic_overrides
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
 from esp.raft.voters import VoterEndpoint
+from esp.settings.broker import BrokerSettings, Listener
+from esp.settings.topic_overrides import validate_topic_overrides
 
 
 class ControllerRole:

@@ -23,11 +23,11 @@ from esp.broker.controller_channel import ControllerCalls
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import BrokerRegistration
-from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode, OperatorError
 from esp.model.ids import NO_BROKER_EPOCH, BrokerEpoch, DirectoryId
 from esp.ports.env import Env
 from esp.protocol.registry import ApiKey
+from esp.settings.broker import BrokerSettings
 
 log = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ import logging
 from dataclasses import replace
 
 from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
-from esp.model.broker_settings import BrokerSettings
-from esp.model.dynamic_settings import with_changes
 from esp.model.ids import INTERNAL_TOPICS, NodeId, TopicId
-from esp.model.topic_overrides import find_stored_problems, resolve_topic_settings
-from esp.model.topic_settings import TopicSettings
+from esp.settings.broker import BrokerSettings
+from esp.settings.dynamic import with_changes
+from esp.settings.topic import TopicSettings
+from esp.settings.topic_overrides import find_stored_problems, resolve_topic_settings
 
 log = logging.getLogger(__name__)
 

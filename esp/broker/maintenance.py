@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from esp.broker.replicas.host import ReplicaHost
-from esp.broker.replicas.read_errors import READ_ERRORS
-from esp.broker.replicas.retention import delete_old_segments
+from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.read_errors import READ_ERRORS
+from esp.broker.replication.retention import delete_old_segments
 from esp.broker.tasks import Tasks
-from esp.model.broker_settings import BrokerSettings
 from esp.ports.env import Env
 from esp.records.batch_header import find_end_offset
+from esp.settings.broker import BrokerSettings
 from esp.storage.log_directory import LogDirectory
 
 log = logging.getLogger(__name__)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from esp.broker.formatting import Standalone, check_directories, format_new_directories_blocking
-from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId
 from esp.ports.env import Env
 from esp.raft.voters import VoterEndpoint
+from esp.settings.broker import BrokerSettings
 from esp.storage.log_directory import LogDirectory
 
 

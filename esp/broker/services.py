@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from esp.broker.cluster_view.broker_liveness import BrokerLiveness
+from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.coordinators.group_coordinators import GroupCoordinators
-from esp.broker.metadata.broker_liveness import BrokerLiveness
-from esp.broker.metadata.cache import MetadataCache
+from esp.broker.groups.group_coordinators import GroupCoordinators
 from esp.broker.producer_ids import ProducerIds
-from esp.broker.quorum.driver import RaftDriver
-from esp.broker.replicas.host import ReplicaHost
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.replication.host import ReplicaHost
 from esp.model.ids import NodeId
-from esp.model.settings import BrokerSettings
 from esp.ports.cpu import Cpu
 from esp.ports.env import Env
+from esp.settings.node import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)

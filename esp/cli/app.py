@@ -6,25 +6,25 @@ from typing import Annotated, Final
 
 import typer
 
-from esp.cli.broker import run as run_broker
-from esp.cli.brokers import brokers
-from esp.cli.cluster import run as run_cluster
+from esp.cli.brokers.command import brokers
 from esp.cli.configs import configs
 from esp.cli.consume import consume
-from esp.cli.doctor import doctor
+from esp.cli.doctor.command import doctor
 from esp.cli.dump_log import dump_log
-from esp.cli.format import print_random_uuid
-from esp.cli.format import run as run_format
 from esp.cli.get_offsets import get_offsets
-from esp.cli.groups import groups
+from esp.cli.groups.command import groups
 from esp.cli.leader_election import leader_election
 from esp.cli.log_dirs import log_dirs
+from esp.cli.node.broker import run as run_broker
+from esp.cli.node.cluster import run as run_cluster
+from esp.cli.node.format import print_random_uuid
+from esp.cli.node.format import run as run_format
 from esp.cli.options import BareStateCommand
 from esp.cli.output import print_error, print_line
 from esp.cli.produce import produce
 from esp.cli.quorum import quorum
-from esp.cli.reassign import reassign_partitions
-from esp.cli.rebalance import rebalance
+from esp.cli.reassign.command import reassign_partitions
+from esp.cli.rebalance.command import rebalance
 from esp.cli.topics import topics
 from esp.model.errors import OperatorError
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from esp.cli.kafka_answers import ConfigEntry, RefusedError
-from esp.cli.kafka_configs import ConfigsAdmin, ResourceType
+from esp.cli.kafka.answers import ConfigEntry, RefusedError
+from esp.cli.kafka.configs import ConfigsAdmin, ResourceType
 from esp.cli.options import BootstrapServer, Json, action
 from esp.cli.output import console, print_columns, print_json, print_line, working
 from esp.cli.text_files import read_text
 from esp.model.errors import OperatorError
-from esp.model.properties import parse_properties
+from esp.settings.properties import parse_properties
 
 _COMMA: Final = re.compile(r",(?![^\[\]]*\])")
 """A comma that stands in no brackets."""

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 
 import typer
 
-from esp.cli.kafka_answers import ConsumedRecord, PartitionId
-from esp.cli.kafka_consumer import Consumer
+from esp.cli.kafka.answers import ConsumedRecord, PartitionId
+from esp.cli.kafka.consumer import Consumer
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import errors
 from esp.cli.properties import parse_pairs

@@ -6,8 +6,8 @@ from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from esp.cli.kafka_answers import PartitionId
-from esp.cli.kafka_groups import GroupsAdmin
+from esp.cli.kafka.answers import PartitionId
+from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, working
 from esp.model.errors import OperatorError

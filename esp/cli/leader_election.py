@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from esp.cli.kafka_reassignments import ReassignmentsAdmin
+from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, working
 from esp.cli.text_files import read_text

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from esp.cli.kafka_answers import LogDirInfo, ReplicaSize
-from esp.cli.kafka_cluster import ClusterAdmin
+from esp.cli.kafka.answers import LogDirInfo, ReplicaSize
+from esp.cli.kafka.cluster import ClusterAdmin
 from esp.cli.options import BootstrapServer, Json, action
 from esp.cli.output import console, print_columns, print_json, print_warning, working
 from esp.model.errors import OperatorError

@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from esp.cli.kafka_producer import Producer, producer_setting
+from esp.cli.kafka.producer import Producer, producer_setting
 from esp.cli.options import BootstrapServer
 from esp.cli.output import errors
 from esp.cli.properties import parse_pairs

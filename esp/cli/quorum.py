@@ -7,8 +7,8 @@ import msgspec
 import typer
 from rich.table import Table
 
-from esp.cli.kafka_answers import QuorumInfo, QuorumMember
-from esp.cli.kafka_cluster import ClusterAdmin
+from esp.cli.kafka.answers import QuorumInfo, QuorumMember
+from esp.cli.kafka.cluster import ClusterAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import console, print_line
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from esp.cli.kafka_answers import ConsumedRecord
+from esp.cli.kafka.answers import ConsumedRecord
 from esp.cli.properties import flag
 from esp.model.errors import OperatorError
 

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from rich.table import Table
 
-from esp.cli.kafka_answers import PartitionInfo, TopicInfo
-from esp.cli.kafka_configs import ResourceType
-from esp.cli.kafka_topics import TopicsAdmin
+from esp.cli.kafka.answers import PartitionInfo, TopicInfo
+from esp.cli.kafka.configs import ResourceType
+from esp.cli.kafka.topics import TopicsAdmin
 from esp.cli.output import console, print_json, print_line
 from esp.model.ids import TopicPartition
 

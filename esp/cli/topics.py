@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from esp.cli.kafka_answers import RefusedError, TopicInfo
-from esp.cli.kafka_topics import TopicsAdmin
+from esp.cli.kafka.answers import RefusedError, TopicInfo
+from esp.cli.kafka.topics import TopicsAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, working
 from esp.cli.properties import parse_pairs

@@ -24,7 +24,6 @@ from esp.model.ids import (
     uuid_to_base64,
 )
 from esp.model.partition import PartitionState
-from esp.model.rebalance_settings import DRAINING, REMOVAL_FORCED
 from esp.ports.network import Address
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
@@ -36,6 +35,7 @@ from esp.schemas.metadata_records import (
     SupportedFeature,
     UnregisterBrokerRecord,
 )
+from esp.settings.rebalance import DRAINING, REMOVAL_FORCED
 
 log = logging.getLogger(__name__)
 

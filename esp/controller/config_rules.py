@@ -4,21 +4,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from esp.controller.topics import find_name_problem
-from esp.model.broker_settings import BrokerSettings
-from esp.model.client_metrics_settings import validate_client_metrics_configs
-from esp.model.dynamic_settings import validate_broker_values
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.group_settings import validate_group_configs
-from esp.model.known_settings import known_settings
-from esp.model.setting import Kind, find_integer
-from esp.model.topic_overrides import validate_topic_overrides
-from esp.model.topic_setting_table import TOPIC_SETTINGS
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
+from esp.settings.broker import BrokerSettings
+from esp.settings.client_metrics import validate_client_metrics_configs
+from esp.settings.dynamic import validate_broker_values
+from esp.settings.group import validate_group_configs
+from esp.settings.known import known_settings
+from esp.settings.setting import Kind, find_integer
+from esp.settings.topic_overrides import validate_topic_overrides
+from esp.settings.topic_table import TOPIC_SETTINGS
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, UNCLEAN_L
 from esp.controller.topics import CONFIG_VALUE_LENGTH_MAX
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
-from esp.model.throttled_replicas import REPAIRED_REPLICAS
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -22,6 +21,7 @@ from esp.schemas.metadata_records import (
     ConfigRecord,
     MetadataRecord,
 )
+from esp.settings.throttled_replicas import REPAIRED_REPLICAS
 
 _NONE: Final[Mapping[str, str]] = {}
 

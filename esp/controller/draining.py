@@ -2,7 +2,7 @@
 
 from esp.controller.image import ClusterImage
 from esp.model.ids import NodeId
-from esp.model.rebalance_settings import DRAINING
+from esp.settings.rebalance import DRAINING
 
 
 def is_draining(image: ClusterImage, node_id: NodeId) -> bool:

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from esp.model.broker_settings import INT_MAX
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
-from esp.model.setting import find_integer
 from esp.ports.network import Address
+from esp.settings.broker import INT_MAX
+from esp.settings.setting import find_integer
 
 CLUSTER_DEFAULT = ""
 """The name under which the settings of all brokers stand among those of single ones."""

@@ -34,7 +34,7 @@ from esp.controller.image import CLUSTER_DEFAULT, ClusterImage, TopicImage
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.ids import NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
-from esp.model.throttled_replicas import REPAIRED_REPLICAS, ThrottledReplicas, read_repaired_replicas
+from esp.settings.throttled_replicas import REPAIRED_REPLICAS, ThrottledReplicas, read_repaired_replicas
 
 if TYPE_CHECKING:
     from esp.placement.step import Move

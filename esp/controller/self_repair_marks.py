@@ -1,7 +1,7 @@
 """Which copies are made by self-repair, and so go no faster than ``rebalance.bytes.per.second.max`` (REPAIR-4).
 
 That stands in the metadata log, beside the reassignments themselves: as a setting of the topic that names the replicas which self-repair
-adds (:data:`~esp.model.throttled_replicas.REPAIRED_REPLICAS`). It comes in the batch that begins the reassignment, goes in the one that
+adds (:data:`~esp.settings.throttled_replicas.REPAIRED_REPLICAS`). It comes in the batch that begins the reassignment, goes in the one that
 changes or cancels it, and is taken away soon after it has ended; brokers go by it only while the replica is being added. So a controller
 may die at any point: nothing is copied without its mark, and no mark that is left slows anything.
 """
@@ -13,8 +13,8 @@ from esp.controller.decision import Decision
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.ids import TopicId
 from esp.model.partition import PartitionState
-from esp.model.throttled_replicas import REPAIRED_REPLICAS, read_repaired_replicas
 from esp.schemas.metadata_records import TOPIC_RESOURCE, ConfigRecord
+from esp.settings.throttled_replicas import REPAIRED_REPLICAS, read_repaired_replicas
 
 _NOBODY: Final[frozenset[int]] = frozenset()
 

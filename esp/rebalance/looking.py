@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping
 
 from esp.model.ids import NodeId, TopicPartition
-from esp.model.rebalance_settings import DRAINING
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
 from esp.rebalance.cluster import Broker, ConfigTarget, LogDir, Partition, ReassignmentAdmin, Replica
 from esp.rebalance.execution import Execution, Sight
+from esp.settings.rebalance import DRAINING
 
 
 def look_for_planner(admin: ReassignmentAdmin, draining: Collection[int] = ()) -> ClusterView:

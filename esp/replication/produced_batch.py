@@ -11,7 +11,6 @@ from typing import Final
 from crc32c import crc32c
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.records.batch_header import (
     ATTRIBUTES_OFFSET,
     CONTROL_BIT,
@@ -27,6 +26,7 @@ from esp.records.batch_header import (
     HeaderFields,
     read_fields,
 )
+from esp.settings.topic import LONG_MAX, TopicSettings
 
 HIGHEST_CODEC = 4
 ZSTD = 4

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from esp.model.topic_settings import TopicSettings
 from esp.ports.network import Buffer
 from esp.records.batch_header import HeaderFields
+from esp.settings.topic import TopicSettings
 
 
 class ProducerChecks(Protocol):

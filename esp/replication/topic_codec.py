@@ -7,11 +7,11 @@ Opening a batch may take long and much memory, so leaders do not do it: they ref
 from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
-from esp.model.topic_settings import AS_PRODUCED, TopicSettings
 from esp.records.batch_header import HEADER_SIZE, read_header
 from esp.records.compression import Codec, TooLargeError
 from esp.records.recompression import recompress
 from esp.replication.produced_batch import validate_timestamps
+from esp.settings.topic import AS_PRODUCED, TopicSettings
 
 OPENED_BYTES_MAX: Final = 32 * 1024 * 1024
 """How much a batch that is recompressed may hold: 30 times the largest batch of default size. Topics with larger batches may hold as much

@@ -7,12 +7,12 @@ import typer
 
 from esp.simulation.coverage.report import print_coverage
 from esp.simulation.fleet import run_seeds
-from esp.simulation.mutants.wall import print_wall
-from esp.simulation.nemesis import draw_plan
+from esp.simulation.nodes_tier.nemesis import draw_plan
+from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.outcome import Outcome
-from esp.simulation.profile import Profile
 from esp.simulation.seeds import run_seed
 from esp.simulation.shrink import shrink as shrink_places
+from tests.mutants.wall import print_wall
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Runs whole clusters through faults, by seed.")
 

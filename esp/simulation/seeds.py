@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Collection
 from typing import Final
 
+from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.run import Run
 from esp.simulation.outcome import Outcome
-from esp.simulation.profile import Profile
-from esp.simulation.run import Run
 
 OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
 """How many more must have come than gone before the garbage collector looks: a run leaves few cycles, and is over soon."""

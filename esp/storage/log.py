@@ -21,10 +21,10 @@ from typing import Final, TypeVar
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import TopicId, TopicPartition
-from esp.model.topic_settings import TopicSettings
 from esp.ports.cpu import Cpu
 from esp.ports.network import Buffer
 from esp.records.batch_header import HeaderFields
+from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, snapshot_path
 from esp.storage.producer_state import ProducerStates

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import METADATA_PARTITION, NO_BROKER_EPOCH, ZERO_UUID, BrokerEpoch, TopicId, TopicPartition
-from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk, Lock
+from esp.settings.topic import TopicSettings
 from esp.storage.clean_marker import CleanMarker, RunningMarker
 from esp.storage.disk_reserve import DiskReserve
 from esp.storage.layout import (

@@ -14,10 +14,10 @@ from itertools import pairwise
 
 from esp.model.errors import CorruptionError
 from esp.model.ids import INTERNAL_TOPICS, METADATA_PARTITION, TopicId, TopicPartition
-from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.ports.disk import Disk
 from esp.ports.network import Buffer
 from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS
+from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 
 
 class SegmentSummary(NamedTuple):

@@ -3,7 +3,7 @@
 from crc32c import crc32c
 
 from esp.model.ids import TopicPartition
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.storage.segment import Segment
 
 

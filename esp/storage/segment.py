@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from esp.model.errors import CorruptionError
-from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.ports.disk import Disk, File
 from esp.ports.network import Buffer
 from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, offset_file_name
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from esp.storage.offset_index import OffsetIndex

@@ -6,9 +6,9 @@ matters for what a power loss leaves, they sync small files themselves.
 
 from typing import NamedTuple
 
-from esp.model.topic_settings import TopicSettings
 from esp.ports.disk import Disk
 from esp.records.batch_header import BatchHeader
+from esp.settings.topic import TopicSettings
 from esp.storage.layout import DELETED_SUFFIX
 from esp.storage.log_reader import LogReader
 from esp.storage.producer_snapshots import snapshot_path

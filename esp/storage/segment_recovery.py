@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from esp.model.errors import CorruptionError
-from esp.model.topic_settings import LONG_MAX
 from esp.ports.disk import Disk, File
 from esp.records.batch_header import (
     ATTRIBUTES_OFFSET,
@@ -19,6 +18,7 @@ from esp.records.batch_header import (
     BatchHeader,
     read_header,
 )
+from esp.settings.topic import LONG_MAX
 from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE

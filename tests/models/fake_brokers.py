@@ -2,8 +2,8 @@
 
 from typing import Self
 
-from esp.cli.kafka_answers import QuorumInfo, QuorumMember, RefusedError
-from esp.cli.kafka_brokers import BrokersAdmin
+from esp.cli.kafka.answers import QuorumInfo, QuorumMember, RefusedError
+from esp.cli.kafka.brokers import BrokersAdmin
 from esp.model.errors import ErrorCode
 from esp.rebalance.cluster import ALL_BROKERS, ConfigTarget
 from tests.models.fake_cluster import FakeCluster

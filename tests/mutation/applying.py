@@ -7,8 +7,8 @@ source behind it.
 import os
 from pathlib import Path
 
-from esp.simulation.mutants.mutant import Mutant
-from esp.simulation.mutants.patching import install
+from tests.mutants.mutant import Mutant
+from tests.mutants.patching import install
 
 VARIABLE = "ESP_MUTATION"
 

@@ -8,10 +8,10 @@ from typing import Any
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest
 from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
 
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import check_whole, forward
-from esp.broker.quorum.answers import add_voter_answer, read_add_voter
+from esp.broker.raft.answers import add_voter_answer, read_add_voter
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 from esp.raft import messages

@@ -6,8 +6,8 @@ from kio.schema.types import ProducerId
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.model.errors import ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
 

@@ -7,8 +7,8 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32
 
 from esp.broker.answer_fields import NO_THROTTLE, broker_ids
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrChange
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, TopicId

@@ -14,9 +14,9 @@ from kio.schema.alter_partition_reassignments.v1.response import (
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.controller.reassignment import Reassignment

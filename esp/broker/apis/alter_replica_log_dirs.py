@@ -10,7 +10,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition

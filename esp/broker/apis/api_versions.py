@@ -21,8 +21,8 @@ from kio.schema.api_versions.v4.response import ApiVersionsResponse, FinalizedFe
 from kio.static.primitive import i16, i64
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from esp.model.errors import ApiError, ErrorCode

@@ -9,8 +9,8 @@ from kio.schema.assign_replicas_to_dirs.v0.response import (
 )
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.model.errors import ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId, TopicId
 

@@ -4,8 +4,8 @@ from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.controller.heartbeats import Heartbeat
 from esp.model.errors import ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId

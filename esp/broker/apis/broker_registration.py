@@ -5,8 +5,8 @@ from kio.schema.broker_registration.v4.response import BrokerRegistrationRespons
 from kio.static.primitive import i64
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.image import FeatureRange
 from esp.model.errors import ApiError, ErrorCode

@@ -4,8 +4,8 @@ from kio.schema.controller_registration.v0.request import ControllerRegistration
 from kio.schema.controller_registration.v0.response import ControllerRegistrationResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.controller.brokers import ControllerRegistration
 from esp.controller.image import FeatureRange
 from esp.model.errors import ErrorCode

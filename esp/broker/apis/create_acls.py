@@ -7,8 +7,8 @@ from kio.schema.create_acls.v3.request import CreateAclsRequest
 from kio.schema.create_acls.v3.response import CreateAclsResponse
 
 from esp.broker.apis.acl_refusals import refuse_create_acls
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 
 

@@ -9,9 +9,9 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, Cre
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.controller.partitions import NewPartitions

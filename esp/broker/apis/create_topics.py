@@ -17,16 +17,16 @@ from kio.schema.create_topics.v7.response import (
 from kio.static.primitive import i8, i16, i32
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import CLUSTER_DEFAULT
 from esp.controller.topics import NewTopic
-from esp.model.described_settings import NodeLayers, describe_topic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicId
 from esp.protocol.registry import ApiKey
+from esp.settings.described import NodeLayers, describe_topic
 
 
 async def handle_at_controller(

@@ -7,8 +7,8 @@ from kio.schema.delete_acls.v3.request import DeleteAclsRequest
 from kio.schema.delete_acls.v3.response import DeleteAclsResponse
 
 from esp.broker.apis.acl_refusals import refuse_delete_acls
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 
 

@@ -14,8 +14,8 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE, milliseconds
-from esp.broker.connections.request import Request
-from esp.broker.replicas.record_deletions import RecordDeletion, result_of, until_settled, write_log_starts
+from esp.broker.replication.record_deletions import RecordDeletion, result_of, until_settled, write_log_starts
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition

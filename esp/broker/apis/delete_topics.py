@@ -11,9 +11,9 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 from kio.schema.types import TopicName
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.topics import DeletedTopic
 from esp.model.errors import ApiError, ErrorCode

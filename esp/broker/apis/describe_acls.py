@@ -7,8 +7,8 @@ from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.describe_acls.v3.response import DescribeAclsResponse
 
 from esp.broker.apis.acl_refusals import refuse_describe_acls
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 
 

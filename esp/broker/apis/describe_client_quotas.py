@@ -4,7 +4,7 @@ from kio.schema.describe_client_quotas.v1.request import ComponentData, Describe
 from kio.schema.describe_client_quotas.v1.response import DescribeClientQuotasResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 

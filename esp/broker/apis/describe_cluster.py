@@ -14,8 +14,8 @@ from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32
 
 from esp.broker.answer_fields import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE

@@ -7,8 +7,8 @@ from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 
 from esp.broker.configs.described_resources import DescribedResources, describe_configs
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 
 

@@ -17,7 +17,7 @@ from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import ALL_GROUP_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.responses import DescribedGroup
 from esp.model.errors import ApiError, ErrorCode

@@ -15,7 +15,7 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ErrorCode
 from esp.model.ids import METADATA_TOPIC

@@ -11,7 +11,7 @@ from kio.schema.types import ProducerId
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.topics import find_name_problem
 from esp.model.errors import ApiError, ErrorCode

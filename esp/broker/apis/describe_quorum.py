@@ -8,10 +8,10 @@ from typing import Any
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse
 
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
-from esp.broker.quorum.description import describe_answer, describe_refusal, only_metadata
+from esp.broker.raft.description import describe_answer, describe_refusal, only_metadata
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey

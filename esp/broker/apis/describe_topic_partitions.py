@@ -18,7 +18,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import ALL_TOPIC_OPERATIONS, NO_THROTTLE, broker_ids
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.model.errors import ApiError, ErrorCode

@@ -6,7 +6,7 @@ from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import TZAware, i16
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ErrorCode
 from esp.protocol.entity_fields import EPOCH

@@ -14,8 +14,8 @@ from kio.schema.describe_user_scram_credentials.v0.response import (
 )
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ErrorCode
 

@@ -12,9 +12,9 @@ from kio.schema.types import TopicName
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE, require_time
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.partition_change import Election
 from esp.model.errors import ApiError, ErrorCode

@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.end_quorum_epoch.v1.response import EndQuorumEpochResponse
 
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
-from esp.broker.quorum.answers import end_quorum_epoch_answer, read_end_quorum_epoch
+from esp.broker.raft.answers import end_quorum_epoch_answer, read_end_quorum_epoch
+from esp.broker.request import Request
 from esp.raft import messages
 
 

@@ -4,7 +4,7 @@ Records leave as they stand in the segment, as views of the mapped file. A reque
 partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the loop for
 them, so that it holds up nobody else. What names very many partitions, or has a session with as many, is answered in slices.
 ``read_committed`` ends at the last stable offset, which is the high watermark while there are no transactions. Version 13 names topics by
-id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replicas.session`). Consumers that say where they
+id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replication.session`). Consumers that say where they
 are (``client.rack``, version 11) may be sent to a nearer replica, and are served by followers that are in sync (KIP-392).
 
 On the listeners of controllers: other members of the quorum fetch the metadata log, and nothing else (KIP-595).
@@ -16,18 +16,18 @@ from typing import Any
 
 from kio.schema.fetch.v18.response import FetchResponse
 
-from esp.broker.connections.long_requests import LongRequests
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.data_path.fetch_sessions import FetchSession, FetchSessions
 from esp.broker.data_path.long_fetch import LongFetch
 from esp.broker.data_path.pending_fetch import ConsumerReads, PendingFetch
-from esp.broker.quorum.answers import fetch_answer, read_fetch
-from esp.broker.replicas.hosted_partition import HostedPartition
-from esp.broker.replicas.session import Surroundings
-from esp.broker.replicas.sessions import ReplicaSessions
+from esp.broker.raft.answers import fetch_answer, read_fetch
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.replication.session import Surroundings
+from esp.broker.replication.sessions import ReplicaSessions
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
+from esp.broker.turns.long_requests import LongRequests
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
 from esp.ports.network import Buffer

@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.fetch_snapshot.v1.response import FetchSnapshotResponse
 
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
-from esp.broker.quorum.answers import fetch_snapshot_answer, read_fetch_snapshot
+from esp.broker.raft.answers import fetch_snapshot_answer, read_fetch_snapshot
+from esp.broker.request import Request
 from esp.raft import messages
 
 

@@ -17,7 +17,7 @@ from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE, NO_TRANSACTIONS, NO_TRANSACTIONS_MESSAGE
 from esp.broker.auto_create import create_missing_topics
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.partitioning import partition_for
 from esp.model.errors import ErrorCode

@@ -7,8 +7,8 @@ from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConf
 
 from esp.broker.configs.changes import alter_at_broker, alter_at_controller
 from esp.broker.configs.messages import AlterResponse
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 

@@ -13,7 +13,7 @@ from kio.schema.types import ProducerId
 from kio.static.primitive import i16
 
 from esp.broker.answer_fields import NO_THROTTLE, NO_TRANSACTIONS
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 

@@ -8,8 +8,8 @@ from kio.schema.join_group.v9.response import JoinGroupResponse, JoinGroupRespon
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
-from esp.broker.coordinators.answers import answered, milliseconds
+from esp.broker.groups.answers import answered, milliseconds
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import JoinGroup, Protocol
 from esp.groups.responses import JoinResult

@@ -9,7 +9,7 @@ from kio.static.primitive import i8
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.configs.checks import BROKER_LOGGER
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.schemas.metadata_records import (

@@ -21,9 +21,9 @@ from kio.schema.list_offsets.v11.response import (
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
-from esp.broker.replicas.hosted_partition import HostedPartition
-from esp.broker.replicas.read_errors import READ_ERRORS, code_of
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.replication.read_errors import READ_ERRORS, code_of
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
 from esp.storage.timestamp_search import TimestampAndOffset

@@ -28,7 +28,7 @@ from esp.broker.answer_fields import (
     broker_ids,
 )
 from esp.broker.auto_create import create_missing_topics
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.controller.topics import find_name_problem

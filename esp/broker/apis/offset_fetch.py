@@ -17,7 +17,7 @@ from kio.schema.offset_fetch.v10.response import OffsetFetchResponsePartitions
 from kio.static.primitive import i32, i64
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.groups.requests import OffsetFetch

@@ -11,8 +11,6 @@ another.
 from collections.abc import Sequence
 from typing import Final
 
-from esp.broker.connections.long_requests import LongRequests
-from esp.broker.connections.request import NO_REPLY, Request
 from esp.broker.data_path.delayed_produce import DelayedProduce
 from esp.broker.data_path.long_produce import (
     ZSTD_FROM,
@@ -23,9 +21,11 @@ from esp.broker.data_path.long_produce import (
     why_refused,
 )
 from esp.broker.data_path.produce_repetitions import ProduceRepetitions, can_be_repeated
-from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.request import NO_REPLY, Request
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
+from esp.broker.turns.long_requests import LongRequests
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Buffer
 from esp.protocol.errors import DecodeError

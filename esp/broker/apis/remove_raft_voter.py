@@ -8,10 +8,10 @@ from typing import Any
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
-from esp.broker.quorum.answers import read_remove_voter, remove_voter_answer
+from esp.broker.raft.answers import read_remove_voter, remove_voter_answer
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
 from esp.raft import messages

@@ -7,8 +7,8 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 from kio.schema.sync_group.v5.response import SyncGroupResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
-from esp.broker.coordinators.answers import answered
+from esp.broker.groups.answers import answered
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import SyncGroup
 from esp.groups.responses import SyncResult

@@ -7,9 +7,9 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId

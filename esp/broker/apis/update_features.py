@@ -13,9 +13,9 @@ from kio.schema.update_features.v2.response import UpdateFeaturesResponse
 from kio.static.primitive import i8
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import check_whole, forward, until_applied
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.feature_updates import FeatureUpdate, UpgradeType
 from esp.controller.features import KRAFT_VERSION

@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.update_raft_voter.v0.response import UpdateRaftVoterResponse
 
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
-from esp.broker.quorum.answers import read_update_voter, update_voter_answer
+from esp.broker.raft.answers import read_update_voter, update_voter_answer
+from esp.broker.request import Request
 from esp.raft import messages
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from kio.schema.vote.v2.response import VoteResponse
 
-from esp.broker.connections.request import Request
 from esp.broker.controller.services import ControllerServices
-from esp.broker.quorum.answers import read_vote, vote_answer
+from esp.broker.raft.answers import read_vote, vote_answer
+from esp.broker.request import Request
 from esp.raft import messages
 
 

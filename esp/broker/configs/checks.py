@@ -10,18 +10,18 @@ from esp.broker.configs.logger_levels import change_logger_levels, validate_logg
 from esp.controller.config_rules import ConfigRules
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation, apply_operations
 from esp.controller.image import CLUSTER_DEFAULT
-from esp.model.broker_settings import BrokerSettings
-from esp.model.dynamic_settings import DYNAMIC_ONLY, validate_broker_changes
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
-from esp.model.known_settings import known_settings
-from esp.model.setting import find_integer
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
+from esp.settings.broker import BrokerSettings
+from esp.settings.dynamic import DYNAMIC_ONLY, validate_broker_changes
+from esp.settings.known import known_settings
+from esp.settings.setting import find_integer
 
 BROKER_LOGGER = 8
 """The type of the resource that is a node's loggers."""

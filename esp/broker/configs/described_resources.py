@@ -17,8 +17,16 @@ from esp.broker.configs.checks import BROKER_LOGGER
 from esp.broker.configs.logger_levels import logger_levels
 from esp.controller.image import CLUSTER_DEFAULT, ClusterImage
 from esp.controller.topics import find_name_problem
-from esp.model.broker_settings import BrokerSettings
-from esp.model.described_settings import (
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NodeId
+from esp.schemas.metadata_records import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
+from esp.settings.broker import BrokerSettings
+from esp.settings.described import (
     DescribedSetting,
     NodeLayers,
     describe_all_brokers,
@@ -28,15 +36,7 @@ from esp.model.described_settings import (
     describe_loggers,
     describe_topic,
 )
-from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import NodeId
-from esp.model.setting import find_integer
-from esp.schemas.metadata_records import (
-    BROKER_RESOURCE,
-    CLIENT_METRICS_RESOURCE,
-    GROUP_RESOURCE,
-    TOPIC_RESOURCE,
-)
+from esp.settings.setting import find_integer
 
 _MALFORMED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "

@@ -3,7 +3,7 @@
 Each API has a module in :mod:`esp.broker.apis`: ``handle`` answers on the listeners of brokers, ``handle_at_controller`` on those of
 controllers. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
 modules are imported on first use, so that a node starts without them (:mod:`esp.broker.warm_up` comes later). A handler that has to wait is
-a coroutine function; one whose work cannot be divided by dividing the request (:mod:`esp.broker.connections.request_parts`) may be a
+a coroutine function; one whose work cannot be divided by dividing the request (:mod:`esp.broker.turns.request_parts`) may be a
 generator function, which yields after each slice, and which changes nothing after the first; or a coroutine that returns such a generator.
 One that refuses the whole request may raise ApiError.
 """
@@ -15,10 +15,10 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, S
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from esp.broker.connections.long_requests import SHORT_BYTES, LongRequests, done
-from esp.broker.connections.request import ClientContext, Request
-from esp.broker.connections.turns import Turns
+from esp.broker.request import ClientContext, Request
 from esp.broker.tasks import Tasks
+from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done
+from esp.broker.turns.turns import Turns
 from esp.model.errors import ApiError
 from esp.ports.clock import Clock
 from esp.ports.network import Address, Buffer
@@ -49,7 +49,7 @@ class Dispatcher:
     """
 
     allows_shortcuts: ClassVar = True
-    """Whether a connection's :class:`~esp.broker.connections.request.Shortcut` may answer in its place."""
+    """Whether a connection's :class:`~esp.broker.request.Shortcut` may answer in its place."""
 
     def __init__(
         self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, hot: Mapping[int, HotHandler] | None = None

@@ -5,14 +5,14 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.connections.request import ClientContext
-from esp.broker.connections.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.connections.session import Session
-from esp.model.broker_settings import BrokerSettings
+from esp.broker.request import ClientContext
+from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
 from esp.model.errors import OperatorError
 from esp.ports.clock import Timer
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
+from esp.settings.broker import BrokerSettings
 
 log = logging.getLogger(__name__)
 

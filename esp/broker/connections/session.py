@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.connections.request import NO_REPLY, ClientContext, Request
-from esp.broker.connections.request_memory import FREE_BYTES, RequestMemory
+from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.broker.turns.request_memory import FREE_BYTES, RequestMemory
 from esp.ports.clock import Clock
 from esp.ports.network import Buffer, Connection
 from esp.protocol.errors import DecodeError

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from esp.controller.config_rules import ConfigRules
 from esp.controller.self_repair import SelfRepairSettings
 from esp.controller.topics import TopicDefaults
-from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import NodeId
+from esp.settings.broker import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

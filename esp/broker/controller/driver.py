@@ -7,10 +7,10 @@ does by itself in :mod:`esp.broker.controller.term`.
 import logging
 from collections.abc import Sequence
 
-from esp.broker.connections.request import ClientContext
 from esp.broker.controller.config import ControllerConfig
 from esp.broker.controller.proposals import NewestMetadata, Proposals, Quorum
 from esp.broker.controller.term import ControllerTerm
+from esp.broker.request import ClientContext
 from esp.broker.tasks import Tasks
 from esp.controller.alter_partition import IsrChange, decide_alter_partition
 from esp.controller.brokers import (

@@ -19,7 +19,7 @@ Reply = TypeVar("Reply")
 
 
 class Quorum(Protocol):
-    """What the controller needs of the quorum: :class:`~esp.broker.quorum.driver.RaftDriver` is one."""
+    """What the controller needs of the quorum: :class:`~esp.broker.raft.driver.RaftDriver` is one."""
 
     @property
     def epoch(self) -> LeaderEpoch:
@@ -57,7 +57,7 @@ class Quorum(Protocol):
 
 
 class NewestMetadata(Protocol):
-    """What the controller needs of the state machine: :class:`~esp.broker.metadata.loader.MetadataLoader` is one."""
+    """What the controller needs of the state machine: :class:`~esp.broker.raft.loader.MetadataLoader` is one."""
 
     @property
     def newest(self) -> ClusterImage:

@@ -11,7 +11,7 @@ from kio.schema.controller_registration.v0.request import ControllerRegistration
 from kio.static.primitive import i16, i32, u16
 
 from esp.broker.controller_channel import ControllerCalls
-from esp.broker.metadata.loader import OnChange
+from esp.broker.raft.loader import OnChange
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import ControllerRegistration
 from esp.controller.image import ClusterImage
@@ -29,7 +29,7 @@ PAUSE_US: Final = 1_000_000
 
 
 class Metadata(Protocol):
-    """What is needed of :class:`~esp.broker.metadata.loader.MetadataLoader`."""
+    """What is needed of :class:`~esp.broker.raft.loader.MetadataLoader`."""
 
     @property
     def image(self) -> ClusterImage:

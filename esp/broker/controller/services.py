@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from esp.broker.controller.driver import ControllerDriver
-from esp.broker.metadata.loader import MetadataLoader
-from esp.broker.quorum.driver import RaftDriver
-from esp.model.broker_settings import BrokerSettings
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
 from esp.model.ids import NodeId
 from esp.ports.env import Env
+from esp.settings.broker import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 It waits as others do (:mod:`esp.broker.data_path.pending_fetch`). What is committed while it is being looked at has it looked at once more.
 """
 
-from esp.broker.connections.request import Request
-from esp.broker.connections.turns import Turns
 from esp.broker.data_path.pending_fetch import PendingFetch
-from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.request import Request
 from esp.broker.tasks import Tasks
+from esp.broker.turns.turns import Turns
 from esp.ports.clock import Clock, Timer
 from esp.protocol.progress import SLICE_ELEMENTS
 

@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from esp.broker.connections.long_requests import LongRequests
-from esp.broker.connections.request import Request
-from esp.broker.cpu_share import CpuShare
 from esp.broker.data_path.delayed_produce import DelayedProduce
-from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.request import Request
 from esp.broker.tasks import Tasks
+from esp.broker.turns.cpu_share import CpuShare
+from esp.broker.turns.long_requests import LongRequests
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.topic_settings import TopicSettings
 from esp.ports.env import Env
 from esp.protocol.errors import DecodeError
 from esp.protocol.produce_codec import (
@@ -30,6 +29,7 @@ from esp.protocol.progress import SLICE_ELEMENTS, SlicedWork
 from esp.replication.partition_leader import ALL_REPLICAS
 from esp.replication.refused_batches import RefusedBatches
 from esp.replication.topic_codec import RecompressionNeededError, recompress_for_topic
+from esp.settings.topic import TopicSettings
 
 AT_A_TIME: Final = 2
 ZSTD_FROM: Final = 7

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from esp.broker.connections.request import Request
-from esp.broker.connections.turns import Turns
 from esp.broker.data_path.fetch_sessions import FetchSession, Told
-from esp.broker.replicas.hosted_partition import HostedPartition
-from esp.broker.replicas.read_errors import READ_ERRORS, code_of
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.replication.read_errors import READ_ERRORS, code_of
+from esp.broker.request import Request
+from esp.broker.turns.turns import Turns
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer

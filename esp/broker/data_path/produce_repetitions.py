@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from esp.broker.connections.request import Request
-from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.request import Request
 from esp.model.errors import ApiError
 from esp.ports.clock import Clock
 from esp.protocol.errors import DecodeError
@@ -46,7 +46,7 @@ Refuse = Callable[[RefusedBatches, HostedPartition, TopicRef, int, memoryview, A
 
 
 class ProduceRepetitions:
-    """What one connection has produced to; see :class:`esp.broker.connections.request.Shortcut`.
+    """What one connection has produced to; see :class:`esp.broker.request.Shortcut`.
 
     Args:
         request: the connection's first that may be repeated. Only requests of the same version and client id are remembered.
@@ -96,7 +96,7 @@ class ProduceRepetitions:
         self._by_common[common] = hosted, topic, partition, acks, RepeatedAnswer(self._version, topic, partition)
 
     def answer(self, frame: memoryview) -> bytes | None:
-        """See :class:`esp.broker.connections.request.Shortcut`."""
+        """See :class:`esp.broker.request.Shortcut`."""
         size = len(frame)
         if size <= self._topic_offset:
             return None

@@ -11,11 +11,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from esp.broker.broker_role import BrokerRole
 from esp.broker.controller_role import ControllerRole
-from esp.broker.metadata.loader import MetadataLoader
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.request_metrics import RequestMetrics
-from esp.broker.quorum.driver import RaftDriver
-from esp.broker.replicas.host import ReplicaHost
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
+from esp.broker.replication.host import ReplicaHost
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE

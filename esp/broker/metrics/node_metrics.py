@@ -16,11 +16,11 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.connections.request import Request
 from esp.broker.metrics.families import MeasuredNode, collect_loop, collect_node, collect_requests
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.http_server import HttpServer, Page
 from esp.broker.metrics.request_metrics import RequestCounts, RequestMetrics
+from esp.broker.request import Request
 from esp.broker.tasks import Tasks
 from esp.ports.clock import Clock, Timer
 from esp.ports.env import Env

@@ -6,8 +6,8 @@ for records that a fetch waits for. Time on the network, and behind other answer
 
 from typing import Final
 
-from esp.broker.connections.request import Request
 from esp.broker.metrics.histogram import Histogram
+from esp.broker.request import Request
 from esp.protocol.registry import ApiKey
 
 _FOLLOWERS: Final = "FetchFollower"

@@ -9,7 +9,7 @@ from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader
 from esp.simulation.checkers.client_history import REFUSED_BUT_WRITTEN, Outcome, Read, Sent, check
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import SURVEYED
+from esp.simulation.nodes_tier.ledger import SURVEYED
 from esp.simulation.workload.history import History, SentBatch
 
 Committed = Mapping[tuple[TopicId, int], CommittedLog]

@@ -36,7 +36,7 @@ class CommittedLog:
         self.acked: dict[int, int] = {}
         """CRC of each batch that was acknowledged with acks=all, by base offset."""
         self.is_excused = False
-        """Whether more was lost than the promise covers (see :mod:`esp.simulation.ledger`): durability is not asked any more."""
+        """Whether more was lost than the promise covers (see :mod:`esp.simulation.nodes_tier.ledger`): durability is not asked any more."""
         self.doubted_epoch: int | None = None
         """The leader epoch for which that is not certain yet: its leader lost bytes, and has not shown yet which (ELECT-5)."""
         self._links: dict[tuple[int, int], _Link] = {}

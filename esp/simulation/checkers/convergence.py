@@ -8,8 +8,8 @@ from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
-from esp.simulation.node import SimulatedNode
-from esp.simulation.rot import find_rotten_copies
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.nodes_tier.rot import find_rotten_copies
 from esp.simulation.workload.history import LaneKey
 
 

@@ -2,7 +2,7 @@
 
 from esp.model.ids import TopicPartition
 from esp.simulation.checkers import probe
-from esp.simulation.node import SimulatedNode
+from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.storage.checkpoints import decode_checkpoint
 from esp.storage.layout import LOG_START_FILE
 

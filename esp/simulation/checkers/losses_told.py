@@ -12,7 +12,7 @@ from typing import Final
 from esp.model.ids import TopicPartition
 from esp.simulation.checkers.violation import ViolationError
 
-TELLS: Final = "esp.broker.replicas.roles"
+TELLS: Final = "esp.broker.replication.roles"
 """The logger that says it."""
 
 

@@ -7,14 +7,14 @@ from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
-from esp.model.rebalance_settings import REMOVAL_FORCED
+from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.minimums import Minimums, default_minimum
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import PASSING, RECKLESS, Ledger
-from esp.simulation.node import SimulatedNode
+from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS, Ledger
+from esp.simulation.nodes_tier.node import SimulatedNode
 
 IMAGES_KEPT = 200
 """Of the latest offsets: nodes that lag further are not compared."""

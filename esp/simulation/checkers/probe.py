@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from itertools import chain
 
 from esp.broker.controller.driver import ControllerDriver
-from esp.broker.metadata.loader import MetadataLoader
-from esp.broker.quorum.driver import RaftDriver
-from esp.broker.replicas.host import ReplicaHost
-from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
+from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.hosted_partition import HostedPartition
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.simulation.checkers.throttle_checker import Rates
-from esp.simulation.node import SimulatedNode
+from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.storage.log import Log
 
 

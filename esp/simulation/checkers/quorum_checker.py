@@ -9,8 +9,8 @@ from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import VoterChecker
-from esp.simulation.ledger import Ledger
-from esp.simulation.node import SimulatedNode
+from esp.simulation.nodes_tier.ledger import Ledger
+from esp.simulation.nodes_tier.node import SimulatedNode
 
 
 class _Member:

@@ -7,10 +7,10 @@ from esp.controller.draining import is_draining
 from esp.controller.image import ClusterImage, TopicImage
 from esp.model.ids import NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState
-from esp.model.throttled_replicas import REPAIRED_REPLICAS, read_repaired_replicas
+from esp.settings.throttled_replicas import REPAIRED_REPLICAS, read_repaired_replicas
 from esp.simulation.checkers.convergence import find_stranded
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.repair_profile import RepairProfile
+from esp.simulation.nodes_tier.repair_profile import RepairProfile
 
 Key = tuple[TopicId, int]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 
-from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replication.hosted_partition import HostedPartition
 from esp.model.ids import TopicId, TopicPartition
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers import probe
@@ -12,8 +12,8 @@ from esp.simulation.checkers.recovery import LostLife, check_epochs, check_produ
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.rises import Rises
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import Ledger
-from esp.simulation.node import SimulatedNode
+from esp.simulation.nodes_tier.ledger import Ledger
+from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.storage.log import Log
 
 Key = tuple[TopicId, int]

@@ -9,18 +9,18 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from esp.broker.replicas.fetcher import FollowedPartition, PartitionKey, ReplicaFetcher
-from esp.broker.replicas.hosted_partition import HostedPartition
-from esp.broker.replicas.replication_throttle import BURST_US, FETCH_US, ReplicationThrottle
-from esp.broker.replicas.session import ReplicaSession, SessionPartition
-from esp.broker.replicas.throttles import DirectionThrottles
+from esp.broker.replication.fetcher import FollowedPartition, PartitionKey, ReplicaFetcher
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.replication.replication_throttle import BURST_US, FETCH_US, ReplicationThrottle
+from esp.broker.replication.session import ReplicaSession, SessionPartition
+from esp.broker.replication.throttles import DirectionThrottles
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
-from esp.model.topic_settings import LONG_MAX
 from esp.ports.network import Buffer
 from esp.protocol.fetch_codec import FetchResult
 from esp.protocol.follower_fetch_codec import FetchedPartition
 from esp.records.batch_header import read_header
+from esp.settings.topic import LONG_MAX
 from esp.simulation.checkers.violation import ViolationError
 
 _S: Final = 1_000_000

@@ -13,7 +13,7 @@ from esp.schemas.control_records import decode_control_record
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.node import SimulatedNode
+from esp.simulation.nodes_tier.node import SimulatedNode
 
 CAUGHT_UP_S: Final = 5.0
 """A node that becomes a voter had all of the leader's log that long ago: two fetch time-outs, and what clocks may differ by (RAFT-42)."""

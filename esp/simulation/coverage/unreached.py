@@ -11,25 +11,25 @@ from typing import Final
 _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "No replica moves between directories of a simulated node. tests/unit/replication/test_future_replica.py and "
     "tests/integration/test_log_dir_moves.py run it, with deaths in the midst of it.": (
-        "esp.broker.replicas.hosted_partition:HostedPartition.replace_log",
-        "esp.broker.replicas.loading:ReplicaLoading._is_assigned",
-        "esp.broker.replicas.loading:ReplicaLoading._load_copy_blocking",
-        "esp.broker.replicas.loading:ReplicaLoading._newness",
-        "esp.broker.replicas.log_dir_move:LogDirMove.__init__",
-        "esp.broker.replicas.log_dir_move:LogDirMove._change_places",
-        "esp.broker.replicas.log_dir_move:LogDirMove._copy",
-        "esp.broker.replicas.log_dir_move:LogDirMove._has_ended",
-        "esp.broker.replicas.log_dir_move:LogDirMove._is_confirmed",
-        "esp.broker.replicas.log_dir_move:LogDirMove._step",
-        "esp.broker.replicas.log_dir_move:LogDirMove._swap",
-        "esp.broker.replicas.log_dir_move:LogDirMove._take_the_rest",
-        "esp.broker.replicas.log_dir_move:LogDirMove.lag",
-        "esp.broker.replicas.log_dir_move:LogDirMove.run",
-        "esp.broker.replicas.log_dir_move:LogDirMove.stop",
-        "esp.broker.replicas.log_dir_move:LogDirMove.target_id",
-        "esp.broker.replicas.log_dir_moves:LogDirMoves._run",
-        "esp.broker.replicas.log_dir_moves:LogDirMoves.begin",
-        "esp.broker.replicas.log_dir_moves:LogDirMoves.lag",
+        "esp.broker.replication.hosted_partition:HostedPartition.replace_log",
+        "esp.broker.replication.loading:ReplicaLoading._is_assigned",
+        "esp.broker.replication.loading:ReplicaLoading._load_copy_blocking",
+        "esp.broker.replication.loading:ReplicaLoading._newness",
+        "esp.broker.replication.log_dir_move:LogDirMove.__init__",
+        "esp.broker.replication.log_dir_move:LogDirMove._change_places",
+        "esp.broker.replication.log_dir_move:LogDirMove._copy",
+        "esp.broker.replication.log_dir_move:LogDirMove._has_ended",
+        "esp.broker.replication.log_dir_move:LogDirMove._is_confirmed",
+        "esp.broker.replication.log_dir_move:LogDirMove._step",
+        "esp.broker.replication.log_dir_move:LogDirMove._swap",
+        "esp.broker.replication.log_dir_move:LogDirMove._take_the_rest",
+        "esp.broker.replication.log_dir_move:LogDirMove.lag",
+        "esp.broker.replication.log_dir_move:LogDirMove.run",
+        "esp.broker.replication.log_dir_move:LogDirMove.stop",
+        "esp.broker.replication.log_dir_move:LogDirMove.target_id",
+        "esp.broker.replication.log_dir_moves:LogDirMoves._run",
+        "esp.broker.replication.log_dir_moves:LogDirMoves.begin",
+        "esp.broker.replication.log_dir_moves:LogDirMoves.lag",
         "esp.replication.future_replica:FutureReplica.__init__",
         "esp.replication.future_replica:FutureReplica._cut_at",
         "esp.replication.future_replica:FutureReplica.cut",
@@ -49,9 +49,9 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "What a node tells of itself, to Prometheus or to tests that look at it from outside: a simulated node has no listener for metrics. "
     "tests/unit/broker/metrics, and the tests of its own module.": (
         "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",
-        "esp.broker.replicas.log_dir_moves:LogDirMoves.__len__",
-        "esp.broker.replicas.session:ReplicaSession.__len__",
-        "esp.broker.replicas.sessions:ReplicaSessions.__len__",
+        "esp.broker.replication.log_dir_moves:LogDirMoves.__len__",
+        "esp.broker.replication.session:ReplicaSession.__len__",
+        "esp.broker.replication.sessions:ReplicaSessions.__len__",
         "esp.controller.partition_change:is_unclean_election",
         "esp.raft.node:RaftNode.is_voter",
         "esp.raft.snapshot:read_voters",
@@ -62,15 +62,15 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.storage.trash:Trash.__len__",
     ),
     "Controllers keep their addresses in a run, so none tells the leader of another one. tests/unit/raft/test_voter_changes.py.": (
-        "esp.broker.quorum.calls:_decode_update_voter",
-        "esp.broker.quorum.calls:_encode_update_voter",
+        "esp.broker.raft.calls:_decode_update_voter",
+        "esp.broker.raft.calls:_encode_update_voter",
         "esp.raft.following:Following.on_update_done",
         "esp.raft.voter_changes:VoterChanges._is_up_to_date",
     ),
     "Tools ask a node to change the voters; no member of the quorum asks another. tests/unit/raft/test_voter_changes.py.": (
-        "esp.broker.quorum.calls:_decode_voter_change",
-        "esp.broker.quorum.calls:_encode_add_voter",
-        "esp.broker.quorum.calls:_encode_remove_voter",
+        "esp.broker.raft.calls:_decode_voter_change",
+        "esp.broker.raft.calls:_encode_add_voter",
+        "esp.broker.raft.calls:_encode_remove_voter",
     ),
     "Clusters are formatted with eligible leader replicas on, so the feature is never raised. "
     "tests/unit/controller/test_feature_updates.py.": (
@@ -82,8 +82,8 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.controller.replay:MetadataReplay._replay",
         "esp.storage.recovery:_finish_swap_blocking",
     ),
-    "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/metadata/test_loader.py.": (
-        "esp.broker.metadata.loader:MetadataLoader._refuse",
+    "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/raft/test_loader.py.": (
+        "esp.broker.raft.loader:MetadataLoader._refuse",
     ),
     "Groups are looked at every ten minutes for what has expired, longer than any run: checkers take a group that nobody uses, and that is "
     "forgotten, for one that was lost. tests/unit/groups/test_deletion.py.": (
@@ -96,7 +96,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.broker.data_path.long_fetch:LongFetch._on_news",
         "esp.broker.data_path.long_fetch:LongFetch._time_out",
     ),
-    "`esp format` lets go of a directory that it has formatted; a node keeps its own until it ends. tests/unit/cli/test_format.py.": (
+    "`esp format` lets go of a directory that it has formatted; a node keeps its own until it ends. tests/unit/cli/node/test_format.py.": (
         "esp.storage.log_directory:LogDirectory.unlock",
     ),
     "Simulated nodes make no topics because somebody asks for their metadata (`auto.create.topics.enable=false`): such a topic would have "
@@ -114,16 +114,16 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
         "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
-        "esp.broker.coordinators.answers:_all_later": "offsets of many groups are asked for while one of them is being committed",
+        "esp.broker.groups.answers:_all_later": "offsets of many groups are asked for while one of them is being committed",
         "esp.broker.apis.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
-        "esp.broker.metadata.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",
-        "esp.broker.quorum.calls:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
-        "esp.broker.quorum.peers:QuorumPeers._tell_refusal": "as above",
-        "esp.broker.replicas.fetcher:ReplicaFetcher._ask_range": "a follower's end is out of its leader's range",
-        "esp.broker.replicas.leader_offsets:ask_leader_offsets": "as above",
-        "esp.broker.replicas.leader_offsets:ask_leader_offsets.ask": "as above",
-        "esp.broker.replicas.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
+        "esp.broker.raft.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",
+        "esp.broker.raft.calls:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
+        "esp.broker.raft.peers:QuorumPeers._tell_refusal": "as above",
+        "esp.broker.replication.fetcher:ReplicaFetcher._ask_range": "a follower's end is out of its leader's range",
+        "esp.broker.replication.leader_offsets:ask_leader_offsets": "as above",
+        "esp.broker.replication.leader_offsets:ask_leader_offsets.ask": "as above",
+        "esp.broker.replication.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
         "esp.groups.joining:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
         "esp.storage.log:Log._out_of_range": "a log is cut or removed between the check of an offset and the read",

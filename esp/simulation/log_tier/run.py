@@ -13,16 +13,16 @@ from uuid import UUID
 
 from esp.model.errors import ApiError
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import BatchHeader, read_header, stamp
 from esp.replication.partition_follower import append_fetched
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.simulation.nodes_tier.rot import RotKind, find_targets, rot_somewhere
 from esp.simulation.partition_tier.memory_log import KeptBatch
 from esp.simulation.partition_tier.producers import make_batch
-from esp.simulation.rot import RotKind, find_targets, rot_somewhere
 from esp.simulation.streams import stream
 from esp.storage.layout import LOG_START_FILE
 from esp.storage.log import Log

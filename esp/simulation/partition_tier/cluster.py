@@ -18,9 +18,9 @@ from typing import Any, Final
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, ZERO_UUID, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
-from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.replication.isr_changes import IsrChange
 from esp.replication.partition_leader import PartitionLeader, effective_min_isr
+from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.simulation.partition_tier.checks import PartitionChecks
 from esp.simulation.partition_tier.controller import Election, Image, PartitionController
 from esp.simulation.partition_tier.decisions import DecidingController

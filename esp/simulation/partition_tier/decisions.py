@@ -23,7 +23,6 @@ from esp.controller.replay import MetadataReplay
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import UNASSIGNED_DIRECTORY, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
-from esp.model.settings import load_broker_settings
 from esp.ports.network import Address
 from esp.replication.isr_changes import IsrAnswer, IsrChange
 from esp.schemas.metadata_records import (
@@ -34,6 +33,7 @@ from esp.schemas.metadata_records import (
     PartitionRecord,
     TopicRecord,
 )
+from esp.settings.node import load_broker_settings
 from esp.simulation.partition_tier.controller import Broker, Election, Image
 
 _CLUSTER_ID: Final = "simulated-cluster-id"

@@ -7,9 +7,9 @@ from bisect import bisect_left
 from random import Random
 from typing import NamedTuple
 
-from esp.model.topic_settings import TopicSettings
 from esp.ports.network import Buffer
 from esp.records.batch_header import BatchHeader, HeaderFields
+from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_state import ProducerStates
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from esp.controller.image import TopicImage
 from esp.model.errors import ErrorCode
-from esp.model.rebalance_settings import REMOVAL_FORCED
 from esp.protocol.registry import ApiKey
-from esp.simulation.ledger import PASSING, RECKLESS
-from esp.simulation.nudges import Nudges
-from esp.simulation.profile import TopicProfile
+from esp.settings.rebalance import REMOVAL_FORCED
+from esp.simulation.nodes_tier.ledger import PASSING, RECKLESS
+from esp.simulation.nodes_tier.nudges import Nudges
+from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload import admin_requests, requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError

@@ -23,9 +23,9 @@ from kio.schema.types import BrokerId, TopicName
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.static.primitive import i8, i32, i32Timedelta, u16
 
-from esp.model.broker_settings import DEFAULT_CONTROLLER_LISTENER
 from esp.model.ids import METADATA_TOPIC
 from esp.ports.network import Address
+from esp.settings.broker import DEFAULT_CONTROLLER_LISTENER
 
 DESCRIBE_QUORUM_VERSION: Final = 2
 ADD_RAFT_VOTER_VERSION: Final = 1

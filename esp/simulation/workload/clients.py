@@ -12,10 +12,11 @@ from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.durable_log_start import find_durable_log_start
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
-from esp.simulation.cluster import CLIENT_HOST, CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
-from esp.simulation.ledger import PASSING, SURVEYED
-from esp.simulation.nudges import Nudges
-from esp.simulation.profile import TopicProfile
+from esp.simulation.nodes_tier.cluster import CLIENT_HOST, CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
+from esp.simulation.nodes_tier.ledger import PASSING, SURVEYED
+from esp.simulation.nodes_tier.nudges import Nudges
+from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.admin import Administrator
 from esp.simulation.workload.budget import RepairBudget
 from esp.simulation.workload.cluster_client import ClusterClient
@@ -32,7 +33,6 @@ from esp.simulation.workload.record_deleter import RecordDeleter
 from esp.simulation.workload.surveyor import Surveyor
 from esp.simulation.workload.throttler import KEPT_RATES, ReplicationThrottler
 from esp.simulation.workload.witness import Witness
-from esp.simulation.world import World
 
 CREATION_TRIES: Final = 20
 CREATION_BACKOFF_S: Final = 0.5

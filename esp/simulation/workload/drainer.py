@@ -6,9 +6,9 @@ from random import Random
 from typing import Final
 
 from esp.model.errors import ErrorCode
-from esp.model.rebalance_settings import DRAINING
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
+from esp.settings.rebalance import DRAINING
 from esp.simulation.workload import admin_requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError

@@ -8,7 +8,7 @@ from typing import Final
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.simulation.checkers.group_checker import GroupChecker
-from esp.simulation.group_profile import GroupProfile
+from esp.simulation.nodes_tier.group_profile import GroupProfile
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.group_member import GroupMember

@@ -9,7 +9,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.group_checker import GroupChecker, Held
-from esp.simulation.group_profile import GroupProfile
+from esp.simulation.nodes_tier.group_profile import GroupProfile
 from esp.simulation.workload import group_requests as requests
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.group_client import TIMEOUT_S, GroupClient

@@ -8,7 +8,7 @@ from typing import Final
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, ClusterImage
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
-from esp.simulation.profile import TopicProfile
+from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload import admin_requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError

@@ -16,7 +16,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
 from esp.model.ids import TopicId
-from esp.simulation.profile import TopicProfile
+from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload.history import SentBatch
 
 METADATA_VERSION: Final = 13

@@ -15,9 +15,9 @@ from esp.model.ids import OFFSETS_TOPIC
 from esp.ports.network import Address
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from esp.records.builder import NewRecord, build_batch
-from esp.simulation.ledger import SURVEYED
 from esp.simulation.machine.clock import WALL_START_MS
-from esp.simulation.profile import TopicProfile
+from esp.simulation.nodes_tier.ledger import SURVEYED
+from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError

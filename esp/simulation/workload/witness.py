@@ -6,7 +6,7 @@ from esp.model.ids import TopicId
 from esp.ports.network import Address
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.told_offsets import Role
-from esp.simulation.node import SimulatedNode
+from esp.simulation.nodes_tier.node import SimulatedNode
 
 
 class Witness:

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 
 from esp.cli.app import run_tools
-from esp.cli.kafka_reassignments import ReassignmentsAdmin
+from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.rebalance.cluster import (
     ALL_BROKERS,
     FOLLOWER_THROTTLED_RATE,

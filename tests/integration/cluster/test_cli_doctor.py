@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from esp.cli.kafka_configs import ConfigsAdmin, ResourceType
+from esp.cli.kafka.configs import ConfigsAdmin, ResourceType
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.real_kafka import RealKafka

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from esp.cli.app import run_tools
-from esp.cli.kafka_reassignments import ReassignmentsAdmin
+from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.model.ids import TopicPartition
 from esp.rebalance.cluster import (
     ALL_BROKERS,

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from esp.model.ids import METADATA_TOPIC
-from esp.model.throttled_replicas import REPAIRED_REPLICAS
+from esp.settings.throttled_replicas import REPAIRED_REPLICAS
 from esp.simulation.checkers.client_history import Outcome, check
 from esp.testing.node_process import NodeProcess
 from esp.testing.pytest_plugin import AGAINST_KAFKA, ClusterFactory

@@ -14,7 +14,6 @@ from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_BROKER_EPOCH, NO_NODE, BrokerEpoch, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
-from esp.model.topic_settings import TopicSettings
 from esp.replication.fetch_check import check_leader_epoch
 from esp.replication.isr_changes import IsrAnswer, IsrChange
 from esp.replication.partition_follower import FetchAnswer, FetchPosition, Next, PartitionFollower, is_clean_step
@@ -30,6 +29,7 @@ from esp.schemas.metadata_records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
+from esp.settings.topic import TopicSettings
 from esp.simulation.partition_tier.memory_log import LogWatcher, MemoryLog
 from esp.simulation.partition_tier.producers import make_batch
 from tests.scenarios.script import verb

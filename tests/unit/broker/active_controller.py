@@ -6,7 +6,7 @@ from random import Random
 
 from esp.broker.controller.config import ControllerConfig
 from esp.broker.controller.driver import ControllerDriver
-from esp.broker.metadata.loader import MetadataLoader
+from esp.broker.raft.loader import MetadataLoader
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.features import SUPPORTED_FEATURES

@@ -3,10 +3,10 @@
 import asyncio
 from random import Random
 
-from esp.broker.connections.request import ClientContext
-from esp.broker.connections.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.connections.session import Session
-from esp.broker.connections.turns import Turns
+from esp.broker.request import ClientContext
+from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
+from esp.broker.turns.turns import Turns
 from esp.model.errors import ApiError
 from esp.ports.network import Address
 from esp.protocol import messages

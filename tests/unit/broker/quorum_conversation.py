@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.server import ConnectionLimits, Server
-from esp.broker.metadata.loader import MetadataLoader
-from esp.broker.metadata.log import open_metadata_log_blocking
-from esp.broker.quorum.config import RaftConfig
-from esp.broker.quorum.driver import RaftDriver
+from esp.broker.raft.config import RaftConfig
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
+from esp.broker.raft.metadata_log import open_metadata_log_blocking
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError
 from esp.model.ids import METADATA_PARTITION, NO_BROKER_EPOCH, DirectoryId, NodeId

@@ -15,20 +15,20 @@ from kio.schema.assign_replicas_to_dirs.v0 import response as types
 
 from esp.broker.apis.fetch import FetchHandler
 from esp.broker.apis.produce import ProduceHandler
+from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.server import ConnectionLimits, Server
-from esp.broker.metadata.cache import MetadataCache
-from esp.broker.replicas.host import ReplicaHost
+from esp.broker.replication.host import ReplicaHost
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import Waiters
 from esp.controller.directories import NOWHERE
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, TopicImage
-from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey, ListenerKind
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.network import SimulatedNetwork
 from esp.storage.layout import LOG_SUFFIX

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from esp.broker.app import BrokerNode
-from esp.model.broker_settings import BrokerSettings, Listener
 from esp.ports.network import Address
 from esp.protocol.headers import read_response_header
 from esp.protocol.messages import decode_response, encode_request
@@ -16,6 +15,7 @@ from esp.protocol.registry import SERVED
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
+from esp.settings.broker import BrokerSettings, Listener
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.network import SimulatedNetwork
 from tests.unit.broker.scenarios import played

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from esp.broker.app import BrokerNode
-from esp.model.broker_settings import Listener
 from esp.model.errors import ErrorCode, OperatorError
+from esp.settings.broker import Listener
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.conversation import (
     create_topic,

@@ -11,11 +11,11 @@ from esp.broker.lifecycle import TRANSITIONS, BrokerLifecycle, BrokerState, regi
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.image import FeatureRange
-from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError, ErrorCode, OperatorError
 from esp.model.ids import BrokerEpoch, DirectoryId, NodeId
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.loop import ProcessEndedError
 from tests.unit.broker.config_requests import BROKER, SET, alter
 from tests.unit.broker.conversation import create_topic, fetch, produce

@@ -2,8 +2,8 @@ import uuid
 
 from esp.broker.live_settings import LiveSettings
 from esp.controller.image import ClusterImage, TopicImage
-from esp.model.broker_settings import BrokerSettings
 from esp.model.ids import NodeId, TopicId
+from esp.settings.broker import BrokerSettings
 
 
 def test_this_broker_s_settings_count_more_than_those_of_all_and_those_of_others_not_at_all():

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from esp.broker.node_directories import controller_endpoints, open_directories_blocking
-from esp.model.broker_settings import Listener, QuorumServer, QuorumVoter
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
+from esp.settings.broker import Listener, QuorumServer, QuorumVoter
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.last_stop import previous_broker_epoch
 from tests.unit.broker.simulated_node import SETTINGS

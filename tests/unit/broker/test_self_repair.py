@@ -9,13 +9,13 @@ from esp.protocol.registry import ApiKey
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.simulation.checkers import probe
-from esp.simulation.cluster import bootstrap_addresses
-from esp.simulation.layout import Layout
-from esp.simulation.profile import Profile, TopicProfile
+from esp.simulation.nodes_tier.cluster import bootstrap_addresses
+from esp.simulation.nodes_tier.layout import Layout
+from esp.simulation.nodes_tier.profile import Profile, TopicProfile
+from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.history import SentBatch
-from esp.simulation.world import World
 
 TOPIC = TopicProfile("t", 8, 3, 2, {"min.insync.replicas": "2", "retention.ms": "-1"})
 DEAD_AFTER_S = 20

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from esp.cli import brokers as brokers_list
 from esp.cli.app import run_tools
+from esp.cli.brokers import command as brokers_list
 from esp.model.ids import TopicPartition
 from tests.models.fake_brokers import FakeBrokers
 

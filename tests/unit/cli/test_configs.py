@@ -4,8 +4,8 @@ import pytest
 
 from esp.cli import configs as configs_module
 from esp.cli.app import run_tools
-from esp.cli.kafka_answers import ConfigEntry, ConfigSynonym, RefusedError
-from esp.cli.kafka_configs import ResourceType
+from esp.cli.kafka.answers import ConfigEntry, ConfigSynonym, RefusedError
+from esp.cli.kafka.configs import ResourceType
 from esp.model.errors import ErrorCode
 
 

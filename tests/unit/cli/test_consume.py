@@ -7,7 +7,7 @@ import pytest
 
 from esp.cli import consume as consume_module
 from esp.cli.app import run_tools
-from esp.cli.kafka_answers import ConsumedRecord, PartitionId
+from esp.cli.kafka.answers import ConsumedRecord, PartitionId
 
 
 class FakeConsumer:

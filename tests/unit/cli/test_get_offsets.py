@@ -5,7 +5,7 @@ import pytest
 from esp.cli import get_offsets as get_offsets_module
 from esp.cli.app import run_tools
 from esp.cli.get_offsets import parse_time
-from esp.cli.kafka_answers import PartitionId
+from esp.cli.kafka.answers import PartitionId
 
 TOPICS = {"a": 3, "ab": 1, "__consumer_offsets": 1}
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.cli import kafka_library
-from esp.cli.kafka_library import lend_codecs
+from esp.cli.kafka import library as kafka_library
+from esp.cli.kafka.library import lend_codecs
 
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 

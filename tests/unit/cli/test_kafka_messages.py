@@ -8,7 +8,7 @@ import pytest
 from kio.schema.types import BrokerId
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
-from esp.cli.kafka_brokers import call
+from esp.cli.kafka.brokers import call
 from esp.model.errors import ErrorCode, OperatorError
 
 REQUEST = UnregisterBrokerRequest(broker_id=BrokerId(7))

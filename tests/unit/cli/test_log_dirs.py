@@ -4,7 +4,7 @@ import pytest
 
 from esp.cli import log_dirs as log_dirs_module
 from esp.cli.app import run_tools
-from esp.cli.kafka_answers import LogDirInfo, ReplicaSize
+from esp.cli.kafka.answers import LogDirInfo, ReplicaSize
 
 
 class FakeAdmin:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from esp.cli.kafka_answers import ConsumedRecord
+from esp.cli.kafka.answers import ConsumedRecord
 from esp.cli.record_formats import JsonFormat, LineFormat
 from esp.model.errors import OperatorError
 

@@ -4,7 +4,7 @@ import pytest
 
 from esp.cli import topics as topics_module
 from esp.cli.app import run_tools
-from esp.cli.kafka_answers import ConfigEntry, PartitionInfo, RefusedError, TopicInfo
+from esp.cli.kafka.answers import ConfigEntry, PartitionInfo, RefusedError, TopicInfo
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.rebalance.cluster import Reassignment

@@ -13,11 +13,11 @@ from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId
 from esp.model.partition import PartitionState
-from esp.model.settings import load_broker_settings
-from esp.model.topic_settings import TopicSettings
 from esp.replication.isr_changes import IsrAnswer
 from esp.replication.partition_leader import ALL_REPLICAS, PartitionLeader
 from esp.schemas.metadata_records import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRecord, FeatureLevelRecord
+from esp.settings.node import load_broker_settings
+from esp.settings.topic import TopicSettings
 from esp.simulation.partition_tier.memory_log import MemoryLog
 from tests.unit.controller.samples import Cluster
 from tests.unit.replication.logs import LAG_US, stamped

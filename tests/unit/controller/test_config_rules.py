@@ -2,7 +2,7 @@ import pytest
 
 from esp.controller.config_rules import ConfigRules
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.settings import load_broker_settings
+from esp.settings.node import load_broker_settings
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 RULES = ConfigRules(load_broker_settings(None))

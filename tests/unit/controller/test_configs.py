@@ -16,8 +16,8 @@ from esp.controller.configs import (
     names_unclean_election,
 )
 from esp.model.errors import ErrorCode
-from esp.model.settings import load_broker_settings
 from esp.schemas.metadata_records import ClearElrRecord, ConfigRecord, PartitionChangeRecord
+from esp.settings.node import load_broker_settings
 from tests.unit.controller.samples import Cluster
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32

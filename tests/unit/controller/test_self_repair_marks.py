@@ -10,10 +10,10 @@ from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.self_repair_marks import decide_mark_removal
 from esp.controller.topics import NewTopic, decide_delete_topics
-from esp.model.broker_settings import BrokerSettings
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
 from esp.schemas.metadata_records import TOPIC_RESOURCE, ConfigRecord
+from esp.settings.broker import BrokerSettings
 from tests.unit.controller.samples import Cluster
 
 MARK = "rebalance.throttled.replicas"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from esp.model.broker_setting_table import BROKER_SETTINGS
-from esp.model.known_settings import known_settings
+from esp.settings.broker_table import BROKER_SETTINGS
+from esp.settings.known import known_settings
 from tools.settings_table import BEGIN, DOCUMENT, END, tables, with_tables
 
 

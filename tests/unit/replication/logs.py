@@ -2,11 +2,11 @@
 
 from esp.model.ids import ZERO_UUID, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import read_header, stamp
 from esp.records.builder import NewRecord, build_batch
 from esp.replication.partition_follower import PartitionFollower
 from esp.replication.partition_leader import PartitionLeader
+from esp.settings.topic import TopicSettings
 from esp.simulation.partition_tier.memory_log import MemoryLog
 
 ME, B, C = NodeId(1), NodeId(2), NodeId(3)

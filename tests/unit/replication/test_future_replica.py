@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.model.errors import CorruptionError
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import read_header
 from esp.replication.future_replica import Cut, FutureReplica
+from esp.settings.topic import TopicSettings
 from esp.simulation.partition_tier.memory_log import MemoryLog
 from tests.unit.replication.logs import filled, stamped
 

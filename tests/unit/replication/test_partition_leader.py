@@ -9,12 +9,12 @@ from crc32c import crc32c
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch import check_batch
 from esp.records.batch_header import BatchHeader, HeaderFields, read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.replication.partition_leader import PartitionLeader
 from esp.replication.topic_codec import RecompressionNeededError
+from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs
 
 NODE = NodeId(1)

@@ -3,8 +3,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.topic_settings import TopicSettings
 from esp.replication.partition_leader import ALL_COMMITTED, delete_records
+from esp.settings.topic import TopicSettings
 
 
 @dataclass

@@ -1,7 +1,6 @@
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
@@ -13,6 +12,7 @@ from esp.replication.topic_codec import (
     recompress_for_topic,
     require_topic_codec,
 )
+from esp.settings.topic import TopicSettings
 
 NOW_MS = 1_700_000_000_000
 

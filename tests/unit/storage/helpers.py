@@ -6,10 +6,10 @@ from random import Random
 from typing import Any, ParamSpec, TypeVar
 
 from esp.model.ids import TopicId, TopicPartition
-from esp.model.topic_settings import TopicSettings
 from esp.ports.network import Buffer
 from esp.records.batch_header import BatchHeader, read_header
 from esp.records.builder import NewRecord, build_batch
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory

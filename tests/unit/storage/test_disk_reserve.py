@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import Operation
 from esp.storage.disk_reserve import RESERVE_BYTES, RESERVE_FILE, ROOM_TO_RESERVE_BYTES, DiskReserve

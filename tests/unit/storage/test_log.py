@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import read_header
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.steps import sync_blocking
 from tests.unit.storage.helpers import (

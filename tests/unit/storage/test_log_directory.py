@@ -7,7 +7,7 @@ import pytest
 
 from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import DirectoryId, NodeId, TopicId, TopicPartition
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.disk_image import make_tree, take_image

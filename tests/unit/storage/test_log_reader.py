@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from tests.unit.storage.helpers import append, headers, new_disk, new_log
 
 

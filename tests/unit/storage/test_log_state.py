@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from esp.model.errors import CorruptionError
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from tests.unit.storage.helpers import append, new_disk, new_log
 
 RECOVERY_POINTS = "data/recovery-point-offset-checkpoint"

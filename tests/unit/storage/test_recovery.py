@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from esp.model.errors import CorruptionError
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import read_header
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory

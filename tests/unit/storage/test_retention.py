@@ -1,6 +1,6 @@
 import pytest
 
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.retention import SegmentSummary, count_deletable
 from tests.unit.storage.helpers import REPLICA, append, new_disk, new_log, read_all, reopen

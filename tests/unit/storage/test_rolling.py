@@ -1,7 +1,7 @@
 import pytest
 
 from esp.model.ids import TopicPartition
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.storage.rolling import is_roll_due, roll_jitter_ms
 from esp.storage.segment import Segment
 from tests.unit.storage.helpers import new_disk

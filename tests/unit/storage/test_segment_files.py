@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.model.errors import CorruptionError
-from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.records.batch_header import read_header
+from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.storage.log import Log
 from esp.storage.segment_files import CutPlace
 from tests.unit.storage.helpers import REPLICA, append, headers, make_batch, new_disk, new_log, read_all

@@ -1,4 +1,4 @@
-from esp.model.topic_settings import LONG_MAX, TopicSettings
+from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.storage.segment import Segment
 from esp.storage.segments import Segments
 from esp.storage.steps import read_blocking

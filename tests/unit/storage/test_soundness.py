@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from esp.model.errors import CorruptionError
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import ATTRIBUTES_OFFSET, read_header
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log import Log
 from tests.unit.storage.helpers import CPU, REPLICA, make_batch, new_disk, new_log, reopen, run

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from esp.model.ids import TopicId
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log_directory import LogDirectory
 from tests.unit.storage.helpers import DATA, PARTITION, TOPIC_ID, append, new_disk, new_log

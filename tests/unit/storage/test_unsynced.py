@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from esp.model.errors import ApiError
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from tests.unit.storage.helpers import append, new_disk, new_log, reopen, run
 

@@ -4,7 +4,7 @@ from esp.broker.configs.checks import BROKER_LOGGER, ConfigChecks, check_form, d
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
-from esp.model.settings import load_broker_settings
+from esp.settings.node import load_broker_settings
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = Operation

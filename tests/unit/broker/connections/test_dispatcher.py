@@ -7,7 +7,7 @@ import pytest
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.connections.request import ClientContext, Request
+from esp.broker.request import ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address

@@ -1,6 +1,6 @@
 import pytest
 
-from esp.broker.connections.request import ConnectionHold
+from esp.broker.request import ConnectionHold
 
 
 def test_its_owner_is_told_of_every_change_and_of_a_refusal_first():

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.broker.connections.request import NO_REPLY, ClientContext, Request
-from esp.broker.connections.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.connections.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, MAX_REQUESTS_PER_TURN, Session
+from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
 from esp.ports.network import TURN_US, Address
 from esp.protocol.errors import DecodeError
 from esp.protocol.registry import SERVED, SERVED_ON, ApiKey, ListenerKind

@@ -5,7 +5,7 @@ import contextvars
 
 import pytest
 
-from esp.broker.connections.request import ClientContext
+from esp.broker.request import ClientContext
 from esp.controller.alter_partition import IsrChange
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
 from esp.controller.partition_change import Election

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from esp.broker.data_path.delayed_produce import DelayedProduce
-from esp.broker.replicas.hosted_partition import HostedPartition
+from esp.broker.replication.hosted_partition import HostedPartition
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId, TopicPartition
 from esp.simulation.machine.clock import SimulatedClock

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from esp.broker.connections.request import ClientContext, Request
-from esp.broker.connections.turns import Turns
 from esp.broker.data_path import fetch_sessions
 from esp.broker.data_path.long_fetch import LongFetch
 from esp.broker.data_path.pending_fetch import ConsumerReads, PendingFetch
+from esp.broker.request import ClientContext, Request
+from esp.broker.turns.turns import Turns
 from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.protocol.fetch_codec import FetchPartition

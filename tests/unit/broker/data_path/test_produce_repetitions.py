@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from esp.broker.data_path.produce_repetitions import PARTITIONS_MAX
-from esp.model.broker_settings import MetricsListener
 from esp.model.errors import ErrorCode
 from esp.protocol.messages import encode_request
 from esp.protocol.registry import ApiKey
+from esp.settings.broker import MetricsListener
 from tests.unit.broker.conversation import (
     create_topic,
     delete_topic,

@@ -4,8 +4,8 @@ import asyncio
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from esp.model.broker_settings import MetricsListener
 from esp.ports.network import Address
+from esp.settings.broker import MetricsListener
 from tests.unit.broker.conversation import create_topic, fetch_later, produce
 from tests.unit.broker.metrics.test_http_server import GET, Scraper
 from tests.unit.broker.simulated_node import records, simulated

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.durable_log_start import find_durable_log_start
 from esp.storage.log_directory import LogDirectory
 from tests.unit.simulation.checkers.scenes import Hosted

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.violation import ViolationError

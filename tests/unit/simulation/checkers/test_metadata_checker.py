@@ -9,11 +9,11 @@ import pytest
 from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, TopicImage
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, NodeId
-from esp.model.rebalance_settings import REMOVAL_FORCED
+from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import RECKLESS, Ledger
+from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from tests.unit.controller.samples import Cluster
 from tests.unit.replication.logs import state
 from tests.unit.simulation.checkers.scenes import append_to_all, nodes_with, view_of

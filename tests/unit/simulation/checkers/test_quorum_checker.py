@@ -6,7 +6,7 @@ import pytest
 
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import Ledger
+from esp.simulation.nodes_tier.ledger import Ledger
 from tests.unit.simulation.checkers.scenes import append_to_all, nodes_with
 from tests.unit.simulation.checkers.test_voter_checker import voters
 from tests.unit.storage.helpers import append, run

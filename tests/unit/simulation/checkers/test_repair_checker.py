@@ -7,11 +7,11 @@ import pytest
 
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.ids import LeaderEpoch, NodeId
-from esp.model.rebalance_settings import DRAINING
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
+from esp.settings.rebalance import DRAINING
 from esp.simulation.checkers.repair_checker import WITHDRAW_S, RepairChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.repair_profile import RepairProfile
+from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from tests.unit.controller.samples import Cluster
 
 PROFILE = RepairProfile(dead_after_ms=11_000, in_flight_max=1, bytes_per_s=1000, drains=True)

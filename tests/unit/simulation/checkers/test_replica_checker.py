@@ -2,11 +2,11 @@
 
 import pytest
 
-from esp.model.topic_settings import TopicSettings
 from esp.records.batch_header import read_header
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.ledger import Ledger
+from esp.simulation.nodes_tier.ledger import Ledger
 from esp.storage.log_directory import LogDirectory
 from tests.unit.simulation.checkers.scenes import KEY, append_to_all, nodes_with
 from tests.unit.storage.helpers import PARTITION, REPLICA, TOPIC_ID, append, make_batch, run

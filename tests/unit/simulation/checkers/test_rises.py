@@ -1,5 +1,5 @@
-from esp.model.topic_settings import TopicSettings
 from esp.replication.partition_leader import PartitionLeader
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.rises import Rises
 from esp.simulation.partition_tier.memory_log import MemoryLog
 from tests.unit.replication.logs import ME, B, fetch, leading, state

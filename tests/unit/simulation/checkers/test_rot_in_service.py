@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from esp.model.ids import NodeId
-from esp.model.topic_settings import TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.convergence import find_rot_in_service
 from esp.storage.log_directory import LogDirectory
 from tests.unit.simulation.checkers.scenes import Hosted

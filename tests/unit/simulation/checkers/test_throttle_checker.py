@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.broker.replicas.fetcher import ReplicaFetcher
-from esp.broker.replicas.replication_throttle import BURST_US, FETCH_US
-from esp.broker.replicas.session import ReplicaSession
+from esp.broker.replication.fetcher import ReplicaFetcher
+from esp.broker.replication.replication_throttle import BURST_US, FETCH_US
+from esp.broker.replication.session import ReplicaSession
 from esp.model.ids import TopicPartition
-from esp.model.throttled_replicas import NO_REPLICAS, ThrottledReplicas
-from esp.model.topic_settings import LONG_MAX, TopicSettings
 from esp.records.builder import NewRecord, build_batch
 from esp.replication.replication_quota import ReplicationQuota
+from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
+from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.simulation.checkers.throttle_checker import Meter, Rates, ThrottleChecker
 from esp.simulation.seeds import run_seed
 

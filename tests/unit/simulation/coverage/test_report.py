@@ -1,5 +1,5 @@
 from esp.simulation.coverage.report import Seeds, divide, lines
-from esp.simulation.mutants.mutant import LOG, NODES, PARTITION, QUORUM
+from tests.mutants.mutant import LOG, NODES, PARTITION, QUORUM
 
 
 def test_each_tier_runs_all_seeds_and_the_slow_one_begins():

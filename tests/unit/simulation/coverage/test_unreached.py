@@ -8,7 +8,7 @@ import pytest
 from esp.simulation.coverage.functions import find_all_functions
 from esp.simulation.coverage.report import Seeds, _run
 from esp.simulation.coverage.unreached import _REASONS, SELDOM, UNREACHED
-from esp.simulation.mutants.mutant import LOG, NODES, PARTITION, QUORUM
+from tests.mutants.mutant import LOG, NODES, PARTITION, QUORUM
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -5,8 +5,8 @@ from random import Random
 from types import SimpleNamespace
 
 from esp.model.errors import ErrorCode
-from esp.model.rebalance_settings import DRAINING
 from esp.ports.network import Address
+from esp.settings.rebalance import DRAINING
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.drainer import Drainer
 from esp.simulation.workload.history import History

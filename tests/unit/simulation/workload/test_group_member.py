@@ -12,8 +12,8 @@ from esp.model.ids import TopicPartition
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.group_checker import GroupChecker
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.group_profile import GroupProfile
 from esp.simulation.machine.loop import SimulatedLoop
+from esp.simulation.nodes_tier.group_profile import GroupProfile
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.group_client import Reply
 from esp.simulation.workload.group_member import GroupMember

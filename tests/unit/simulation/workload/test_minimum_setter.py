@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.model.errors import ErrorCode
-from esp.simulation.profile import TopicProfile
+from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
 from esp.simulation.workload.minimum_setter import MinimumSetter

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
-from esp.model.rebalance_settings import DRAINING
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord
+from esp.settings.rebalance import DRAINING
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
 from esp.simulation.workload.mover import IN_DOUBT_S, PartitionMover

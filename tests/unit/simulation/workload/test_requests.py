@@ -8,7 +8,7 @@ import pytest
 from esp.protocol.headers import read_request_header
 from esp.protocol.messages import decode_request, encode_request
 from esp.protocol.registry import ApiKey
-from esp.simulation.profile import TopicProfile
+from esp.simulation.nodes_tier.profile import TopicProfile
 from esp.simulation.workload import requests
 from esp.simulation.workload.producer import Lane
 from tests.unit.simulation.workload.scripted import TOPIC

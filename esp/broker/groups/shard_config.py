@@ -1,0 +1,40 @@
+"""What the coordinator of a partition of groups must know of its node."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.groups.settings import GroupSettings
+from esp.settings.broker import BrokerSettings
+
+_MINUTE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShardConfig:
+    """See :class:`esp.broker.groups.group_shard.GroupShard`."""
+
+    settings: GroupSettings
+    codec: int
+    """``offsets.topic.compression.codec``: number of the codec of its batches."""
+    on_disk_error: Callable[[HostedPartition, Exception], None]
+    """Called when the partition's log could not be written."""
+
+
+def shard_config(settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]) -> ShardConfig:
+    """What the node's settings say of groups."""
+    return ShardConfig(
+        GroupSettings(
+            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            group_max_size=settings.group_max_size,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
+            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+            offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
+        ),
+        settings.offsets_topic_compression_codec,
+        on_disk_error,
+    )

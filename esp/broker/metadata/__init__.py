@@ -1,1 +1,0 @@
-"""What is committed to the metadata log as images of the cluster, and the cluster as clients are told of it."""

@@ -1,0 +1,567 @@
+"""All replicas on this node: makes, leads, follows and deletes them as the metadata says.
+
+Invariants: a partition is found here only after its log is open, and is led here only after its log knows its leader epoch (LOG-8);
+changes of metadata are taken one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
+
+Makes the files of new replicas, and puts those of former ones aside: in a worker thread, many in one turn of it.
+
+A topic of thousands of partitions comes and goes so without holding up the loop, and with few syncs. The caller holds
+:attr:`~esp.broker.replication.host.ReplicaHost.directories_lock`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from esp.broker.controller_channel import ControllerCalls
+from esp.broker.live_settings import LiveSettings
+from esp.broker.replication.directories import ReplicaDirectories
+from esp.broker.replication.directory_assignments import DirectoryAssignments
+from esp.broker.replication.gone_logs import GoneLog, tell_gone
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.replication.loading import LoadedReplica, ReplicaLoading
+from esp.broker.replication.log_dir_moves import LogDirMoves
+from esp.broker.replication.roles import ReplicaRoles
+from esp.broker.replication.rotten_replicas import RottenReplicas
+from esp.broker.replication.throttles import ReplicaThrottles
+from esp.broker.tasks import Tasks
+from esp.controller.directories import NOWHERE
+from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
+from esp.model.partition import PartitionState
+from esp.ports.env import Env
+from esp.settings.broker import BrokerSettings
+from esp.settings.throttled_replicas import REPAIRED_REPLICAS
+from esp.settings.topic import TopicSettings
+from esp.storage.log import Log
+from esp.storage.log_directory import LogDirectory
+
+log = logging.getLogger(__name__)
+
+
+TURN_MAX: Final = 64
+"""Replicas that change in one turn of the loop, or of a worker: some milliseconds of work."""
+
+Item = TypeVar("Item")
+
+
+class NewReplica(NamedTuple):
+    """A replica that is to be made."""
+
+    name: TopicPartition
+    topic_id: TopicId
+    settings: TopicSettings
+
+
+def in_turns(items: Iterable[Item]) -> Iterator[Sequence[Item]]:
+    """All items in their order, divided so that the loop need not take more at a time."""
+    iterator = iter(items)
+    while turn := list(islice(iterator, TURN_MAX)):
+        yield turn
+
+
+class ReplicaFiles:
+    """The files of replicas in all data directories.
+
+    Args:
+        env: the outside.
+        directories: where they are.
+    """
+
+    def __init__(self, env: Env, directories: ReplicaDirectories) -> None:
+        self._env = env
+        self._directories = directories
+
+    async def create(self, wanted: Sequence[NewReplica]) -> list[Log | None]:
+        """Begin a log for each; None for one whose disk is full or failed, which is no reason to end the others."""
+        return await self._env.cpu.run(self._create_blocking, wanted) if wanted else []
+
+    def _create_blocking(self, wanted: Sequence[NewReplica]) -> list[Log | None]:
+        return [self._create_log_blocking(*replica) for replica in wanted]
+
+    def _create_log_blocking(self, name: TopicPartition, topic_id: TopicId, settings: TopicSettings) -> Log | None:
+        directory = self._directories.for_new(name)
+        try:
+            return directory.create_log_blocking(name, topic_id, settings)
+        except OSError as error:
+            log.error("%s cannot be made in %s, and is tried again: %s", name, directory.path, error)
+            return None
+
+    async def put_aside(self, logs: Iterable[Log]) -> dict[LogDirectory, OSError]:
+        """Rename the directories of logs that nobody uses any more, durably (REASSIGN-4); return which data directories failed at that."""
+        held: dict[LogDirectory, list[Log]] = {}
+        for former in logs:
+            directory = self._directories.holding(former)
+            if directory is not None:
+                held.setdefault(directory, []).append(former)
+        failures: dict[LogDirectory, OSError] = {}
+        for directory, former_logs in held.items():
+            try:
+                await self._env.cpu.run(directory.schedule_delete_blocking, former_logs, self._env.clock.wall_ms())
+            except OSError as error:
+                failures[directory] = error
+        return failures
+
+
+class ReplicaFlushes:
+    """Flushes of replicas that are asked for at each append: one at a time for each log, and one more for all that came meanwhile (SYNC-2).
+
+    Args:
+        flush: flushes one replica's log.
+        tasks: where the flushes live.
+    """
+
+    def __init__(self, flush: Callable[[HostedPartition], Awaitable[None]], tasks: Tasks) -> None:
+        self._flush = flush
+        self._tasks = tasks
+        self._running: dict[HostedPartition, bool] = {}
+        """True: more was appended since the running flush began, so that another one has to follow it."""
+
+    def flush_later(self, hosted: HostedPartition) -> None:
+        """Flush what was appended before this call, soon."""
+        if hosted in self._running:
+            self._running[hosted] = True
+        else:
+            self._running[hosted] = False
+            self._tasks.start(self._run(hosted), name=f"flush {hosted.name}")
+
+    async def _run(self, hosted: HostedPartition) -> None:
+        again = True
+        while again:
+            self._running[hosted] = False
+            await self._flush(hosted)
+            again = self._running[hosted]
+        del self._running[hosted]
+
+
+_LOADING_TURN_US: Final = 20_000
+"""How long logs are opened before the metadata log may be cut again; a log that has to be recovered may take longer."""
+
+
+class ReplicaHost:
+    """Owns the node's logs and the cores that lead them.
+
+    Args:
+        env: the outside.
+        node_id: this node.
+        settings: the node's own settings.
+        directories: the open data directories.
+        tasks: where background work lives.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        node_id: NodeId,
+        settings: BrokerSettings,
+        directories: Sequence[LogDirectory],
+        tasks: Tasks,
+    ) -> None:
+        self._env = env
+        self._node_id = node_id
+        self.settings = LiveSettings(node_id, settings)
+        """As they are in effect now."""
+        self._tasks = tasks
+        self._directories = ReplicaDirectories(env.host, directories)
+        self._files = ReplicaFiles(env, self._directories)
+        self._roles = ReplicaRoles(env, node_id, settings, tasks, self)
+        self._assignments: DirectoryAssignments | None = None
+        self.by_topic: dict[str, dict[int, HostedPartition]] = {}
+        """The replicas here by topic name and partition: the hot paths look here directly."""
+        self.by_topic_id: dict[bytes, dict[int, HostedPartition]] = {}
+        """The same by the 16 bytes of the topic's id."""
+        self.applied_offset = -1
+        """Metadata offset up to which the replicas here are as the metadata says."""
+        self.directories_lock = asyncio.Lock()
+        """Held by whoever lets a thread work on the data directories' logs or checkpoints, or cuts a log, so that only one does."""
+        self.throttles = ReplicaThrottles(env.clock, settings)
+        self._rotten = RottenReplicas(node_id, tasks, self.directories_lock, self.tell_directory, self._renew)
+        self.moves = LogDirMoves(env, node_id, tasks, self, self.throttles.moves)
+        """Replicas on their way from one data directory to another."""
+        self._unfinished_moves: list[LoadedReplica] = []
+        self._gone: list[GoneLog] = []
+        self._told_gone: set[tuple[TopicId, int]] = set()
+        """Logs of which the controller has written down that they are gone, as long as the metadata here does not say so."""
+        self.on_directory_failed: Callable[[], None] | None = None
+        """Called when :attr:`offline_directories` has grown: the controller should know at once."""
+        self.on_leading: Callable[[HostedPartition], None] | None = None
+        """Called with each replica that begins to lead, in each of its epochs; that it does so no more, its waiters are told."""
+        self._unmade: dict[tuple[TopicId, int], None] = {}
+        """Replicas that should be here, and could not be made."""
+        self._to_wake: dict[HostedPartition, None] = {}
+        self._flushes = ReplicaFlushes(self.flush, tasks)
+
+    @property
+    def image(self) -> ClusterImage:
+        """The metadata that the replicas here follow, or are being made to follow."""
+        return self._roles.image
+
+    def find(self, topic: str, partition: int) -> HostedPartition | None:
+        """One replica here, or None."""
+        partitions = self.by_topic.get(topic)
+        return partitions.get(partition) if partitions is not None else None
+
+    def __iter__(self) -> Iterator[HostedPartition]:
+        """All replicas here, by topic in the order in which the topics were first seen."""
+        for partitions in tuple(self.by_topic.values()):
+            yield from tuple(partitions.values())
+
+    def led(self) -> Iterator[HostedPartition]:
+        """The replicas that lead."""
+        return (hosted for hosted in self if hosted.leader is not None)
+
+    def followed(self) -> Iterator[HostedPartition]:
+        """The replicas that follow."""
+        return (hosted for hosted in self if hosted.follower is not None)
+
+    @property
+    def directories(self) -> ReplicaDirectories:
+        """The entries of ``log.dirs``."""
+        return self._directories
+
+    @property
+    def offline_directories(self) -> tuple[DirectoryId, ...]:
+        """The log directories that have failed since the node started."""
+        return self._directories.failed
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether nothing was missing from any log when it was opened (BRK-3)."""
+        return all(hosted.log.is_whole for hosted in self)
+
+    def is_online(self, directory: LogDirectory) -> bool:
+        """Whether a log directory of this node has not failed."""
+        return directory in self._directories.online
+
+    # The cluster.
+
+    def connect(self, channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]) -> None:
+        """Fetch from other brokers and speak to the controller from now on; before, the node lives for itself.
+
+        Args:
+            channel: to the controller.
+            broker_epoch: this node's, as registered last.
+        """
+        self._assignments = DirectoryAssignments(self._env, self._node_id, channel, broker_epoch, self._tasks)
+        self._update_throttles(self.image)
+        self._roles.connect(channel, broker_epoch)
+        for hosted in self:
+            self.tell_directory(hosted)
+        for topic, directory, copy in self._unfinished_moves:
+            self.moves.begin(self.by_topic[topic.name][copy.partition.partition], directory, copy)
+        self._unfinished_moves.clear()
+
+    def disconnect(self) -> None:
+        """Ask other nodes nothing more; what they ask is still answered."""
+        self._roles.disconnect()
+        if self._assignments is not None:
+            self._assignments.close()
+            self._assignments = None
+
+    def stop_leading(self) -> None:
+        """This broker's registration counts no more: lead nothing until newer metadata says so (BRK-4)."""
+        for hosted in tuple(self.led()):
+            self._roles.give_up(hosted)
+
+    def began_to_lead(self, hosted: HostedPartition) -> None:
+        """A partition is led here in an epoch that is new."""
+        if self.on_leading is not None:
+            self.on_leading(hosted)
+
+    def may_join(self, hosted: HostedPartition) -> None:
+        """A follower of a partition that is led here may join its in-sync set."""
+        self._roles.may_join(hosted)
+
+    # Metadata.
+
+    async def load(self, image: ClusterImage) -> None:
+        """Open, and recover where that is needed, every replica that stands in the data directories: in turns of a worker thread.
+
+        One that the metadata does not know is put aside as a stray: it is never adopted by a topic of the same name (REASSIGN-4). Between
+        two turns the metadata log may be cut, which is open already: its offsets stand in the checkpoints of one of the directories.
+
+        Raises:
+            OperatorError: a log cannot be opened.
+        """
+        clock = self._env.clock
+        self.settings.update(image)
+        loading = ReplicaLoading(self._node_id, self._directories.online, image, self.settings, clock.wall_ms())
+        steps = loading.steps_blocking()
+
+        def has_more_blocking() -> bool:
+            end_us = clock.monotonic_us() + _LOADING_TURN_US
+            return any(clock.monotonic_us() > end_us for _ in steps)
+
+        has_more = True
+        while has_more:
+            async with self.directories_lock:
+                has_more = await self._env.cpu.run(has_more_blocking)
+        for loaded in loading.replicas.values():
+            self._add(loaded.topic, loaded.log)
+        self._unfinished_moves = list(loading.copies.values())
+        self._gone = loading.gone
+
+    async def tell_gone(self, channel: ControllerCalls, broker_epoch: Callable[[], BrokerEpoch]) -> None:
+        """Tell the controller which logs are not there though they should be, and return when it knows (BRK-11); none is made before."""
+        for directory in tuple(self._directories.online):
+            if directory.is_offline:  # it failed when it was asked for what is in it
+                self.fail(directory, f"{directory.path} cannot be flushed")
+        await tell_gone(self._env, self._node_id, self._gone, channel, broker_epoch)
+        self._told_gone = {lost.key for lost in self._gone}
+        self._gone = []
+
+    async def apply(self, image: ClusterImage, delta: ClusterDelta, publish: Callable[[ClusterImage], None]) -> None:
+        """Make the replicas here what ``image`` says, then ``publish`` it.
+
+        Args:
+            image: the metadata now.
+            delta: what changed since the image that was applied last.
+            publish: tells clients.
+        """
+        async with self.directories_lock:
+            await self._change_replicas(image, delta)
+        publish(image)
+        self.applied_offset = image.offset
+
+    async def _change_replicas(self, image: ClusterImage, delta: ClusterDelta) -> None:
+        self._roles.image = image
+        await self._delete(delta.deleted_topics.values())
+        if delta.changed_broker_configs:
+            self.settings.update(image)
+        changed = image.topics_by_id if delta.changed_broker_configs else delta.changed_topic_configs
+        for topic_id in changed:
+            self._change_settings(image, image.topics_by_id[topic_id])
+        if changed:
+            self._update_throttles(image)
+        await self._take_over(
+            (image.topics_by_id[topic_id], number)
+            for topic_id, numbers in delta.changed_partitions.items()
+            for number in sorted(numbers)
+        )
+        # Only now: a lesser min.insync.replicas must not meet an in-sync set that the same metadata has replaced (ELR-3).
+        for topic_id in changed:
+            for hosted in self.by_topic.get(image.topics_by_id[topic_id].name, {}).values():
+                self._roles.update_settings(hosted)
+        await self._rotten.care()
+        if delta.changed_brokers:
+            self._roles.update_brokers(sorted(delta.changed_brokers))
+
+    async def make_missing(self) -> None:
+        """Try again to make the replicas for which there was no room, or that have rotted."""
+        async with self.directories_lock:
+            await self._rotten.care()
+            unmade, self._unmade = self._unmade, {}
+            topics = self.image.topics_by_id
+            missing = [(topics[topic_id], number) for topic_id, number in unmade if topic_id in topics]
+            await self._take_over((topic, number) for topic, number in missing if number < len(topic.partitions))
+
+    async def _take_over(self, changed: Iterable[tuple[TopicImage, int]]) -> None:
+        """Let partitions here be as the metadata says; the loop goes on between many of them."""
+        for turns_before, turn in enumerate(in_turns(changed)):
+            if turns_before:
+                await self._env.clock.sleep_us(0)
+            states = [(topic, topic.partitions[number]) for topic, number in turn]
+            await self._make(states)
+            leaving = []
+            for topic, state in states:
+                if (hosted := self.find(topic.name, state.partition)) is None:
+                    continue
+                if self._node_id in state.replicas:
+                    await self._take_role(hosted, state)
+                elif hosted.state is None or state.partition_epoch > hosted.state.partition_epoch:
+                    leaving.append(hosted)
+            await self._remove(leaving)
+
+    async def _take_role(self, hosted: HostedPartition, state: PartitionState) -> None:
+        try:
+            await self._roles.take_over(hosted, state)
+        except OSError as error:
+            self.on_disk_error(hosted, error)
+        self.tell_directory(hosted)
+
+    async def _make(self, states: Sequence[tuple[TopicImage, PartitionState]]) -> None:
+        """Make those of the replicas that should be here and are not."""
+        missing = [
+            (topic, TopicPartition(topic.name, state.partition))
+            for topic, state in states
+            if self._node_id in state.replicas and self.find(topic.name, state.partition) is None
+        ]
+        wanted = [
+            NewReplica(name, topic.topic_id, self.settings.of_topic(self.image, topic)) for topic, name in missing
+        ]
+        for (topic, name), opened in zip(missing, await self._files.create(wanted), strict=True):
+            if opened is None:
+                self._unmade[topic.topic_id, name.partition] = None
+            else:
+                self._add(topic, opened)
+
+    def _update_throttles(self, image: ClusterImage) -> None:
+        repairs = any(REPAIRED_REPLICAS in topic.configs for topic in image.topics_by_id.values())
+        self.throttles.on_settings(self.settings.current, repairs=repairs)
+
+    def _change_settings(self, image: ClusterImage, topic: TopicImage) -> None:
+        settings = self.settings.of_topic(image, topic)
+        for hosted in self.by_topic.get(topic.name, {}).values():
+            hosted.log.settings = settings
+
+    def _add(self, topic: TopicImage, opened: Log) -> HostedPartition:
+        hosted = HostedPartition(opened.partition, topic.topic_id, opened, self._wake_later, self._flushes.flush_later)
+        partitions = self.by_topic.setdefault(topic.name, {})
+        self.by_topic_id[topic.topic_id.bytes] = partitions
+        partitions[opened.partition.partition] = hosted
+        self.watch_log(hosted)
+        return hosted
+
+    def watch_log(self, hosted: HostedPartition) -> None:
+        """The replica's log is a new one: hear of what rots in it."""
+        hosted.log.on_rot = partial(self._rotten.add, hosted)
+
+    async def _renew(self, hosted: HostedPartition) -> None:
+        """Put a replica's files aside and begin it anew, empty."""
+        topic = self.image.topics_by_id.get(hosted.topic_id)
+        if topic is not None and self.find(*hosted.name) is hosted:
+            await self._remove([hosted])
+            await self._take_over([(topic, hosted.name.partition)])
+
+    async def _delete(self, topics: Iterable[TopicImage]) -> None:
+        leaving: list[HostedPartition] = []
+        for topic in topics:
+            self.settings.forget(topic.topic_id)
+            if topic.topic_id.bytes in self.by_topic_id:  # else there is nothing here, or a topic of the same name
+                leaving += self.by_topic[topic.name].values()
+        for turn in in_turns(leaving):
+            await self._remove(turn)
+
+    async def _remove(self, leaving: Sequence[HostedPartition]) -> None:
+        """Let go of replicas that should be here no more, and of their files (REASSIGN-4)."""
+        for hosted in leaving:
+            topic, number = hosted.name
+            partitions = self.by_topic[topic]
+            del partitions[number]
+            if not partitions:
+                del self.by_topic[topic]
+                del self.by_topic_id[hosted.key[0]]
+            self._roles.give_up(hosted)
+            self._rotten.forget(hosted)
+            await self.moves.cancel(hosted)
+            if self._assignments is not None:
+                self._assignments.withdraw(hosted)
+        async with AsyncExitStack() as held:
+            for hosted in leaving:
+                await held.enter_async_context(hosted.busy)
+            failures = await self._files.put_aside(hosted.log for hosted in leaving)
+        for directory, error in failures.items():
+            self.fail(directory, f"replicas in {directory.path} cannot be renamed: {error}")
+
+    def tell_directory(self, hosted: HostedPartition) -> None:
+        """Make sure that the controller knows in which directory a replica is (KIP-858)."""
+        if self._assignments is None or hosted.state is None:
+            return
+        here = self._place_to_tell(hosted)
+        if here is None:
+            return
+        state = hosted.state
+        known = state.directories[state.replicas.index(self._node_id)] if state.directories else here
+        if state.leader != NO_NODE or known == LOST_DIRECTORY:
+            self._told_gone.discard((hosted.topic_id, state.partition))
+        if state.leader == NO_NODE and hosted.log.log_end_offset == 0 and self._counts_for_nothing(hosted, state):
+            # That there is nothing here is what counts until somebody leads (BRK-11): it is said again of a log that was begun anew while
+            # there was a leader, if that leader went before anything was fetched.
+            is_needless = known == LOST_DIRECTORY or not state.directories
+            if is_needless or hosted.is_offline or state.elr or state.last_known_elr:
+                self._assignments.withdraw(hosted)
+            else:
+                self._assignments.tell(hosted, NOWHERE)
+        elif known != here:
+            self._assignments.tell(hosted, here)
+        else:
+            self._assignments.withdraw(hosted)
+
+    def _counts_for_nothing(self, hosted: HostedPartition, state: PartitionState) -> bool:
+        """Whether an empty log here is that of nobody who is known to be complete; also if the metadata that says so is to come yet."""
+        is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
+        return not is_candidate or (hosted.topic_id, state.partition) in self._told_gone
+
+    def _place_to_tell(self, hosted: HostedPartition) -> DirectoryId | None:
+        """Where the controller is to know a replica: nowhere that is online if it cannot lead; None if nothing is to be told.
+
+        One in a directory that has failed is told of with that directory, which the controller may not have known as its place.
+        """
+        directory = self._directories.holding(hosted.log)
+        if directory is None:
+            return self._directories.failed_with(hosted.log)
+        if hosted.is_offline or self._rotten.has_lost_directory(hosted):
+            return LOST_DIRECTORY
+        announced = self.moves.announced_directory(hosted)
+        return announced or (None if directory.meta is None else DirectoryId(directory.meta.directory_id))
+
+    # Errors of the disk.
+
+    def on_disk_error(self, hosted: HostedPartition, error: Exception) -> None:
+        """A replica's log could not be changed: take its directory offline, so that others lead.
+
+        Where a partition has no other replica, and a failed write was undone, that would help nobody: it stays, and takes records again
+        once there is room.
+        """
+        alone = hosted.state is not None and len(hosted.state.replicas) == 1
+        directory = self._directories.holding(hosted.log)
+        if directory is not None and (hosted.log.is_offline or not alone):
+            self.fail(directory, f"{hosted.log.path} cannot be written: {error}")
+
+    def take_offline(self, hosted: HostedPartition, error: Exception) -> None:
+        """A replica cannot follow without losing records: stop it, and leave its files as they are (TRUNC-8).
+
+        The controller is told, so that it is not elected.
+        """
+        log.critical("%s is offline until somebody has looked at it: %s", hosted.log.path, error)
+        hosted.is_offline = True
+        self._roles.give_up(hosted)
+        self.tell_directory(hosted)
+
+    def fail(self, directory: LogDirectory, reason: str) -> None:
+        """Take a directory offline, and the replicas in it."""
+        if directory not in self._directories.online:
+            return
+        affected = [hosted for hosted in self if self._directories.holding(hosted.log) is directory]
+        self._directories.fail(directory, reason)
+        for hosted in affected:
+            hosted.is_offline = True
+            self._roles.give_up(hosted)
+            self.tell_directory(hosted)
+        self.moves.on_directory_failed(directory)
+        if self.on_directory_failed is not None:
+            self.on_directory_failed()
+
+    # Waking and flushing.
+
+    def _wake_later(self, hosted: HostedPartition) -> None:
+        if not self._to_wake:
+            self._env.clock.call_later_us(0, self._wake)
+        self._to_wake[hosted] = None
+
+    def _wake(self) -> None:
+        to_wake, self._to_wake = self._to_wake, {}
+        for hosted in to_wake:
+            hosted.wake()
+
+    async def flush(self, hosted: HostedPartition) -> None:
+        """Flush one replica's log; nothing happens if it was deleted before its turn.
+
+        An error is final (SYNC-1): the directory goes offline. What there was no room for is left to the next flush
+        (:meth:`esp.storage.log.Log.flush`).
+        """
+        async with hosted.busy:
+            if self.find(*hosted.name) is hosted:
+                try:
+                    is_flushed = await hosted.log.flush()
+                except OSError as error:
+                    directory = self._directories.holding(hosted.log)
+                    if directory is not None:
+                        self.fail(directory, f"{hosted.log.path} cannot be flushed: {error}")
+                    return
+                if is_flushed:
+                    hosted.flushed()

@@ -1,0 +1,182 @@
+"""Opens what stands in the data directories when a node starts: replicas, and moves between directories that were under way."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from esp.broker.live_settings import LiveSettings
+from esp.broker.replication.gone_logs import GoneLog, find_gone, where_it_was
+from esp.controller.image import ClusterImage, TopicImage
+from esp.model.errors import CorruptionError, OperatorError
+from esp.model.ids import METADATA_TOPIC, RESERVED_DIRECTORIES, NodeId, TopicPartition
+from esp.model.partition import PartitionState
+from esp.settings.topic import TopicSettings
+from esp.storage.layout import parse_directory_name
+from esp.storage.log import Log
+from esp.storage.log_directory import LogDirectory
+
+
+class LoadedReplica(NamedTuple):
+    """A log, the directory in which it stands, and the topic."""
+
+    topic: TopicImage
+    directory: LogDirectory
+    log: Log
+
+
+class ReplicaLoading:
+    """See the module. All of it waits for the device.
+
+    Args:
+        node_id: this node.
+        directories: that can be read.
+        image: the metadata.
+        settings: as they count now.
+        now_ms: wall time.
+    """
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        directories: Sequence[LogDirectory],
+        image: ClusterImage,
+        settings: LiveSettings,
+        now_ms: int,
+    ) -> None:
+        self._node_id = node_id
+        self._directories = directories
+        self._image = image
+        self._settings = settings
+        self._now_ms = now_ms
+        self.replicas: dict[TopicPartition, LoadedReplica] = {}
+        """The replicas."""
+        self.copies: dict[TopicPartition, LoadedReplica] = {}
+        """Of some of them, what an unfinished move has copied to another directory."""
+        self.gone: list[GoneLog] = []
+        """Replicas that could make this node a leader, and whose logs are gone (BRK-11)."""
+        self._adopted: set[TopicPartition] = set()
+        """Copies that took the place of logs that are gone."""
+        self._ids = {directory.meta.directory_id for directory in directories if directory.meta is not None}
+
+    def steps_blocking(self) -> Iterator[None]:
+        """Open, and recover where that is needed, all that the metadata knows: one log in each step.
+
+        What it does not know is put aside as a stray: it is never adopted by a topic of the same name (REASSIGN-4).
+
+        Raises:
+            OperatorError: a log cannot be opened.
+        """
+        for directory in self._directories:
+            for partition in tuple(directory.replicas):
+                if partition.topic != METADATA_TOPIC:
+                    self._load_replica_blocking(directory, partition)
+                    yield
+        for directory in self._directories:
+            for path in tuple(directory.left_futures):
+                self._load_copy_blocking(directory, path)
+                yield
+        self.gone = list(find_gone(self._image, self._node_id, self._why_gone))
+
+    def _load_replica_blocking(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        topic_id = directory.replicas[partition]
+        topic = self._image.topics_by_name.get(partition.topic)
+        if topic is None or topic_id not in (topic.topic_id, None) or not self._is_ours(topic, partition.partition):
+            directory.mark_stray(partition)
+            return
+        settings = self._settings.of_topic(self._image, topic)
+        if topic_id is None:  # a power loss came before its first flush
+            log = directory.create_log_blocking(partition, topic.topic_id, settings)
+            log.was_there = False
+        else:
+            log = self._open_blocking(directory, partition, settings, None)
+        loaded = LoadedReplica(topic, directory, log)
+        twin = self.replicas.get(partition)
+        if twin is not None:  # it was changing places when the process ended
+            loaded, outdated = sorted((loaded, twin), key=self._newness, reverse=True)
+            outdated.directory.schedule_delete_blocking([outdated.log], self._now_ms)
+        self.replicas[partition] = loaded
+
+    def _load_copy_blocking(self, directory: LogDirectory, path: str) -> None:
+        topic_id = directory.left_futures[path]
+        topic = None if topic_id is None else self._image.topics_by_id.get(topic_id)
+        parsed = parse_directory_name(path.rpartition("/")[2])
+        assert parsed is not None
+        number = parsed.partition.partition
+        if topic is None or not self._is_ours(topic, number):
+            directory.discard_future(path)
+            return
+        partition = TopicPartition(topic.name, number)
+        settings = self._settings.of_topic(self._image, topic)
+        replica = self.replicas.get(partition)
+        if replica is not None and replica.directory is not directory and partition not in self.copies:
+            log = self._open_blocking(directory, partition, settings, path)
+            self.copies[partition] = LoadedReplica(topic, directory, log)
+        elif replica is None and self._is_assigned(topic, number, directory):
+            # The directory that it came from is gone, and the controller was told that it has moved (KIP-858).
+            log = self._open_blocking(directory, partition, settings, path)
+            directory.adopt_future(partition)
+            self._adopted.add(partition)
+            self.replicas[partition] = LoadedReplica(topic, directory, log)
+        else:
+            directory.discard_future(path)
+
+    def _open_blocking(
+        self, directory: LogDirectory, partition: TopicPartition, settings: TopicSettings, future: str | None
+    ) -> Log:
+        try:
+            if future is not None:
+                return directory.load_future_blocking(future, partition, settings, self._now_ms)
+            return directory.load_log_blocking(partition, settings, self._now_ms)
+        except (OSError, CorruptionError) as error:
+            raise OperatorError(
+                f"The log of {partition} in {directory.path} cannot be opened: {error}.",
+                "Mend the disk, or restore the partition's directory from a copy; moved away, the partition begins anew, empty.",
+            ) from error
+
+    def _is_ours(self, topic: TopicImage, number: int) -> bool:
+        return number < len(topic.partitions) and self._node_id in topic.partitions[number].replicas
+
+    def _why_gone(self, topic: TopicImage, state: PartitionState) -> str | None:
+        """Why what this node has of a partition is not what it had when it was in sync; None if it is."""
+        partition = TopicPartition(topic.name, state.partition)
+        loaded = self.replicas.get(partition)
+        if loaded is None:
+            return f"none of the log directories has it{where_it_was(state, self._node_id)}"
+        if not loaded.log.was_there:
+            return f"{loaded.log.path} has no segment"
+        if partition in self._adopted:
+            return f"there is but a copy of it in {loaded.directory.path}, from a move that had not ended"
+        known = state.directories[state.replicas.index(self._node_id)] if state.directories else None
+        if known is None or known.int < RESERVED_DIRECTORIES or known in self._ids:
+            return _why_not_kept(loaded.log) if len(state.replicas) > 1 else None
+        return (
+            f"what stands in {loaded.directory.path} is not what the metadata knows{where_it_was(state, self._node_id)}"
+        )
+
+    def _is_assigned(self, topic: TopicImage, number: int, directory: LogDirectory) -> bool:
+        """Whether the metadata knows the replica in this directory."""
+        state = topic.partitions[number]
+        assert directory.meta is not None
+        return (
+            bool(state.directories)
+            and state.directories[state.replicas.index(self._node_id)] == directory.meta.directory_id
+        )
+
+    def _newness(self, loaded: LoadedReplica) -> tuple[int, int, bool]:
+        """Both were equal when they changed places, and one was written since."""
+        log = loaded.log
+        epoch = log.leader_epochs.epoch_of(log.log_end_offset - 1)
+        is_assigned = self._is_assigned(loaded.topic, log.partition.partition, loaded.directory)
+        return (-1 if epoch is None else epoch, log.log_end_offset, is_assigned)
+
+
+def _why_not_kept(opened: Log) -> str | None:
+    """Ask the device for what it was given and nobody has synced: a write that failed behind the last process's back shows then (BRK-3).
+
+    Only where it matters for who may lead: in most starts, nowhere.
+    """
+    try:
+        if opened.recovery_point < opened.log_end_offset:
+            opened.flush_blocking()
+    except OSError as error:
+        return f"the device did not keep what was written to {opened.path}: {error}"
+    return None

@@ -1,0 +1,87 @@
+"""Retention of many logs: what is past its limits goes, and the loop waits for no device (LOG-12).
+
+A pass over thousands of replicas is one of slices, between which others have their turns. What a slice has to drop shares one checkpoint of
+log starts in each directory. While it is written, :attr:`~esp.broker.replication.host.ReplicaHost.directories_lock` is held, so that no log is
+cut or moved; :attr:`~esp.broker.replication.hosted_partition.HostedPartition.busy` is held for the moments in which a log's segments change,
+since a flush goes by their names.
+"""
+
+import logging
+from collections.abc import Sequence
+from itertools import islice
+from typing import Final
+
+from esp.broker.replication.host import ReplicaHost, in_turns
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.ports.env import Env
+from esp.storage.log_directory import LogDirectory
+
+log = logging.getLogger(__name__)
+
+DROPPED_TOGETHER_MAX: Final = 16
+"""Logs for whose devices the lock of the directories is held in one go: some dozen milliseconds, as metadata may wait for it."""
+
+
+async def delete_old_segments(env: Env, replicas: ReplicaHost) -> None:
+    """Apply retention by time and size to every log."""
+    for turn in in_turns(replicas):
+        now_ms = env.clock.wall_ms()
+        due = iter([hosted for hosted in turn if hosted.log.has_old_segments(now_ms)])
+        while slice_ := tuple(islice(due, DROPPED_TOGETHER_MAX)):
+            async with replicas.directories_lock:
+                await _Retention(env, replicas).run(slice_)
+        await env.clock.sleep_us(0)
+
+
+class _Retention:
+    """One slice."""
+
+    def __init__(self, env: Env, replicas: ReplicaHost) -> None:
+        self._env = env
+        self._replicas = replicas
+
+    async def run(self, due: Sequence[HostedPartition]) -> None:
+        hidden: dict[LogDirectory, list[tuple[HostedPartition, int]]] = {}
+        for hosted in due:
+            async with hosted.busy:
+                directory = self._directory_of(hosted)
+                if directory is None:
+                    continue
+                try:
+                    start_offset = await hosted.log.hide_old_segments(self._env.clock.wall_ms())
+                except OSError as error:  # it is not the other logs' fault, and they may make room
+                    _tell(hosted, error)
+                    continue
+            if start_offset is not None:
+                hidden.setdefault(directory, []).append((hosted, start_offset))
+        for directory, logs in hidden.items():
+            try:
+                await self._env.cpu.run(directory.write_log_starts_blocking)
+            except OSError as error:
+                for hosted, _ in logs:
+                    _tell(hosted, error)
+                continue
+            for hosted, start_offset in logs:
+                await self._drop(hosted, start_offset)
+
+    async def _drop(self, hosted: HostedPartition, below: int) -> None:
+        try:
+            dropped = True
+            while dropped:
+                async with hosted.busy:
+                    if self._directory_of(hosted) is None:
+                        return
+                    dropped = await hosted.log.drop_segments(below, self._env.clock.wall_ms()) > 0
+                await self._env.clock.sleep_us(0)
+        except OSError as error:
+            _tell(hosted, error)
+
+    def _directory_of(self, hosted: HostedPartition) -> LogDirectory | None:
+        """Where a replica's log is; None if it is no more, or its directory has failed."""
+        if self._replicas.find(*hosted.name) is not hosted:
+            return None
+        return self._replicas.directories.holding(hosted.log)
+
+
+def _tell(hosted: HostedPartition, error: OSError) -> None:
+    log.error("%s: no segment can be dropped now: %s", hosted.log.path, error)

@@ -1,0 +1,1 @@
+"""`esp brokers`: listed, drained and removed."""

@@ -1,0 +1,132 @@
+"""``esp brokers``: the brokers of a cluster, and how one leaves it.
+
+``esp brokers list``: who is there, and what each holds.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import typer
+from rich.filesize import decimal
+
+from esp.cli.brokers.drain import drain, undrain
+from esp.cli.brokers.remove import remove
+from esp.cli.kafka.brokers import BrokersAdmin
+from esp.cli.options import BootstrapServer, Json
+from esp.cli.output import console, print_columns, print_json, working
+from esp.rebalance.looking import replica_sizes
+
+_COLUMNS = (("ID", 4), ("ADDRESS", 21), ("RACK", 6), ("STATE", 10), ("REPLICAS", 0), ("LEADERS", 0), ("BYTES", 10))
+
+
+class BrokerRow(NamedTuple):
+    """What is shown of a broker; the names are those of the JSON."""
+
+    id: int
+    address: str | None
+    rack: str | None
+    state: str
+    """``alive``, ``draining``, ``fenced``, or ``unregistered`` for one that holds replicas though nobody knows it."""
+    replicas: int
+    leaders: int
+    bytes: int | None
+    """Of all its replicas on disk; None if it does not answer."""
+    controller: str | None
+    """``active`` or ``voter``; None if it has no vote in the metadata quorum."""
+
+
+def list_brokers(bootstrap_server: BootstrapServer = "127.0.0.1:9092", json: Json = False) -> None:
+    """List the brokers with what they hold.
+
+    [bold]Examples[/bold]
+
+    esp brokers list
+
+    esp brokers list --json | jq '.[] | select(.state == "fenced").id'
+    """
+    with BrokersAdmin(bootstrap_server) as admin, working("asking the brokers"):
+        rows = broker_rows(admin)
+    if json:
+        print_json([row._asdict() for row in rows])
+        return
+    cells = [
+        (
+            *(str(row.id), row.address or "-", row.rack or "-", row.state, str(row.replicas), str(row.leaders)),
+            *(_size(row.bytes), row.controller or "-"),
+        )
+        for row in rows
+    ]
+    print_columns([*_COLUMNS, ("CONTROLLER", 0)], cells)
+
+
+def broker_rows(admin: BrokersAdmin) -> list[BrokerRow]:
+    """Look at all brokers; in the order of their ids.
+
+    Raises:
+        OperatorError: the cluster does not answer.
+    """
+    registered = admin.brokers()
+    alive = [node for node, broker in registered.items() if not broker.fenced]
+    partitions = [each for by_number in admin.topics().values() for each in by_number.values()]
+    replicas = Counter(node for each in partitions for node in each.replicas)
+    leaders = Counter(each.leader for each in partitions)
+    log_dirs = admin.log_dirs(alive)
+    sizes: Counter[int] = Counter()
+    for replica, size_bytes in replica_sizes(log_dirs).items():
+        sizes[replica.broker] += size_bytes
+    draining = admin.draining(alive)
+    quorum = admin.quorum()
+    voters = {member.node_id: "voter" for member in quorum.voters} | {quorum.leader: "active"}
+    rows = []
+    for node in sorted(registered.keys() | replicas.keys()):
+        broker = registered.get(node)
+        if broker is None:
+            state = "unregistered"
+        elif broker.fenced:
+            state = "fenced"
+        else:
+            state = "draining" if node in draining else "alive"
+        rows.append(
+            BrokerRow(
+                node,
+                broker.address if broker else None,
+                broker.rack if broker else None,
+                state,
+                replicas[node],
+                leaders[node],
+                sizes[node] if node in log_dirs else None,
+                voters.get(node),
+            )
+        )
+    return rows
+
+
+def _size(size_bytes: int | None) -> str:
+    """Bytes; in larger units on a terminal, where nobody adds them up."""
+    if size_bytes is None:
+        return "-"
+    return decimal(size_bytes) if console.is_terminal else str(size_bytes)
+
+
+brokers = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Look at brokers, empty them, and take them off the books; on ESP and on Kafka.
+
+    [bold]How a broker leaves[/bold]
+
+    esp brokers list
+
+    esp brokers drain 3 --wait
+
+    [dim]stop the node, then[/dim]
+
+    esp brokers remove 3
+    """,
+)
+
+brokers.command("list")(list_brokers)
+brokers.command("drain")(drain)
+brokers.command("undrain")(undrain)
+brokers.command("remove")(remove)

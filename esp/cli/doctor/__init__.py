@@ -1,0 +1,1 @@
+"""`esp doctor`: looks at a cluster, judges it by `esp.doctor`, and tells."""

@@ -1,0 +1,220 @@
+"""Looks at a cluster for a doctor: from the answers of its admin API to a snapshot."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, Protocol
+
+from esp.cli.doctor.throttles import find_held
+from esp.cli.kafka.answers import QuorumInfo
+from esp.doctor.snapshot import (
+    NEVER_MS,
+    BrokerCondition,
+    FailedDirectory,
+    MovingPartition,
+    Quorum,
+    Snapshot,
+    ThrottleSetting,
+    Voter,
+    min_isr_of,
+)
+from esp.model.errors import OperatorError
+from esp.model.ids import NodeId, TopicPartition
+from esp.rebalance.cluster import (
+    ALL_BROKERS,
+    FOLLOWER_THROTTLED_RATE,
+    FOLLOWER_THROTTLED_REPLICAS,
+    LEADER_THROTTLED_RATE,
+    LEADER_THROTTLED_REPLICAS,
+    LOG_DIRS_THROTTLED_RATE,
+    Broker,
+    ConfigTarget,
+    LogDir,
+    Partition,
+    Reassignment,
+    ReassignmentAdmin,
+    Replica,
+)
+from esp.rebalance.looking import make_view, replica_sizes
+from esp.rebalance.pace import HELD_BYTES_PER_SECOND
+from esp.settings.rebalance import DRAINING
+
+_MIN_ISR: Final = "min.insync.replicas"
+_UNCLEAN: Final = "unclean.leader.election.enable"
+_RATES: Final = (LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE, LOG_DIRS_THROTTLED_RATE)
+_LISTS: Final = (LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS)
+
+WATCH_S: Final = 5.0
+"""How long to wait between two looks, if nothing else is wanted."""
+
+
+class ExaminedCluster(ReassignmentAdmin, Protocol):
+    """The admin API as a doctor uses it. Nothing is changed by it."""
+
+    def quorum(self) -> QuorumInfo | None:
+        """The metadata quorum; None if the cluster has none, or does not tell."""
+
+    def topic_settings(self, topics: Iterable[str], names: Collection[str]) -> dict[str, dict[str, str]]:
+        """The named settings as they hold for each of the topics, wherever they come from. A topic that is gone is left out."""
+
+    def failed_log_dirs(self, brokers: Iterable[int]) -> list[tuple[int, str, str]]:
+        """Broker, path and Kafka's word for the error of every log directory that does not work."""
+
+    def eligible_leaders(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
+        """The eligible leader replicas (KIP-966) of those partitions that have some."""
+
+    def consumer_groups(self, brokers: Iterable[int]) -> list[str]:
+        """The ids of the consumer groups that those brokers keep, of those that answer."""
+
+
+def look_for_doctor(
+    admin: ExaminedCluster, watch_s: float = 0, sleep: Callable[[float], None] = time.sleep
+) -> Snapshot:
+    """Everything that a doctor wants to know.
+
+    Args:
+        admin: the cluster.
+        watch_s: how long to wait between two looks at partitions that move, so that those are found that do not get on; 0: one look.
+        sleep: lets so many seconds pass.
+
+    Raises:
+        OperatorError: the cluster does not answer. Its controllers may be silent, as long as brokers answer.
+    """
+    brokers = admin.brokers()
+    quorum, has_controller = _ask_controllers(admin)
+    settings: dict[str, dict[str, str]] = {}
+    topics = admin.topics()
+    if topics:
+        settings = admin.topic_settings(topics, (_MIN_ISR, _UNCLEAN, *_LISTS))
+        topics = {topic: partitions for topic, partitions in topics.items() if topic in settings}
+    reassignments = admin.reassignments() if has_controller else {}
+    reassignments = {name: each for name, each in reassignments.items() if name.partition in topics.get(name.topic, {})}
+    unfenced = [node for node, broker in brokers.items() if not broker.fenced]
+    log_dirs = admin.log_dirs(unfenced)
+    own = _own_settings(admin, log_dirs)
+    draining = [int(target.broker) for target, told in own.items() if target.broker and told.get(DRAINING) == "true"]
+    held = find_held(reassignments, topics, settings, own, watch_s or WATCH_S)
+    min_isr = {topic: int(told[_MIN_ISR]) for topic, told in settings.items()}
+    view = make_view(admin.cluster_id(), brokers, topics, reassignments, log_dirs, min_isr, draining)
+    short = {each.topic for each in view.partitions if len(each.isr) < min_isr_of(each)}
+    eligible = admin.eligible_leaders(short) if short else {}
+    return Snapshot(
+        view,
+        {each.broker_id: _condition(each.broker_id, brokers, log_dirs) for each in view.brokers},
+        offline=_offline(topics),
+        eligible={name: tuple(map(NodeId, nodes)) for name, nodes in eligible.items()},
+        moving=_moving(reassignments, _find_growing(admin, reassignments, log_dirs, watch_s, sleep), held),
+        unclean_topics=frozenset(topic for topic, told in settings.items() if told.get(_UNCLEAN) == "true"),
+        throttles=(*_throttled_topics(settings), *_throttled_brokers(own)),
+        is_moving_directories=any(each.future for directories in log_dirs.values() for each in directories),
+        failed_directories=tuple(
+            FailedDirectory(NodeId(node), path, error) for node, path, error in admin.failed_log_dirs(log_dirs)
+        ),
+        quorum=quorum,
+        has_controller=has_controller,
+        groups=tuple(admin.consumer_groups(log_dirs)),
+    )
+
+
+def _ask_controllers(admin: ExaminedCluster) -> tuple[Quorum | None, bool]:
+    """The quorum, and whether a controller answers: a broker that does not find one says so after a while."""
+    try:
+        return _quorum(admin.quorum()), True
+    except OperatorError:
+        return None, False
+
+
+def _condition(node: NodeId, brokers: Mapping[int, Broker], answering: Collection[int]) -> BrokerCondition:
+    if node not in brokers:
+        return BrokerCondition.GONE
+    if brokers[node].fenced:
+        return BrokerCondition.FENCED
+    return BrokerCondition.SERVING if node in answering else BrokerCondition.SILENT
+
+
+def _own_settings(admin: ExaminedCluster, brokers: Iterable[int]) -> dict[ConfigTarget, dict[str, str]]:
+    """What slows replication, and what is to be emptied: settings of all brokers, and of each that tells its own."""
+    found = admin.settings([ALL_BROKERS], _RATES)
+    for node in brokers:
+        try:
+            found |= admin.settings([ConfigTarget(broker=str(node))], (*_RATES, DRAINING))
+        except OperatorError:  # it has died since
+            continue
+    return found
+
+
+def _offline(topics: Mapping[str, Mapping[int, Partition]]) -> dict[TopicPartition, frozenset[NodeId]]:
+    return {
+        TopicPartition(topic, number): frozenset(map(NodeId, partition.offline))
+        for topic, partitions in topics.items()
+        for number, partition in partitions.items()
+        if partition.offline
+    }
+
+
+def _find_growing(
+    admin: ExaminedCluster,
+    reassignments: Mapping[TopicPartition, Reassignment],
+    log_dirs: Mapping[int, Collection[LogDir]],
+    watch_s: float,
+    sleep: Callable[[float], None],
+) -> set[TopicPartition] | None:
+    """What has got on after the wait: a copy of it has grown, it has ended, or has nothing to copy; None if nobody waited."""
+    if not watch_s or not any(each.adding for each in reassignments.values()):
+        return None
+    before = replica_sizes(log_dirs)
+    sleep(watch_s)
+    still = admin.reassignments()
+    after = replica_sizes(admin.log_dirs(log_dirs))
+    growing = set()
+    for name in reassignments:
+        copies = [Replica(name, node) for node in still[name].adding] if name in still else []
+        if not copies or any(before.get(copy, 0) != after.get(copy, 0) for copy in copies):
+            growing.add(name)
+    return growing
+
+
+def _moving(
+    reassignments: Mapping[TopicPartition, Reassignment],
+    growing: Collection[TopicPartition] | None,
+    held: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, MovingPartition]:
+    """What moves. What does not grow is held if its throttle explains that, else stalled. A paused plan is held, also if a batch comes."""
+    found = {}
+    for name, each in sorted(reassignments.items()):
+        held_to = held.get(name)
+        if growing is not None and name in growing and held_to != HELD_BYTES_PER_SECOND:
+            held_to = None
+        found[name] = MovingPartition(
+            adding=frozenset(map(NodeId, each.adding)),
+            removing=frozenset(map(NodeId, each.removing)),
+            is_stalled=growing is not None and name not in growing and held_to is None,
+            held_to=held_to,
+        )
+    return found
+
+
+def _throttled_topics(settings: Mapping[str, Mapping[str, str]]) -> list[ThrottleSetting]:
+    """Topics that name replicas; a list that is empty, which is the default, names nobody."""
+    found = ((topic, tuple(name for name in _LISTS if told.get(name))) for topic, told in sorted(settings.items()))
+    return [ThrottleSetting(topic, True, names) for topic, names in found if names]
+
+
+def _throttled_brokers(own: Mapping[ConfigTarget, Mapping[str, str]]) -> list[ThrottleSetting]:
+    found = ((target.broker or "", tuple(name for name in _RATES if name in told)) for target, told in own.items())
+    return [ThrottleSetting(broker, False, names) for broker, names in sorted(found) if names]
+
+
+def _quorum(told: QuorumInfo | None) -> Quorum | None:
+    """The quorum with ages by the leader's clock alone: it tells its own time as that of its last fetch."""
+    if told is None:
+        return None
+    leader = next((voter for voter in told.voters if voter.node_id == told.leader), None)
+    voters = []
+    for each in told.voters:
+        behind_ms: int | None = None
+        if leader is not None and leader.last_caught_up_timestamp >= 0:
+            caught_up_ms = each.last_caught_up_timestamp
+            behind_ms = max(0, leader.last_caught_up_timestamp - caught_up_ms) if caught_up_ms >= 0 else NEVER_MS
+        behind_records = max(0, leader.log_end_offset - each.log_end_offset) if leader is not None else 0
+        voters.append(Voter(NodeId(each.node_id), behind_ms, behind_records))
+    return Quorum(NodeId(told.leader), tuple(voters))

@@ -1,0 +1,1 @@
+"""`esp groups`: listed, described, deleted, and their offsets put elsewhere."""

@@ -1,0 +1,181 @@
+"""``esp groups``: consumer groups, how far they are, and where they go on; the flags of ``kafka-consumer-groups``."""
+
+from typing import Annotated, Final
+
+import typer
+
+from esp.cli.groups.changes import Reset, delete_groups, delete_offsets, now_ms, reset_offsets
+from esp.cli.groups.offset_reset import Offsets, Target, parse_datetime, parse_duration, parse_offsets_csv
+from esp.cli.groups.reports import describe_members, describe_offsets, describe_states, list_groups
+from esp.cli.kafka.groups import GroupsAdmin
+from esp.cli.options import BootstrapServer, Json, action
+from esp.cli.output import print_warning
+from esp.cli.text_files import read_text
+from esp.model.errors import OperatorError
+
+_ACTIONS: Final = ("--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets")
+_RESET: Final = "Where --reset-offsets puts them"
+
+
+def groups(
+    bootstrap_server: BootstrapServer = "127.0.0.1:9092",
+    list_: Annotated[bool, action("--list", "List the groups.")] = False,
+    describe: Annotated[bool, action("--describe", "Show how far groups are; or --members, or --state.")] = False,
+    delete: Annotated[bool, action("--delete", "Delete groups with their offsets.")] = False,
+    delete_offsets_: Annotated[bool, action("--delete-offsets", "Make a group forget --topic.")] = False,
+    reset_offsets_: Annotated[bool, action("--reset-offsets", "Let groups go on elsewhere.")] = False,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="Which one; may stand more than once.", show_default=False)
+    ] = None,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="All that are there.")] = False,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", metavar="NAME[:0,1]", help="Topic, or some of its partitions; may stand more than once."
+        ),
+    ] = None,
+    all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics that the group has committed.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="With --describe: who is in.")] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="With --describe: lag by partition, as without it.")
+    ] = False,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="[STATES]",
+            help="With --describe: what it does. With --list: show states, or those groups only.",
+        ),
+    ] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="[TYPES]", help="With --list: show types, or those groups only.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="With --describe: more columns.")] = False,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="The first record.", rich_help_panel=_RESET)
+    ] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="The end.", rich_help_panel=_RESET)] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="Where they are; the end if nowhere.", rich_help_panel=_RESET)
+    ] = False,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", min=0, help="This offset.", rich_help_panel=_RESET)
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="So many on; back if negative.", rich_help_panel=_RESET)
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime",
+            metavar="YYYY-MM-DDThh:mm:ss.sss",
+            help="The first record from then on.",
+            rich_help_panel=_RESET,
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option(
+            "--by-duration", metavar="PnDTnHnMnS", help="The first record of so long ago.", rich_help_panel=_RESET
+        ),
+    ] = None,
+    from_file: Annotated[
+        str | None, typer.Option("--from-file", metavar="CSV", help="What --export wrote.", rich_help_panel=_RESET)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show it.", rich_help_panel=_RESET)] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it.", rich_help_panel=_RESET)] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print it as CSV.", rich_help_panel=_RESET)] = False,
+    json: Json = False,
+) -> None:
+    """Look at consumer groups, delete them, and choose where they go on.
+
+    [bold]Examples[/bold]
+
+    esp groups --list --state
+
+    esp groups --describe --group readers
+
+    esp groups --describe --all-groups --members --verbose
+
+    esp groups --reset-offsets --group readers --topic flights:0,1 --to-earliest --dry-run
+
+    esp groups --reset-offsets --group readers --all-topics --by-duration PT1H --execute
+
+    esp groups --delete --group readers
+    """
+    given = (list_, describe, delete, delete_offsets_, reset_offsets_)
+    chosen = [name for name, is_given in zip(_ACTIONS, given, strict=True) if is_given]
+    if len(chosen) != 1:
+        raise OperatorError(f"esp groups takes one of {', '.join(_ACTIONS)}", "See esp groups --help for examples.")
+    _require_groups(chosen[0], group, all_groups)
+    reset: Reset | None = None
+    if reset_offsets_:
+        targets = {
+            Target.EARLIEST: to_earliest or None,
+            Target.LATEST: to_latest or None,
+            Target.CURRENT: to_current or None,
+            Target.OFFSET: to_offset,
+            Target.SHIFT: shift_by,
+            Target.TIME: _since_ms(to_datetime, by_duration),
+            Target.FILE: from_file,
+        }
+        reset = _read_reset(targets, topic, all_topics, group or [])
+        if execute and dry_run:
+            raise OperatorError("--execute and --dry-run say different things", "Give one of them.")
+        if not execute and not dry_run and not export:
+            print_warning("nothing is changed without --execute; --dry-run says that this is meant")
+    elif delete_offsets_ and not topic:
+        raise OperatorError("--delete-offsets needs --topic", "Write --topic NAME or --topic NAME:0,1")
+    if describe and members + offsets + (state is not None) > 1:
+        raise OperatorError("--members, --offsets and --state are three views", "Give one of them.")
+    with GroupsAdmin(bootstrap_server) as admin:
+        if list_:
+            list_groups(admin, state, type_, json)
+            return
+        named = [each.group_id for each in admin.list_groups()] if all_groups else list(dict.fromkeys(group or []))
+        if describe:
+            show = describe_members if members else describe_states if state is not None else describe_offsets
+            show(admin, named, verbose, json)
+        elif delete:
+            delete_groups(admin, named)
+        elif delete_offsets_:
+            delete_offsets(admin, named[0], topic or [])
+        else:
+            assert reset is not None, "read above"
+            reset_offsets(admin, named, reset, execute=execute, export=export, json=json)
+
+
+def _require_groups(chosen: str, group: list[str] | None, all_groups: bool) -> None:
+    if chosen == "--list":
+        return
+    if bool(group) == all_groups:
+        raise OperatorError(f"{chosen} needs --group or --all-groups", f"Write esp groups {chosen} --group NAME")
+    if chosen == "--delete-offsets" and len(group or ()) != 1:
+        raise OperatorError("--delete-offsets takes one group", "Run it once for each.")
+
+
+def _since_ms(to_datetime: str | None, by_duration: str | None) -> int | None:
+    if to_datetime is not None and by_duration is not None:
+        raise OperatorError("--to-datetime and --by-duration say different things", "Give one of them.")
+    if to_datetime is not None:
+        return parse_datetime(to_datetime)
+    return None if by_duration is None else now_ms() - parse_duration(by_duration)
+
+
+def _read_reset(
+    targets: dict[Target, bool | int | str | None], topics: list[str] | None, all_topics: bool, group: list[str]
+) -> Reset:
+    chosen = [target for target, value in targets.items() if value is not None]
+    if len(chosen) != 1:
+        raise OperatorError(
+            f"--reset-offsets takes one of {', '.join(f'--{target}' for target in Target)}, --by-duration",
+            "See esp groups --help for examples.",
+        )
+    [target] = chosen
+    value = targets[target]
+    read: Offsets = {}
+    if isinstance(value, str):
+        read = parse_offsets_csv(read_text(value), group)
+    elif bool(topics) == all_topics:
+        raise OperatorError("--reset-offsets needs --topic or --all-topics", "Write --topic NAME or --topic NAME:0,1")
+    return Reset(target, int(value) if isinstance(value, int) else 0, None if all_topics else topics, read)

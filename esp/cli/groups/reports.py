@@ -1,0 +1,245 @@
+"""Groups listed and described, in the columns of ``kafka-consumer-groups`` or as JSON."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from esp.cli.kafka.answers import CommittedOffset, GroupInfo, GroupListing, GroupMember, PartitionId, RefusedError
+from esp.cli.kafka.groups import GroupsAdmin
+from esp.cli.output import print_columns, print_json, print_line, print_warning, working
+from esp.model.errors import ErrorCode, OperatorError
+
+STATES: Final = (
+    "Stable",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Empty",
+    "Dead",
+    "Assigning",
+    "Reconciling",
+)
+"""Those that groups of consumers can be in."""
+
+TYPES: Final = ("Classic", "Consumer")
+
+_UNKNOWN: Final = "-"
+
+
+class Progress(NamedTuple):
+    """How far a group is in a partition. None: nothing is committed, the partition is gone, or it is no member's."""
+
+    partition: PartitionId
+    committed: CommittedOffset | None
+    log_end_offset: int | None
+    member: GroupMember | None
+
+    @property
+    def lag(self) -> int | None:
+        """Records that the group has not read."""
+        if self.committed is None or self.log_end_offset is None:
+            return None
+        return self.log_end_offset - self.committed.offset
+
+
+def parse_words(option: str, text: str | None, known: Sequence[str]) -> frozenset[str] | None:
+    """Read words with commas between them, in any case; None without any, which means all.
+
+    Raises:
+        OperatorError: one is not known.
+    """
+    words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
+    for word in words:
+        if word not in map(str.lower, known):
+            raise OperatorError(f"{option} {text}: {word} is none", f"There are {', '.join(known)}.")
+    return frozenset(words) or None
+
+
+def list_groups(admin: GroupsAdmin, states: str | None, types: str | None, json: bool) -> None:
+    """Print the groups.
+
+    Args:
+        admin: where to ask.
+        states: which ones, by commas; empty: all, with their states; None: all.
+        types: likewise.
+        json: print JSON.
+    """
+    wanted_states = parse_words("--state", states, STATES)
+    wanted_types = parse_words("--type", types, TYPES)
+    found = [
+        group
+        for group in admin.list_groups()
+        if (wanted_states is None or group.state.lower() in wanted_states)
+        and (wanted_types is None or group.type_.lower() in wanted_types)
+    ]
+    if json:
+        print_json([{"group_id": each.group_id, "state": each.state, "type": each.type_} for each in found])
+    elif states is None and types is None:
+        for each in found:
+            print_line(each.group_id)
+    else:
+        _print_listing(found, with_types=types is not None, with_states=states is not None)
+
+
+def _print_listing(found: Sequence[GroupListing], *, with_types: bool, with_states: bool) -> None:
+    columns = [("GROUP", 25)] + [("TYPE", 20)] * with_types + [("STATE", 20)] * with_states
+    print_columns(
+        columns,
+        [[each.group_id] + [each.type_.capitalize()] * with_types + [each.state] * with_states for each in found],
+    )
+
+
+def describe_offsets(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
+    """Print how far groups are, by partition."""
+    told: list[dict[str, Any]] = []
+    for group in groups:
+        with working(f"asking for {group}"):
+            info = _describe(admin, group)
+            progress = read_progress(admin, info)
+        if json:
+            told.append(_as_json(info) | {"offsets": [_progress_as_json(each) for each in progress]})
+            continue
+        _warn_of_state(info)
+        if progress:
+            _print_progress(group, progress, verbose)
+    if json:
+        print_json(told)
+
+
+def read_progress(admin: GroupsAdmin, info: GroupInfo) -> list[Progress]:
+    """Return how far a group is in the partitions that it has committed or reads, sorted."""
+    committed = admin.committed(info.group_id)
+    members = {partition: member for member in info.members for partition in member.assignment}
+    concerned = sorted({*committed, *members})
+    there = {each for some in admin.partitions({each.topic for each in concerned}).values() for each in some}
+    ends = admin.latest([each for each in concerned if each in there])
+    return [Progress(each, committed.get(each), ends.get(each), members.get(each)) for each in concerned]
+
+
+def _print_progress(group: str, progress: Sequence[Progress], verbose: bool) -> None:
+    def row(each: Progress) -> list[str]:
+        epoch = each.committed.leader_epoch if each.committed is not None else -1
+        member = each.member
+        return [
+            *(group, each.partition.topic, str(each.partition.partition)),
+            *([_text(epoch if epoch >= 0 else None)] * verbose),
+            *(_text(each.committed and each.committed.offset), _text(each.log_end_offset), _text(each.lag)),
+            *((member.member_id, member.host, member.client_id) if member else (_UNKNOWN,) * 3),
+        ]
+
+    print_line("")
+    print_columns(
+        [
+            *(("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10)),
+            *([("LEADER-EPOCH", 15)] * verbose),
+            *(("CURRENT-OFFSET", 15), ("LOG-END-OFFSET", 15), ("LAG", 15)),
+            *(("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 0)),
+        ],
+        [row(each) for each in progress],
+    )
+
+
+def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
+    """Print who is in groups, and with ``verbose`` what each member reads."""
+    found = _describe_all(admin, groups)
+    if json:
+        print_json([_as_json(info) for info in found])
+        return
+    for info in found:
+        _warn_of_state(info)
+        static = any(member.instance_id for member in info.members)
+        columns = [("GROUP", 15), ("CONSUMER-ID", 15)] + [("GROUP-INSTANCE-ID", 17)] * static
+        columns += [("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15)]
+        if verbose:
+            columns += [
+                ("CURRENT-EPOCH", 15),
+                ("CURRENT-ASSIGNMENT", 20),
+                ("TARGET-EPOCH", 15),
+                ("TARGET-ASSIGNMENT", 0),
+            ]
+        rows = []
+        for member in info.members:
+            row = [info.group_id, member.member_id] + [member.instance_id or ""] * static
+            row += [member.host, member.client_id, str(len(member.assignment))]
+            if verbose:
+                row += [_UNKNOWN, _assignment(member) or _UNKNOWN, _UNKNOWN, _UNKNOWN]
+            rows.append(row)
+        print_line("")
+        print_columns(columns, rows)
+
+
+def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
+    """Print what groups are doing, and who keeps them."""
+    found = _describe_all(admin, groups)
+    if json:
+        print_json([_as_json(info) for info in found])
+        return
+    for info in found:
+        _warn_of_state(info)
+    columns = [("GROUP", 15), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 20)]
+    columns += [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] * verbose
+    print_line("")
+    print_columns(
+        [*columns, ("#MEMBERS", 0)],
+        [
+            [
+                *(info.group_id, f"{info.coordinator.host}:{info.coordinator.port}  ({info.coordinator.node_id})"),
+                *(info.assignor or _UNKNOWN, info.state, *([_UNKNOWN] * 2 * verbose), str(len(info.members))),
+            ]
+            for info in found
+        ],
+    )
+
+
+def _describe_all(admin: GroupsAdmin, groups: Sequence[str]) -> list[GroupInfo]:
+    with working("asking the coordinators"):
+        return [_describe(admin, group) for group in groups]
+
+
+def _describe(admin: GroupsAdmin, group: str) -> GroupInfo:
+    try:
+        return admin.describe(group)
+    except RefusedError as error:
+        if error.code is not ErrorCode.group_id_not_found:
+            raise
+        raise OperatorError(error.message, "See esp groups --list for those that are there.") from error
+
+
+def _warn_of_state(info: GroupInfo) -> None:
+    if info.state == "Empty":
+        print_warning(f"Consumer group '{info.group_id}' has no active members.")
+    elif info.state in ("PreparingRebalance", "CompletingRebalance"):
+        print_warning(f"Consumer group '{info.group_id}' is rebalancing.")
+
+
+def _assignment(member: GroupMember) -> str:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in member.assignment:
+        by_topic.setdefault(topic, []).append(partition)
+    return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+
+
+def _as_json(info: GroupInfo) -> dict[str, Any]:
+    return {
+        "group_id": info.group_id,
+        "state": info.state,
+        "coordinator": info.coordinator._asdict(),
+        "assignor": info.assignor,
+        "members": [
+            member._asdict() | {"assignment": [partition._asdict() for partition in member.assignment]}
+            for member in info.members
+        ],
+    }
+
+
+def _progress_as_json(each: Progress) -> Mapping[str, Any]:
+    return {
+        **each.partition._asdict(),
+        "current_offset": each.committed and each.committed.offset,
+        "leader_epoch": each.committed and each.committed.leader_epoch,
+        "log_end_offset": each.log_end_offset,
+        "lag": each.lag,
+        "member_id": each.member and each.member.member_id,
+    }
+
+
+def _text(number: int | None) -> str:
+    return _UNKNOWN if number is None else str(number)

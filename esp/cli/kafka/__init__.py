@@ -1,0 +1,1 @@
+"""Kafka's admin API, producer and consumer behind the tools: the one room that knows kafka-python."""

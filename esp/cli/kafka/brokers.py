@@ -1,0 +1,156 @@
+"""Looks at brokers, has them emptied, and takes them off the books.
+
+Sends a broker a request that kafka-python does not know, on a connection of its own.
+"""
+
+import io
+import socket
+import struct
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+from kio.index import load_response_from_request
+from kio.schema.types import BrokerId
+from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
+from kio.serial import entity_reader, entity_writer
+
+from esp.cli.kafka.answers import QuorumInfo, RefusedError, quorum_info
+from esp.cli.kafka.client import CONNECT_TIMEOUT_S, check_bootstrap, check_code
+from esp.cli.kafka.configs import ResourceType
+from esp.cli.kafka.library import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from esp.cli.kafka.reassignments import ReassignmentsAdmin
+from esp.model.errors import ErrorCode, OperatorError
+from esp.protocol.errors import DecodeError
+from esp.protocol.headers import pack_request_header, read_response_header
+from esp.rebalance.cluster import ALL_BROKERS, ConfigTarget
+from esp.settings.node import load_broker_settings
+from esp.settings.rebalance import DRAINING, REMOVAL_FORCED
+
+ANSWER_TIMEOUT_S: Final = 60.0
+_CLIENT_ID: Final = "esp"
+_LENGTH: Final = struct.Struct(">i")
+
+
+def call(servers: str, request: Any) -> Any:
+    """Send one of kio's requests to the first broker that takes connections, and return its answer; nothing is sent twice.
+
+    Raises:
+        OperatorError: none listens, or it does not answer.
+    """
+    check_bootstrap(servers)
+    refused: OSError | None = None
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            connection = socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S)
+        except OSError as error:
+            refused = error
+            continue
+        with connection:
+            connection.settimeout(ANSWER_TIMEOUT_S)
+            try:
+                return _exchange(connection, request)
+            except (OSError, EOFError, DecodeError) as error:
+                raise OperatorError(
+                    f"the broker at {server} did not answer: {str(error) or 'it ended the connection'}",
+                    "What was asked for may have been done: look, and ask again.",
+                ) from error
+    raise OperatorError(f"no broker answers at {servers}: {refused}", "Name another with --bootstrap-server HOST:PORT.")
+
+
+def _exchange(connection: socket.socket, request: Any) -> Any:
+    api_key, version = request.__api_key__, request.__version__
+    body = io.BytesIO()
+    entity_writer(type(request))(body, request)
+    content = pack_request_header(api_key, version, 0, _CLIENT_ID) + body.getvalue()
+    connection.sendall(_LENGTH.pack(len(content)) + content)
+    with connection.makefile("rb") as stream:
+        answer = _read(stream, _LENGTH.unpack(_read(stream, _LENGTH.size))[0])
+    _, position = read_response_header(answer, api_key, version)
+    response, _ = entity_reader(load_response_from_request(type(request)))(answer, position)
+    return response
+
+
+def _read(stream: io.BufferedReader, size: int) -> bytes:
+    found = stream.read(size)
+    if len(found) < size:
+        raise EOFError
+    return found
+
+
+_SET = 0
+_NO_BOOLEAN = "perhaps"
+_MODE = "rebalance.mode"
+
+
+class BrokersAdmin(ReassignmentsAdmin):
+    """The brokers of a cluster, with what they hold; see :class:`~esp.cli.kafka.client.AdminConnection`."""
+
+    def quorum(self) -> QuorumInfo:
+        """The metadata quorum as its leader sees it."""
+        return quorum_info(self._ask(lambda client: client.describe_metadata_quorum()))
+
+    def draining(self, brokers: Iterable[int]) -> set[int]:
+        """Those of the brokers that shall be emptied, as far as they answer. Kafka has nothing of the kind."""
+        found = set()
+        for broker in brokers:
+            target = ConfigTarget(broker=str(broker))
+            try:
+                told = self.settings([target], [DRAINING])
+            except OperatorError:  # it has died since
+                continue
+            if told[target].get(DRAINING) == "true":
+                found.add(broker)
+        return found
+
+    def knows_draining(self, broker: int) -> bool:
+        """Whether brokers of this cluster can be drained by a setting: who knows it refuses a value that is none. Changes nothing."""
+        request = IncrementalAlterConfigsRequest(
+            resources=[(ResourceType.BROKER.value, str(broker), [(DRAINING, _SET, _NO_BOOLEAN)])], validate_only=True
+        )
+        [told] = self._ask(partial(_send, request, broker)).to_dict()["responses"]
+        return bool(told["error_code"] != ErrorCode.none)
+
+    def self_repair_mode(self, broker: int) -> str:
+        """What the active controller does by itself (``rebalance.mode``), as a broker of a cluster that knows draining tells it."""
+        request = DescribeConfigsRequest(
+            resources=[(ResourceType.BROKER.value, str(broker), [_MODE])],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+        [told] = self._ask(partial(_send, request, broker)).to_dict()["results"]
+        check_code(told["error_code"], told["error_message"])
+        given = [each["value"] for each in told["configs"]]
+        return str(given[0]) if given else load_broker_settings(None).rebalance_mode
+
+    def drain(self, broker: int) -> None:
+        """Have a broker that serves emptied, and given no new replicas."""
+        self._set(ConfigTarget(broker=str(broker)), DRAINING, "true")
+
+    def undrain(self, broker: int) -> None:
+        """Let a broker have replicas again."""
+        self._set(ConfigTarget(broker=str(broker)), DRAINING, None)
+
+    def force_removal(self, broker: int) -> None:
+        """Let a broker be unregistered whatever goes with it (BRK-10). Kafka has nothing of the kind, and needs it not."""
+        there = self.settings([ALL_BROKERS], [REMOVAL_FORCED])[ALL_BROKERS].get(REMOVAL_FORCED, "")
+        ids = [*filter(None, there.split(",")), str(broker)]
+        self._set(ALL_BROKERS, REMOVAL_FORCED, ",".join(dict.fromkeys(ids)))
+
+    def unregister(self, broker: int) -> None:
+        """Have a broker forgotten.
+
+        Raises:
+            RefusedError: the controller refused.
+        """
+        answer = call(self._servers, UnregisterBrokerRequest(broker_id=BrokerId(broker)))
+        check_code(answer.error_code.value, answer.error_message)
+
+    def _set(self, target: ConfigTarget, name: str, value: str | None) -> None:
+        for problem in self.change_settings({target: {name: value}}).values():
+            raise RefusedError(ErrorCode.invalid_request, problem)
+
+
+def _send(request: Any, node_id: int | None, client: Any) -> Any:
+    return client.send(request, node_id)

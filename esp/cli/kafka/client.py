@@ -1,0 +1,168 @@
+"""The connection of the tools to brokers, and what becomes of its errors.
+
+Errors of the client library leave the modules ``kafka_…`` as :class:`~esp.model.errors.OperatorError`: what the tools print, with a way
+out. A refusal whose code matters to a tool is a :class:`~esp.cli.kafka.answers.RefusedError`, which is one too.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Final, Self
+
+from esp.cli.kafka.answers import RefusedError
+from esp.cli.kafka.library import (
+    BrokerResponseError,
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    IncompatibleBrokerVersion,
+    KafkaAdminClient,
+    KafkaConnectionError,
+    KafkaError,
+    NotCoordinatorError,
+    NotLeaderForPartitionError,
+    error_for_code,
+)
+from esp.model.errors import ErrorCode, OperatorError
+
+CONNECT_TIMEOUT_S: Final = 5.0
+BOOTSTRAP_TIMEOUT_MS: Final = 10_000
+ATTEMPTS_MAX: Final = 10
+RETRY_BACKOFF_S: Final = 0.1
+MOVE_TIMEOUT_S: Final = 15.0
+"""How long a coordinator or leader that is being found, or loads what it needs, is waited for: a little more than an election takes."""
+
+_REMEDY: Final = "Start one with `esp broker`, or name another with --bootstrap-server HOST:PORT."
+_MOVES: Final = (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    NotCoordinatorError,
+    NotLeaderForPartitionError,
+)
+
+
+def check_bootstrap(servers: str) -> None:
+    """Connect to one of the brokers, so that a mistake is told at once and in one line.
+
+    Raises:
+        OperatorError: none listens, or an address is none.
+    """
+    reasons: list[str] = []
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise OperatorError(
+                f"{server!r} is no address of a broker",
+                "Write HOST:PORT, for example 127.0.0.1:9092; several with commas.",
+            )
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
+        except (OSError, OverflowError) as error:
+            reasons.append(getattr(error, "strerror", None) or str(error))
+        else:
+            return
+    raise OperatorError(f"no broker answers at {servers}: {', '.join(dict.fromkeys(reasons))}", _REMEDY)
+
+
+@contextmanager
+def told_to_the_operator(servers: str) -> Iterator[None]:
+    """Turn kafka-python's errors into what the operator is told."""
+    try:
+        yield
+    except IncompatibleBrokerVersion as error:
+        raise OperatorError(
+            f"the broker at {servers} does not offer what this needs: {error}",
+            "Use a broker of a release that has it.",
+        ) from error
+    except BrokerResponseError as error:
+        raise OperatorError(
+            f"the broker refused: {error}", f"See the log of the broker at {servers} for more."
+        ) from error
+    except KafkaError as error:
+        raise OperatorError(f"the broker at {servers} does not answer as it should: {error}", _REMEDY) from error
+
+
+def ask_again(question: Callable[[], Any]) -> Any:
+    """The answer to something that may be asked twice.
+
+    The client may have picked a broker that has died a moment ago; what the broker was asked about may be on its way to another.
+    """
+    attempts = 0
+    deadline_s = time.monotonic() + MOVE_TIMEOUT_S
+    while True:
+        try:
+            return question()
+        except KafkaConnectionError:
+            attempts += 1
+            if attempts >= ATTEMPTS_MAX:
+                raise
+        except _MOVES:
+            if time.monotonic() >= deadline_s:
+                raise
+        time.sleep(RETRY_BACKOFF_S)
+
+
+def check_code(code: int, message: str | None = None) -> None:
+    """Look at the error code of an answer, or of a part of it.
+
+    Raises:
+        RefusedError: it is an error.
+        KafkaError: it is one that :func:`ask_again` waits out.
+    """
+    if code != ErrorCode.none:
+        kind = error_for_code(code)
+        if kind in _MOVES:
+            raise kind(message or "")
+        raise RefusedError(ErrorCode(code), message)
+
+
+class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # the library has no types
+    """kafka-python's admin client, which can also be given a request as it is: its own methods drop error codes of some answers."""
+
+    def send(self, request: Any, node_id: int | None) -> Any:
+        """Return a broker's answer; of any broker, if none is named."""
+        return self._manager.run(lambda: self._manager.send(request, node_id=node_id))
+
+
+class AdminConnection:
+    """A connection for questions and changes. A context manager.
+
+    Args:
+        servers: bootstrap servers, ``HOST:PORT`` separated by commas.
+
+    Raises:
+        OperatorError: on entry and in every method: no broker answers, or it refuses.
+    """
+
+    def __init__(self, servers: str) -> None:
+        self._servers = servers
+        self._client: Any = None
+
+    def __enter__(self) -> Self:
+        check_bootstrap(self._servers)
+        with told_to_the_operator(self._servers):
+            self._client = AdminClient(
+                bootstrap_servers=self._servers.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def broker_ids(self) -> list[int]:
+        """Return the ids of the brokers that are there, sorted."""
+        told = self._ask(lambda client: client.describe_cluster())
+        return sorted(broker["broker_id"] for broker in told["brokers"] if not broker.get("is_fenced"))
+
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
+        """Put a question to the client, more than once if need be."""
+        with told_to_the_operator(self._servers):
+            return ask_again(lambda: question(self._client))
+
+    def _change(self, order: Callable[[Any], Any]) -> Any:
+        """Give the client an order, which is not given twice."""
+        with told_to_the_operator(self._servers):
+            return order(self._client)

@@ -1,0 +1,102 @@
+"""What ``esp doctor`` asks of a cluster beside what the tools that move partitions ask."""
+
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import Any, Final
+
+from esp.cli.kafka.answers import QuorumInfo, RefusedError, quorum_info
+from esp.cli.kafka.client import check_code
+from esp.cli.kafka.library import (
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    ListGroupsRequest,
+)
+from esp.cli.kafka.reassignments import ReassignmentsAdmin
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
+
+_TOPIC: Final = 2
+_PARTITIONS_AT_ONCE: Final = 1000
+_CONSUMERS: Final = ("consumer", "")
+"""Kinds of groups that :mod:`esp.cli.kafka.groups` counts too; those of Kafka Connect and the like are others' business."""
+
+
+class DoctorAdmin(ReassignmentsAdmin):
+    """Looks at everything; see :class:`~esp.cli.kafka.client.AdminConnection`. Methods are those of the protocol."""
+
+    def quorum(self) -> QuorumInfo | None:
+        """The metadata quorum; None if the cluster has none, or does not tell."""
+
+        def ask(client: Any) -> QuorumInfo | None:
+            try:
+                return quorum_info(client.describe_metadata_quorum())
+            except IncompatibleBrokerVersion:  # a cluster with ZooKeeper
+                return None
+
+        found: QuorumInfo | None = self._ask(ask)
+        return found
+
+    def topic_settings(self, topics: Iterable[str], names: Collection[str]) -> dict[str, dict[str, str]]:
+        """The named settings as they hold for each of the topics, wherever they come from. A topic that is gone is left out."""
+        resources = [(_TOPIC, topic, list(names)) for topic in topics]
+        if not resources:
+            return {}
+        request = DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+        told = self._ask(lambda client: client.send(request, None)).to_dict()["results"]
+        return {
+            result["resource_name"]: {each["name"]: each["value"] or "" for each in result["configs"]}
+            for result in told
+            if result["error_code"] == ErrorCode.none
+        }
+
+    def failed_log_dirs(self, brokers: Iterable[int]) -> list[tuple[int, str, str]]:
+        """Broker, path and Kafka's word for the error of every log directory that does not work."""
+        found: list[tuple[int, str, str]] = []
+        for broker in sorted(brokers):
+            try:
+                told = self._client.send(DescribeLogDirsRequest(topics=[]), broker).to_dict()
+            except KafkaError:  # it is down, which the list of brokers may not say yet
+                continue
+            found += [
+                (broker, each["log_dir"], ErrorCode(each["error_code"]).name.upper())
+                for each in told["results"]
+                if each["error_code"] != ErrorCode.none
+            ]
+        return found
+
+    def eligible_leaders(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, ...]]:
+        """The eligible leader replicas (KIP-966) of those partitions that have some; of none where brokers know nothing of it."""
+        return dict(self._ask(partial(_eligible_leaders, sorted(topics))))
+
+    def consumer_groups(self, brokers: Iterable[int]) -> list[str]:
+        """The ids of the consumer groups that those brokers keep, of those that answer; sorted."""
+        found: set[str] = set()
+        for broker in brokers:
+            try:
+                told = self._client.send(ListGroupsRequest(), broker).to_dict()
+                check_code(told["error_code"])
+            except (KafkaError, RefusedError):  # it is down, or loads its groups
+                continue
+            found.update(each["group_id"] for each in told["groups"] if each["protocol_type"] in _CONSUMERS)
+        return sorted(found)
+
+
+def _eligible_leaders(topics: list[str], client: Any) -> dict[TopicPartition, tuple[int, ...]]:
+    found: dict[TopicPartition, tuple[int, ...]] = {}
+    cursor = None
+    while topics:
+        try:
+            told = client.describe_topic_partitions(topics, response_partition_limit=_PARTITIONS_AT_ONCE, cursor=cursor)
+        except IncompatibleBrokerVersion:  # a release before 3.7
+            return {}
+        for topic in told["topics"]:
+            for each in topic["partitions"]:
+                if each["eligible_leader_replicas"]:
+                    name = TopicPartition(topic["name"], each["partition_index"])
+                    found[name] = tuple(each["eligible_leader_replicas"])
+        cursor = told["next_cursor"]
+        if cursor is None:
+            break
+    return found

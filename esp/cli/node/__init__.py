@@ -1,0 +1,1 @@
+"""The commands that run nodes: `esp broker`, `esp cluster`, `esp format`."""

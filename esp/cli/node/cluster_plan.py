@@ -1,0 +1,265 @@
+"""What a cluster on this host consists of: its nodes with their ports, directories and settings, and the files that say so.
+
+Everything of a cluster stands in one directory::
+
+    DIR/cluster.json          who runs where; written when all nodes are formatted, and again with every start of a node
+    DIR/node-1.properties     the settings of node 1: `esp broker --config DIR/node-1.properties` runs it without the others' keeper
+    DIR/node-1/               its data
+    DIR/node-1.log            what it logs
+"""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from esp.cli.node.format import format_node, random_uuid
+from esp.model.errors import OperatorError
+from esp.model.ids import DirectoryId, NodeId
+from esp.ports.env import Env
+from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
+from esp.settings.broker import BROKER, ROLES, BrokerSettings
+from esp.settings.node import load_broker_settings
+from esp.storage.layout import META_PROPERTIES_FILE
+from esp.storage.meta_properties import read_meta_properties
+
+HOST: Final = "127.0.0.1"
+CONTROLLER_PORT_OFFSET: Final = 100
+"""From a node's port for clients to its port for other controllers."""
+
+REPLICATED_FROM: Final = 3
+"""Clusters from this size on keep three copies of a topic that names no number, and want two of them in sync."""
+
+REPLICATED_SETTINGS: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
+MOST_VOTERS: Final = 5
+CLUSTER_FILE: Final = "cluster.json"
+
+OWN_SETTINGS: Final = frozenset(
+    {
+        *("node.id", "broker.id", "process.roles", "listeners", "advertised.listeners", "controller.listener.names"),
+        *("controller.quorum.voters", "controller.quorum.bootstrap.servers", "log.dir", "log.dirs", "metadata.log.dir"),
+    }
+)
+"""What tells the nodes of a cluster apart or ties them together: not for users to set."""
+
+
+class NodeEntry(msgspec.Struct, frozen=True):
+    """One entry of ``cluster.json``. ``pid`` is that of the node's last start, 0 before the first."""
+
+    node_id: int
+    pid: int
+    host: str
+    port: int
+    dir: str
+
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """A cluster that is to run.
+
+    Attributes:
+        directory: everything of it.
+        nodes: how many.
+        port: of the first node's listener for clients; the other nodes follow.
+        overrides: settings that all nodes get, by Kafka's names.
+        rack_per_node: whether each node is a rack of its own.
+    """
+
+    directory: Path
+    nodes: int
+    port: int
+    overrides: Mapping[str, str]
+    rack_per_node: bool = False
+
+    def __post_init__(self) -> None:
+        own = sorted(OWN_SETTINGS & self.overrides.keys())
+        if own:
+            raise OperatorError(
+                f"--set {own[0]}: the cluster gives each of its nodes its own.",
+                "Leave it out; --port and --dir say where the nodes are.",
+            )
+        if "," in str(self.directory):
+            raise OperatorError(
+                f"--dir {self.directory}: log.dirs has commas between its entries.", "Name another directory."
+            )
+        highest = self.port + self.nodes - 1 + CONTROLLER_PORT_OFFSET
+        if not 0 < self.port <= highest <= 65_535 or self.nodes > CONTROLLER_PORT_OFFSET:
+            raise OperatorError(
+                f"--port {self.port}: {self.nodes} nodes would need the ports up to {highest}.", "Give a lower --port."
+            )
+
+    @property
+    def node_ids(self) -> tuple[NodeId, ...]:
+        """All nodes, from 1."""
+        return tuple(map(NodeId, range(1, self.nodes + 1)))
+
+    @property
+    def voter_ids(self) -> tuple[NodeId, ...]:
+        """The controllers of a new cluster: an odd number, at most five; other nodes are brokers only."""
+        most = min(self.nodes, MOST_VOTERS)
+        return self.node_ids[: most if most % 2 else most - 1]
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients are told."""
+        return ",".join(f"{HOST}:{self.port_of(node_id)}" for node_id in self.node_ids)
+
+    def port_of(self, node_id: NodeId) -> int:
+        """The node's port for clients."""
+        return self.port + node_id - 1
+
+    def controller_port_of(self, node_id: NodeId) -> int:
+        """The node's port for other controllers."""
+        return self.port_of(node_id) + CONTROLLER_PORT_OFFSET
+
+    def data_dir(self, node_id: NodeId) -> Path:
+        """Where the node keeps its data."""
+        return self.directory / f"node-{node_id}"
+
+    def config_path(self, node_id: NodeId) -> Path:
+        """The node's settings file."""
+        return self.directory / f"node-{node_id}.properties"
+
+    def log_path(self, node_id: NodeId) -> Path:
+        """What the node logs."""
+        return self.directory / f"node-{node_id}.log"
+
+    def settings_of(self, node_id: NodeId) -> dict[str, str]:
+        """The node's settings, by Kafka's names."""
+        is_voter = node_id in self.voter_ids
+        listeners = [f"PLAINTEXT://{HOST}:{self.port_of(node_id)}"]
+        if is_voter:
+            listeners.append(f"CONTROLLER://{HOST}:{self.controller_port_of(node_id)}")
+        settings = {
+            "node.id": str(node_id),
+            "process.roles": ",".join(ROLES) if is_voter else BROKER,
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": ",".join(
+                f"{HOST}:{self.controller_port_of(voter_id)}" for voter_id in self.voter_ids
+            ),
+            "log.dirs": str(self.data_dir(node_id)),
+        }
+        if self.nodes >= REPLICATED_FROM:
+            settings |= REPLICATED_SETTINGS
+        if self.rack_per_node:
+            settings["broker.rack"] = f"rack-{node_id}"
+        return {**settings, **self.overrides}
+
+    def write_config(self, node_id: NodeId) -> BrokerSettings:
+        """Write the node's settings file and return what it says.
+
+        Raises:
+            OperatorError: the settings do not go together, or the file cannot be written.
+        """
+        text = "".join(f"{name}={_escape(value)}\n" for name, value in self.settings_of(node_id).items())
+        path = self.config_path(node_id)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise OperatorError(f"{path} cannot be written: {error}", "Make room, or give another --dir.") from error
+        return load_broker_settings(text, file_name=str(path))
+
+    def entries(self, pids: Mapping[NodeId, int]) -> list[NodeEntry]:
+        """What ``cluster.json`` says while processes with these ids run."""
+        return [
+            NodeEntry(node_id, pids.get(node_id, 0), HOST, self.port_of(node_id), str(self.data_dir(node_id)))
+            for node_id in self.node_ids
+        ]
+
+
+def format_cluster(env: Env, plan: ClusterPlan) -> None:
+    """Write the settings of all nodes and format those that are new.
+
+    The nodes of a new cluster get the same voters, with the directory ids that they get themselves. A node whose data is gone, or that is
+    added, gets an identity of its own and votes for nothing: a disk that was lost is not the voter that it was (RAFT-45).
+
+    Raises:
+        OperatorError: the directory cannot be used.
+    """
+    settings = {node_id: plan.write_config(node_id) for node_id in plan.node_ids}
+    known = {
+        node_id: read_meta_properties(env.disk, str(plan.data_dir(node_id) / META_PROPERTIES_FILE))
+        for node_id in plan.node_ids
+    }
+    cluster_ids = [meta.cluster_id for meta in known.values() if meta is not None]
+    voters: VoterSet | None = None
+    if not (plan.directory / CLUSTER_FILE).exists():
+        if cluster_ids:
+            raise OperatorError(
+                f"{plan.directory} holds a cluster whose making was cut off: no node of it has ever run.",
+                f"Remove {plan.directory}, and start again.",
+            )
+        voters = VoterSet(tuple(_new_voter(env, plan, node_id) for node_id in plan.voter_ids))
+    cluster_id = cluster_ids[0] if cluster_ids else random_uuid()
+    for node_id in plan.node_ids:
+        format_node(env, settings[node_id], cluster_id, voters, ignore_formatted=True)
+
+
+def _new_voter(env: Env, plan: ClusterPlan, node_id: NodeId) -> Voter:
+    endpoint = VoterEndpoint("CONTROLLER", HOST, plan.controller_port_of(node_id))
+    return Voter(VoterKey(node_id, DirectoryId(env.random.uuid())), (endpoint,))
+
+
+def require_free_ports(plan: ClusterPlan) -> None:
+    """Find out before anything is started whether the ports can be had.
+
+    Raises:
+        OperatorError: something listens on one of them.
+    """
+    for node_id in plan.node_ids:
+        for port in (plan.port_of(node_id), plan.controller_port_of(node_id)):
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind((HOST, port))
+                except OSError as error:
+                    raise OperatorError(
+                        f"Node {node_id} cannot listen on {HOST}:{port}: {error.strerror}.",
+                        "Stop what listens there, or give another --port.",
+                    ) from error
+
+
+def write_cluster_file(directory: Path, entries: Sequence[NodeEntry]) -> None:
+    """Write ``cluster.json``, whole or not at all.
+
+    Raises:
+        OperatorError: it cannot be written.
+    """
+    path = directory / CLUSTER_FILE
+    temporary = path.with_suffix(".json.tmp")
+    try:
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(list(entries))) + b"\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OperatorError(f"{path} cannot be written: {error}", "Make room, or give another --dir.") from error
+
+
+def read_cluster_file(directory: Path) -> list[NodeEntry]:
+    """Read ``cluster.json``.
+
+    Raises:
+        OperatorError: there is none, or it is damaged.
+    """
+    path = directory / CLUSTER_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[NodeEntry])
+    except FileNotFoundError:
+        raise OperatorError(
+            f"{directory} holds no cluster.", f"Start one: esp cluster start --dir {directory}"
+        ) from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise OperatorError(f"{path} cannot be read: {error}", "Restore it, or start anew in another --dir.") from error
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\")

@@ -1,0 +1,1 @@
+"""`esp reassign-partitions`: the words, flags and files of Kafka's tool."""

@@ -1,0 +1,1 @@
+"""`esp rebalance`: plans for moving partitions, shown, carried out and steered."""

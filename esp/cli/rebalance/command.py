@@ -1,0 +1,38 @@
+"""``esp rebalance``: plans for moving partitions, and their execution."""
+
+import typer
+
+from esp.cli.rebalance.control import cancel, pause, rollback, status
+from esp.cli.rebalance.plan import explain, plan
+from esp.cli.rebalance.run import apply, resume
+
+rebalance = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Move partitions by plans that are shown and checked before anything moves; on ESP and on Kafka.
+
+    A plan is a file. What becomes of it stands in a journal beside it, and in the cluster: whoever has the file can go on with it.
+
+    [bold]Examples[/bold]
+
+    esp rebalance plan spread --out spread.json
+
+    esp rebalance explain spread.json
+
+    esp rebalance apply spread.json --max-produce-p99 50
+
+    esp rebalance plan drain 3 --out drain.json && esp rebalance apply drain.json
+
+    esp rebalance pause drain.json; esp rebalance resume drain.json
+    """,
+)
+
+rebalance.command("plan")(plan)
+rebalance.command("explain")(explain)
+rebalance.command("apply")(apply)
+rebalance.command("status")(status)
+rebalance.command("pause")(pause)
+rebalance.command("resume")(resume)
+rebalance.command("cancel")(cancel)
+rebalance.command("rollback")(rollback)

@@ -1,0 +1,171 @@
+"""Settings as DescribeConfigs tells them: value, where it comes from, what would count without it. Rules: Kafka's ``ConfigHelper``."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from esp.settings.broker import BrokerSettings
+from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
+from esp.settings.dynamic import DYNAMIC_ONLY, with_changes
+from esp.settings.group import group_settings
+from esp.settings.known import WITHOUT_EFFECT, known_settings
+from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
+from esp.settings.setting import Kind, Source
+from esp.settings.topic_table import TOPIC_SETTINGS
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Synonym(NamedTuple):
+    """A setting that has, or would have, a say about another, by rising distance; its value without blanks around it."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class DescribedSetting(NamedTuple):
+    """One setting of a resource. ``value`` is None where there is none and where it is a secret."""
+
+    name: str
+    value: str | None
+    source: Source
+    kind: Kind
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[Synonym, ...]
+    doc: str | None
+
+
+class NodeLayers(NamedTuple):
+    """Where a node's settings come from."""
+
+    given: BrokerSettings
+    """The node's file and command line."""
+    cluster: Mapping[str, str] = _NOTHING
+    """What the metadata log gives all brokers."""
+    own: Mapping[str, str] = _NOTHING
+    """What it gives this one."""
+
+
+def describe_topic(overrides: Mapping[str, str], node: NodeLayers) -> list[DescribedSetting]:
+    """Return all settings of a topic, sorted by name.
+
+    Args:
+        overrides: the topic's own.
+        node: the settings of the node that tells.
+    """
+    in_effect = with_changes(node.given, node.cluster, node.own)
+    described = []
+    for name, entry in sorted(TOPIC_SETTINGS.items()):
+        setting, broker_name, field = entry
+        synonyms = _synonyms(broker_name, node) if broker_name is not None else ()
+        if name in overrides:
+            synonyms = (Synonym(name, overrides[name].strip(), Source.TOPIC), *synonyms)
+        if synonyms:
+            value, source = synonyms[0].value, synonyms[0].source
+        elif field is not None and broker_name is not None:  # a duration that another unit of the family gives
+            value, source = str(getattr(in_effect, broker_name.replace(".", "_"))), Source.DEFAULT
+        else:
+            value, source = known_settings("topic")[name].default, Source.DEFAULT
+        described.append(DescribedSetting(name, value, source, setting.kind, False, False, synonyms, setting.doc))
+    return described
+
+
+def describe_broker(node: NodeLayers) -> list[DescribedSetting]:
+    """Return all settings of a node, sorted by name: Kafka's, and any other that was given (told without its value, as Kafka does)."""
+    names = known_settings("broker").keys() | node.given.explicit.keys() | node.cluster.keys() | node.own.keys()
+    return [_broker_setting(name, _synonyms(name, node)) for name in sorted(names)]
+
+
+def describe_all_brokers(cluster: Mapping[str, str]) -> list[DescribedSetting]:
+    """Return what the metadata log gives all brokers, sorted by name."""
+    return [
+        _broker_setting(name, (Synonym(name, value.strip(), Source.DYNAMIC_DEFAULT_BROKER),))
+        for name, value in sorted(cluster.items())
+    ]
+
+
+def describe_group(overrides: Mapping[str, str], node: NodeLayers) -> list[DescribedSetting]:
+    """Return all settings of a group, which need not be there, sorted by name; arguments as for topics."""
+    described = []
+    for name, entry in sorted(group_settings().items()):
+        default = known_settings("group")[name].default
+        synonyms: tuple[Synonym, ...] = (Synonym(name, default, Source.DEFAULT),)
+        if entry.broker_name is not None:
+            synonyms = _synonyms(entry.broker_name, node) or synonyms
+        if name in overrides:
+            inherited = synonyms if entry.broker_name is not None else ()
+            synonyms = (Synonym(name, overrides[name].strip(), Source.GROUP), *inherited)
+        value, source = synonyms[0].value, synonyms[0].source
+        setting = entry.setting
+        described.append(DescribedSetting(name, value, source, setting.kind, False, False, synonyms, setting.doc))
+    return described
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> list[DescribedSetting]:
+    """Return all settings of a subscription to the metrics of clients, which need not be there, sorted by name."""
+    described = []
+    for name, known in sorted(known_settings("client_metrics").items()):
+        own = (Synonym(name, overrides[name].strip(), Source.CLIENT_METRICS),) if name in overrides else ()
+        value, source = (own[0].value, own[0].source) if own else (known.default, Source.DEFAULT)
+        described.append(DescribedSetting(name, value, source, known.kind, False, False, own, WITHOUT_EFFECT))
+    return described
+
+
+def describe_loggers(levels: Mapping[str, str]) -> list[DescribedSetting]:
+    """Return the levels of a node's loggers as settings, sorted by name."""
+    source, kind = Source.DYNAMIC_BROKER_LOGGER, Kind.UNKNOWN
+    return [
+        DescribedSetting(name, level, source, kind, False, False, (), None) for name, level in sorted(levels.items())
+    ]
+
+
+def known_broker_names() -> frozenset[str]:
+    """The names of all settings that a Kafka node has."""
+    return frozenset(known_settings("broker"))
+
+
+def broker_doc(name: str) -> str | None:
+    """A line on a node's setting; None for one that Kafka does not have either."""
+    if name in BROKER_SETTINGS:
+        return BROKER_SETTINGS[name].doc
+    if name in REFUSED:
+        return f"Refused: {REFUSED[name]}."
+    if name in DYNAMIC_ONLY:
+        return DYNAMIC_ONLY[name].doc
+    if name in ASKED_OF_METADATA:
+        return ASKED_OF_METADATA[name].doc
+    return WITHOUT_EFFECT if name in known_settings("broker") else None
+
+
+def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSetting:
+    known = known_settings("broker").get(name)
+    ours = BROKER_SETTINGS.get(name) or DYNAMIC_ONLY.get(name) or ASKED_OF_METADATA.get(name)
+    kind = known.kind if known is not None else ours.kind if ours is not None else Kind.UNKNOWN
+    sensitive = (known is not None and known.sensitive) or kind is Kind.UNKNOWN
+    if sensitive:
+        synonyms = tuple(synonym._replace(value=None) for synonym in synonyms)
+    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
+    changeable = DYNAMIC_ONLY.keys() | REBALANCE_WHILE_RUNNING | ASKED_OF_METADATA.keys()
+    read_only = known.read_only if known is not None else name not in changeable
+    return DescribedSetting(name, value, source, kind, read_only, sensitive, synonyms, broker_doc(name))
+
+
+def _synonyms(name: str, node: NodeLayers) -> tuple[Synonym, ...]:
+    """Return what has a say about a node's setting; nothing where only another unit of its family has (as Kafka does)."""
+    known = known_settings("broker")
+    layers = (
+        (node.own, Source.DYNAMIC_BROKER),
+        (node.cluster, Source.DYNAMIC_DEFAULT_BROKER),
+        (node.given.explicit, Source.STATIC_BROKER),
+    )
+    found: list[Synonym] = []
+    for candidate in (name, *FALLBACKS.get(name, ())):
+        found += (
+            Synonym(candidate, layer[candidate].strip(), source) for layer, source in layers if candidate in layer
+        )
+        default = known[candidate].default if candidate in known else None
+        if default is not None:
+            found.append(Synonym(candidate, default, Source.DEFAULT))
+    return tuple(found) if found and found[0].name == name else ()

@@ -1,0 +1,224 @@
+"""Settings of brokers that are changed while they run (KIP-226): which can be, what they may be, and what a node's settings then are.
+
+Rules and texts are those of Kafka's ``DynamicBrokerConfig``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.settings.broker import BrokerSettings
+from esp.settings.broker_table import BROKER_SETTINGS
+from esp.settings.known import KnownSetting, Scope, known_settings
+from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
+from esp.settings.setting import Kind, Setting, SettingError, at_least, find_integer
+from esp.settings.topic_table import TOPIC_SETTINGS
+
+EFFECTIVE_AT_ONCE: Final = (
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "log.cleanup.policy",
+    "log.flush.interval.messages",
+    "log.flush.interval.ms",
+    "log.index.interval.bytes",
+    "log.index.size.max.bytes",
+    "log.message.timestamp.after.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.type",
+    "log.retention.bytes",
+    "log.retention.ms",
+    "log.roll.jitter.ms",
+    "log.roll.ms",
+    "log.segment.bytes",
+    "log.segment.delete.delay.ms",
+    "max.connections",
+    "max.connections.per.ip",
+    "message.max.bytes",
+    "producer.id.expiration.ms",
+)
+"""What a broker takes over as soon as it hears of it. ``min.insync.replicas`` and ``unclean.leader.election.enable`` are asked of the
+metadata itself (ELR-3)."""
+
+NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
+    "cordoned.log.dirs": "This release places replicas in every log directory",
+    "listener.security.protocol.map": "This release binds its listeners when it starts; change the node's file and start it anew",
+    "listeners": "This release binds its listeners when it starts; change the node's file and start it anew",
+}
+"""Settings that can be changed while a Kafka broker runs, and here cannot, because the change would be without its effect."""
+
+DYNAMIC_ONLY: Final[Mapping[str, Setting]] = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "follower.replication.throttled.rate",
+            Kind.LONG,
+            "Bytes per second that the node fetches for replicas that are throttled as followers; 0: nothing.",
+            at_least(0),
+        ),
+        Setting(
+            "leader.replication.throttled.rate",
+            Kind.LONG,
+            "Bytes per second that the node sends to replicas that it throttles as their leader; 0: nothing.",
+            at_least(0),
+        ),
+        Setting(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            Kind.LONG,
+            "Bytes per second that the node copies from one of its log directories to another; 0: nothing.",
+            at_least(0),
+        ),
+    )
+}
+"""Settings that no file gives a node: they exist only once they were changed, and take effect at once."""
+
+_OURS: Final[Mapping[str, Setting]] = {
+    **DYNAMIC_ONLY,
+    **{name: BROKER_SETTINGS[name] for name in sorted(REBALANCE_WHILE_RUNNING)},
+}
+"""What can be changed while a node runs, takes effect at once, and is in no table of Kafka's."""
+
+_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
+_DURATIONS: Final = frozenset(("log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"))
+_THREADS: Final = frozenset(
+    (
+        "background.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    )
+)
+
+
+def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSettings:
+    """The settings of a node in effect.
+
+    Args:
+        given: what its file and command line gave it.
+        layers: what the metadata log gives it, each counting more than the one before. What is no value of its setting does not count.
+    """
+    values: dict[str, Any] = {}
+    for layer in layers:
+        for name in EFFECTIVE_AT_ONCE:
+            if name in layer:
+                with suppress(SettingError):
+                    value = BROKER_SETTINGS[name].parse_stored(layer[name])
+                    if name in _DURATIONS:
+                        assert isinstance(value, int), "a duration is a number"
+                        value = max(-1, value)
+                    values[name.replace(".", "_")] = value
+        for name, setting in _OURS.items():
+            if name in layer:
+                with suppress(SettingError):
+                    values[name.replace(".", "_")] = setting.parse_stored(layer[name])
+    return replace(given, **values) if values else given
+
+
+def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None:
+    """Check settings that a broker, or all brokers, shall have from now on, without knowing what any broker has.
+
+    Args:
+        changes: new values by name.
+        for_all: whether they are for all brokers.
+
+    Raises:
+        ApiError: INVALID_REQUEST, in Kafka's words where Kafka refuses it too.
+    """
+    known = known_settings("broker")
+    changed = [known[name] for name in changes if name in known]
+    _refuse(changed, "Cannot update these configs dynamically", lambda setting: setting.read_only)
+    _refuse(
+        changed,
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        lambda setting: setting.scope is Scope.LISTENER,
+    )
+    for name, text in changes.items():
+        _check_value(name, text)
+    if for_all:
+        _refuse(
+            changed,
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            lambda setting: setting.scope is Scope.BROKER,
+        )
+    for name, text in changes.items():
+        if name in NOT_WHILE_RUNNING:
+            raise _refusal(f"Invalid value {text} for configuration {name}: {NOT_WHILE_RUNNING[name]}")
+
+
+def validate_broker_changes(
+    changes: Mapping[str, str], given: BrokerSettings, *, for_all: bool, in_effect: Callable[[str], str | None]
+) -> None:
+    """Check settings that a broker, or all brokers, shall have from now on, at a broker that would take them over.
+
+    Args:
+        changes: new values by name.
+        given: what the file of this broker gave it.
+        for_all: whether they are for all brokers.
+        in_effect: the value that a setting has at this broker now.
+
+    Raises:
+        ApiError: as :func:`validate_broker_values`.
+    """
+    validate_broker_values(changes, for_all=for_all)
+    for name, text in changes.items():
+        if name in _THREADS:
+            present = find_integer(
+                (in_effect(name) or "").strip()
+            )  # of a setting without effect, the file's text may be anything
+            if present is not None:
+                _check_threads(name, _number(text), present)
+    if "log.roll.ms" in changes and _number(changes["log.roll.ms"]) < 1:
+        raise _refusal("requirement failed: log.roll.ms must be greater than or equal to 1")
+    if "max.connections.per.ip" in changes and _number(changes["max.connections.per.ip"]) == 0:
+        overrides = "max.connections.per.ip.overrides"
+        if not (changes.get(overrides) or given.explicit.get(overrides)):
+            raise _refusal(
+                f"requirement failed: max.connections.per.ip can be set to zero only if {overrides} property is set."
+            )
+
+
+def _refuse(changed: Sequence[KnownSetting], problem: str, is_wrong: Callable[[KnownSetting], bool]) -> None:
+    wrong = [setting.name for setting in changed if is_wrong(setting)]
+    if wrong:
+        raise _refusal(f"{problem}: [{', '.join(wrong)}]")
+
+
+def _check_value(name: str, text: str) -> None:
+    known = known_settings("broker").get(name)
+    setting = known.setting() if known is not None else _OURS.get(name) or ASKED_OF_METADATA.get(name)
+    problem = setting.refusal(text) if setting is not None else None
+    if known is not None and known.kind is Kind.CLASS and text != known.default:
+        problem = f"Invalid value {text} for configuration {name}: Class {text} could not be found."
+    if problem is None and name in _AS_TOPICS:
+        served = TOPIC_SETTINGS[_AS_TOPICS[name]].setting.refusal(text)
+        problem = served and served.replace(f"configuration {_AS_TOPICS[name]}:", f"configuration {name}:")
+    if problem is not None:
+        raise _refusal(problem)
+
+
+def _check_threads(name: str, wanted: int, present: int) -> None:
+    """Kafka lets a pool of threads grow and shrink by half of its size or to the double of it."""
+    problem = None
+    if wanted < present // 2:
+        problem = f"value should be at least half the current value {present}"
+    elif wanted > present * 2:
+        problem = f"value should not be greater than double the current value {present}"
+    if problem is not None:
+        raise _refusal(
+            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation failed for "
+            f"{name}={wanted}, {problem} for configuration Invalid dynamic configuration"
+        )
+
+
+def _number(text: str) -> int:
+    number = find_integer(text.strip(), 2**63)
+    assert number is not None, "it was checked before"
+    return number
+
+
+def _refusal(problem: str) -> ApiError:
+    return ApiError(ErrorCode.invalid_request, problem)

@@ -1,0 +1,125 @@
+"""The settings of a group (KIP-848, KIP-932, KIP-1071), with the bounds that the nodes set to them: Kafka's ``GroupConfig``.
+
+They are those of the newer group protocols, so that none has an effect here; they are checked and kept for when one is.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.settings.broker import BrokerSettings
+from esp.settings.known import WITHOUT_EFFECT, known_settings
+from esp.settings.setting import Check, Kind, Setting, SettingError, Value, at_least, find_integer, one_of
+
+_DURATION: Final = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?", re.IGNORECASE)
+
+
+class GroupSetting(NamedTuple):
+    """A group's setting, and which settings of the nodes stand in for it and bound it."""
+
+    setting: Setting
+    broker_name: str | None
+    least_name: str | None
+    most_name: str | None
+
+
+def _offset_reset(value: Value) -> None:
+    if value not in ("earliest", "latest") and not _DURATION.fullmatch(str(value)):
+        raise SettingError(
+            f"Invalid value `{value}` for configuration share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the "
+            "format 'by_duration:<PnDTnHnMn.nS>'."
+        )
+
+
+def _entry(name: str, check: Check | None) -> GroupSetting:
+    known = known_settings("broker")
+    family, _, rest = name.partition(".")
+    kind = known_settings("group")[name].kind
+
+    def existing(broker_name: str) -> str | None:
+        return broker_name if broker_name in known else None
+
+    most = "standby.replicas" if rest == "num.standby.replicas" else rest
+    return GroupSetting(
+        Setting(name, kind, WITHOUT_EFFECT, check),
+        existing(f"group.{name}"),
+        existing(f"group.{family}.min.{rest}"),
+        existing(f"group.{family}.max.{most}"),
+    )
+
+
+_CHECKS: Final[Mapping[str, Check]] = {
+    "share.auto.offset.reset": _offset_reset,
+    "share.delivery.count.limit": at_least(2),
+    "share.isolation.level": one_of("read_committed", "read_uncommitted"),
+    "share.partition.max.record.locks": at_least(100),
+    "share.record.lock.duration.ms": at_least(1000),
+    "streams.initial.rebalance.delay.ms": at_least(0),
+    "streams.num.standby.replicas": at_least(0),
+    "consumer.assignment.interval.ms": at_least(0),
+    "share.assignment.interval.ms": at_least(0),
+    "streams.assignment.interval.ms": at_least(0),
+}
+
+
+def group_settings() -> Mapping[str, GroupSetting]:
+    """All settings of a group by name."""
+    return {
+        name: _entry(name, _CHECKS.get(name, at_least(1) if known.kind is Kind.INT else None))
+        for name, known in known_settings("group").items()
+    }
+
+
+def validate_group_configs(group: str, configs: Mapping[str, str], broker: BrokerSettings) -> None:
+    """Check all the settings that a group would have.
+
+    Args:
+        group: its id.
+        configs: by name.
+        broker: the node's own, which bound them.
+
+    Raises:
+        ApiError: INVALID_REQUEST or INVALID_CONFIG, in Kafka's words.
+    """
+    if not group:
+        raise ApiError(ErrorCode.invalid_request, "Default group resources are not allowed.")
+    settings = group_settings()
+    for name in configs:
+        if name not in settings:
+            raise ApiError(ErrorCode.invalid_config, f"Unknown group config name: {name}")
+    for name, text in configs.items():
+        problem = settings[name].setting.refusal(text)
+        if problem is not None:
+            raise ApiError(ErrorCode.invalid_config, problem)
+    parsed = {name: settings[name].setting.parse(text) for name, text in configs.items()}
+    values = {name: value for name, value in parsed.items() if isinstance(value, int) and not isinstance(value, bool)}
+    for name, value in values.items():
+        _check_bounds(settings[name], value, broker)
+    for family in ("consumer", "share", "streams"):
+        session, heartbeat = f"{family}.session.timeout.ms", f"{family}.heartbeat.interval.ms"
+        if (session in values or heartbeat in values) and _value(session, values, broker) <= _value(
+            heartbeat, values, broker
+        ):
+            raise ApiError(ErrorCode.invalid_config, f"{session} must be greater than {heartbeat}")
+
+
+def _check_bounds(entry: GroupSetting, value: int, broker: BrokerSettings) -> None:
+    name = entry.setting.name
+    if entry.least_name is not None and value < _of_node(entry.least_name, broker):
+        raise ApiError(ErrorCode.invalid_config, f"{name} must be greater than or equal to {entry.least_name}")
+    if entry.most_name is not None and value > _of_node(entry.most_name, broker):
+        raise ApiError(ErrorCode.invalid_config, f"{name} must be less than or equal to {entry.most_name}")
+
+
+def _value(name: str, values: Mapping[str, int], broker: BrokerSettings) -> int:
+    return values[name] if name in values else _of_node(f"group.{name}", broker)
+
+
+def _of_node(name: str, broker: BrokerSettings) -> int:
+    """A number among the node's settings; Kafka's default where the node was given none, or no number."""
+    default = known_settings("broker")[name].default
+    assert default is not None, "every bound has a default"
+    text = broker.explicit.get(name, default)
+    number = find_integer(text.strip())
+    return int(default) if number is None else number

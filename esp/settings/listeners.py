@@ -1,0 +1,220 @@
+"""The family of settings that say where a node listens and what clients are told: read, completed and held against each other."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from esp.settings.broker import (
+    ANY_PORT,
+    BROKER,
+    CONTROLLER,
+    DEFAULT_CONTROLLER_LISTENER,
+    DEFAULT_LISTENER,
+    SECURITY_PROTOCOLS,
+    Listener,
+)
+from esp.settings.setting import SettingError
+
+_LISTENER: Final = re.compile(
+    r"(?P<name>[^:/]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>[0-9]+)"
+)
+_ADDRESS: Final = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>[0-9]+)")
+_LARGEST_PORT: Final = 65_535
+_UNROUTABLE: Final = ("0.0.0.0", "::")  # noqa: S104 - recognised here, bound nowhere
+_SERVED_PROTOCOL: Final = "PLAINTEXT"
+
+
+class ListenerError(Exception):
+    """The settings of this family do not go together.
+
+    Args:
+        name: the setting that is to be changed.
+        reason: why.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(reason)
+        self.name = name
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """What the settings of this family come to; fields as in :class:`~esp.settings.broker.BrokerSettings`."""
+
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    advertised_controller_listeners: tuple[Listener, ...]
+    controller_listener_names: tuple[str, ...]
+    inter_broker_listener_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InterBroker:
+    """Which listener other brokers connect to, as given: by its name or by its protocol; empty: not given."""
+
+    listener_name: str = ""
+    security_protocol: str = ""
+
+
+_NOT_GIVEN: Final = InterBroker()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read ``host:port``, with an IPv6 address in brackets.
+
+    Raises:
+        SettingError: it is none.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > _LARGEST_PORT:
+        raise SettingError("An address is written host:port, for example 127.0.0.1:9308", text)
+    return match["ipv6"] or match["host"], int(match["port"])
+
+
+def parse_listeners(entries: Sequence[str]) -> tuple[Listener, ...]:
+    """Read the entries of ``listeners`` or ``advertised.listeners``; names are folded to upper case as Kafka does.
+
+    Raises:
+        SettingError: an entry is no listener, or two have one name.
+    """
+    listeners: dict[str, Listener] = {}
+    for entry in entries:
+        match = _LISTENER.fullmatch(entry)
+        if match is None or int(match["port"]) > _LARGEST_PORT:
+            raise SettingError("A listener is written NAME://host:port, for example PLAINTEXT://127.0.0.1:9092", entry)
+        name = match["name"].upper()
+        if name in listeners:
+            raise SettingError("Each listener must have a different name", entry)
+        listeners[name] = Listener(name, match["ipv6"] or match["host"], int(match["port"]))
+    return tuple(listeners.values())
+
+
+def complete_listeners(
+    *,
+    listeners: tuple[Listener, ...],
+    advertised: tuple[Listener, ...],
+    controller_names: tuple[str, ...],
+    protocols: Mapping[str, str],
+    roles: Sequence[str] = (BROKER, CONTROLLER),
+    inter_broker: InterBroker = _NOT_GIVEN,
+) -> Listeners:
+    """Fill in what was not given (the empty values) and check that all goes together.
+
+    Args:
+        listeners: as given.
+        advertised: as given.
+        controller_names: ``controller.listener.names`` as given.
+        protocols: security protocol by listener name, as ``listener.security.protocol.map`` has it.
+        roles: ``process.roles``.
+        inter_broker: as given.
+
+    Raises:
+        ListenerError: it does not.
+    """
+    names = controller_names or (DEFAULT_CONTROLLER_LISTENER,)
+    if not listeners and BROKER in roles:
+        listeners = (Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),)
+    has_controller = any(listener.name in names for listener in listeners)
+    if CONTROLLER in roles and not has_controller:
+        if controller_names or BROKER not in roles:
+            raise ListenerError("listeners", f"a controller needs the listener {names[0]} of controller.listener.names")
+        listeners = (*listeners, Listener(DEFAULT_CONTROLLER_LISTENER, "127.0.0.1", ANY_PORT))
+    elif CONTROLLER not in roles and has_controller:
+        raise ListenerError(
+            "listeners", "controller.listener.names must not name one of these where process.roles is just broker"
+        )
+    _check_protocols(listeners, names, protocols)
+    _check_ports(listeners)
+    clients = tuple(listener for listener in listeners if listener.name not in names)
+    if not clients and BROKER in roles:
+        raise ListenerError("listeners", "a broker needs a listener for clients besides those of the controller")
+    if clients and BROKER not in roles:
+        raise ListenerError(
+            "listeners",
+            f"where process.roles is just controller, only {', '.join(names)} of controller.listener.names can be here",
+        )
+    told = _complete_advertised(clients, advertised, names)
+    return Listeners(
+        listeners=listeners,
+        advertised_listeners=told,
+        advertised_controller_listeners=_complete_advertised_controllers(listeners, advertised, names),
+        controller_listener_names=names,
+        inter_broker_listener_name=_choose_inter_broker(told, inter_broker) if told else None,
+    )
+
+
+def _check_protocols(listeners: Sequence[Listener], names: Sequence[str], protocols: Mapping[str, str]) -> None:
+    for listener in listeners:
+        default = listener.name if listener.name in SECURITY_PROTOCOLS else None
+        if listener.name in names:
+            default = _SERVED_PROTOCOL
+        protocol = protocols.get(listener.name, default)
+        if protocol is None:
+            raise ListenerError(
+                "listeners", f"listener.security.protocol.map has no security protocol for the listener {listener.name}"
+            )
+        if protocol != _SERVED_PROTOCOL:
+            raise ListenerError("listeners", f"{listener} would speak {protocol}; this release speaks PLAINTEXT only")
+
+
+def _check_ports(listeners: Sequence[Listener]) -> None:
+    taken: dict[tuple[str, int], str] = {}
+    for listener in listeners:
+        address = (listener.host, listener.port)
+        if listener.port != ANY_PORT and address in taken:
+            raise ListenerError("listeners", f"{taken[address]} and {listener.name} share port {listener.port}")
+        taken[address] = listener.name
+
+
+def _complete_advertised(
+    clients: Sequence[Listener], advertised: Sequence[Listener], controller_names: Sequence[str]
+) -> tuple[Listener, ...]:
+    """Return what clients are told; a host that stands for all addresses becomes the machine's own name (the empty host)."""
+    if not advertised:
+        return tuple(listener._replace(host="") if listener.host in _UNROUTABLE else listener for listener in clients)
+    known = [listener.name for listener in clients]
+    for listener in advertised:
+        if listener.name not in known and listener.name not in controller_names:
+            raise ListenerError("advertised.listeners", f"{listener.name} is none of the listeners {', '.join(known)}")
+        if listener.host in _UNROUTABLE:
+            raise ListenerError(
+                "advertised.listeners",
+                f"{listener.host} stands for every address of a machine; nobody can connect to it",
+            )
+    chosen = tuple(listener for listener in advertised if listener.name in known)
+    if clients and not chosen:
+        raise ListenerError("advertised.listeners", "it names no listener for clients")
+    return chosen
+
+
+def _complete_advertised_controllers(
+    listeners: Sequence[Listener], advertised: Sequence[Listener], names: Sequence[str]
+) -> tuple[Listener, ...]:
+    """Return what other nodes are told of the controller listeners; one that ``advertised.listeners`` leaves out is told as it is."""
+    given = {listener.name: listener for listener in advertised}
+    return tuple(
+        given.get(listener.name, listener._replace(host="") if listener.host in _UNROUTABLE else listener)
+        for listener in listeners
+        if listener.name in names
+    )
+
+
+def _choose_inter_broker(advertised: Sequence[Listener], given: InterBroker) -> str:
+    """Return the listener for other brokers. Where none is named and none is called PLAINTEXT, Kafka refuses; here it is the first."""
+    known = [listener.name for listener in advertised]
+    if given.listener_name and given.security_protocol:
+        raise ListenerError(
+            "inter.broker.listener.name",
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set",
+        )
+    if given.security_protocol not in ("", _SERVED_PROTOCOL):
+        raise ListenerError("security.inter.broker.protocol", "This release speaks PLAINTEXT only")
+    name = given.listener_name or given.security_protocol
+    if name and name not in known:
+        raise ListenerError(
+            "inter.broker.listener.name" if given.listener_name else "security.inter.broker.protocol",
+            f"{name} must be a listener name defined in advertised.listeners; there are {', '.join(known)}",
+        )
+    return name or (DEFAULT_LISTENER if DEFAULT_LISTENER in known else known[0])

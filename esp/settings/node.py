@@ -1,0 +1,317 @@
+"""The settings of a node, read from its file and command line. Those of a topic: :mod:`esp.settings.topic_overrides`.
+
+Names, types, ranges and defaults are Kafka's; a test holds the defaults here equal to those that a real Kafka node tells
+(``kafka_settings.json``).
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from esp.model.errors import OperatorError
+from esp.model.ids import NodeId
+from esp.settings.broker import (
+    ANY_PORT,
+    RACK_AWARE_SELECTOR,
+    ROLES,
+    BrokerSettings,
+    Listener,
+    MetricsListener,
+    QuorumServer,
+    QuorumVoter,
+)
+from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
+from esp.settings.described import known_broker_names
+from esp.settings.listeners import (
+    InterBroker,
+    ListenerError,
+    Listeners,
+    complete_listeners,
+    parse_address,
+    parse_listeners,
+)
+from esp.settings.properties import parse_properties
+from esp.settings.quorum import (
+    ROLES_NAME,
+    SERVERS_NAME,
+    VOTERS_NAME,
+    QuorumError,
+    check_quorum,
+    parse_servers,
+    parse_voters,
+)
+from esp.settings.setting import SettingError, Value
+from esp.settings.topic_table import TOPIC_SETTINGS
+
+__all__ = [
+    "BrokerSettings",
+    "Listener",
+    "load_broker_settings",
+]
+
+_LOGGER: Final = logging.getLogger(__name__)
+_FIELDS: Final = {field.name for field in fields(BrokerSettings)}
+_CHECKED_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
+"""Settings of a node that topics take over, and of which this release serves fewer values than Kafka."""
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+_UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
+
+
+class _Given(NamedTuple):
+    """A setting's text, and where it was given."""
+
+    text: str
+    where: str
+
+
+def load_broker_settings(
+    file_text: str | None, overrides: Sequence[str] = (), *, file_name: str = "server.properties"
+) -> BrokerSettings:
+    """Return a node's settings from its file and from ``name=value`` texts of the command line, which count more.
+
+    A setting that Kafka does not know, or that has no effect here, is named in a warning of the log and otherwise ignored.
+
+    Raises:
+        OperatorError: a text is no value of its setting, or settings do not go together.
+    """
+    given = _collect(file_text, overrides, file_name)
+    _look_at_names(given)
+    reader = _Reader(given)
+    roles = reader.roles()
+    listeners = reader.listeners(roles)
+    node_id = reader.node_id()
+    quorum = reader.quorum(node_id, roles)
+    parsed = {name.replace(".", "_"): reader.value(name) for name in given if name in BROKER_SETTINGS}
+    values: dict[str, Any] = {field: value for field, value in parsed.items() if field in _FIELDS}
+    for name, families in FALLBACKS.items():
+        values[name.replace(".", "_")] = reader.duration(name, families)
+    log_dirs = reader.log_dirs()
+    values |= {
+        "node_id": node_id,
+        "process_roles": roles,
+        "listeners": listeners.listeners,
+        "advertised_listeners": listeners.advertised_listeners,
+        "advertised_controller_listeners": listeners.advertised_controller_listeners,
+        "controller_listener_names": listeners.controller_listener_names,
+        "inter_broker_listener_name": listeners.inter_broker_listener_name,
+        "controller_quorum_voters": quorum.voters,
+        "controller_quorum_bootstrap_servers": quorum.servers,
+        "replica_selector_class": RACK_AWARE_SELECTOR if reader.text("replica.selector.class") else None,
+        "broker_rack": reader.text("broker.rack") or None,
+        "metrics_listener": reader.metrics_listener(),
+        "log_dirs": log_dirs,
+        "metadata_log_dir": reader.text("metadata.log.dir") or log_dirs[0],
+    }
+    explicit = {name: entry.text.strip() for name, entry in given.items()} | {
+        "node.id": str(node_id),
+        "process.roles": ",".join(roles),
+        "listeners": ",".join(map(str, listeners.listeners)),
+        "controller.listener.names": ",".join(listeners.controller_listener_names),
+        "log.dirs": ",".join(log_dirs),
+    }
+    settings = BrokerSettings(**values, explicit=MappingProxyType(explicit))
+    _check_together(settings, reader)
+    return settings
+
+
+def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) -> dict[str, _Given]:
+    given: dict[str, _Given] = {}
+    if file_text is not None:
+        try:
+            entries = parse_properties(file_text)
+        except ValueError as error:
+            raise OperatorError(
+                f"{file_name}, {error}", "Write the character itself, or a double backslash for a backslash."
+            ) from error
+        for entry in entries:
+            given[entry.name] = _Given(entry.value, f"{file_name}, line {entry.line}")
+    for override in overrides:
+        name, separator, text = override.partition("=")
+        if not separator or not name.strip():
+            raise OperatorError(f"--set {override}: not of the form name=value", "Write it so: --set num.partitions=3")
+        given[name.strip()] = _Given(text, "--set")
+    if "node.id" not in given and "broker.id" in given:  # the name before KRaft, which Kafka still takes
+        given["node.id"] = given["broker.id"]
+    return given
+
+
+def _look_at_names(given: Mapping[str, _Given]) -> None:
+    """Refuse what would promise too much, and log what is ignored."""
+    for name, reason in REFUSED.items():
+        if name in given and given[name].text.strip().lower() not in ("", "false"):
+            raise OperatorError(f"{_quote(name, given[name])}: {reason}", f"Remove {name}.")
+    strangers = [name for name in given if name not in BROKER_SETTINGS and name != "broker.id"]
+    if not strangers:
+        return
+    known = known_broker_names()
+    without_effect = sorted(name for name in strangers if name in known)
+    unknown = sorted(name for name in strangers if name not in known)
+    if without_effect:
+        _LOGGER.warning("these settings have no effect in this release: %s", ", ".join(without_effect))
+    if unknown:
+        _LOGGER.warning("these settings are unknown and ignored: %s", ", ".join(unknown))
+
+
+def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
+    """Hold settings against each other as Kafka does; what Kafka only warns of is warned of.
+
+    A controller of several needs a port that the others know, so not one that is picked at the start.
+    """
+    wait, lag = settings.replica_fetch_wait_max_ms, settings.replica_lag_time_max_ms
+    if wait > settings.replica_socket_timeout_ms:
+        raise reader.refusal(
+            "replica.fetch.wait.max.ms",
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent unnecessary socket timeouts",
+        )
+    if wait > lag:
+        raise reader.refusal(
+            "replica.fetch.wait.max.ms",
+            f"It should always be less than or equal to replica.lag.time.max.ms ({lag}) to prevent frequent changes in ISR",
+        )
+    if settings.broker_heartbeat_interval_ms * 2 > settings.broker_session_timeout_ms:
+        _LOGGER.warning(
+            "broker.heartbeat.interval.ms (%d) should be at most half of broker.session.timeout.ms (%d), or brokers are fenced between "
+            "two heartbeats",
+            settings.broker_heartbeat_interval_ms,
+            settings.broker_session_timeout_ms,
+        )
+    if settings.is_controller and not settings.is_quorum_of_its_own:
+        for listener in settings.controller_listeners:
+            if listener.port == ANY_PORT:
+                raise reader.refusal(
+                    VOTERS_NAME if settings.controller_quorum_voters else SERVERS_NAME,
+                    f"the other controllers must know this one's port, but listeners has none for {listener.name}",
+                )
+
+
+def _quote(name: str, entry: _Given) -> str:
+    return f"{entry.where}: {name}={entry.text}"
+
+
+class _Quorum(NamedTuple):
+    voters: tuple[QuorumVoter, ...]
+    servers: tuple[QuorumServer, ...]
+
+
+class _Reader:
+    """Turns texts into values, and a failure into words for the operator."""
+
+    def __init__(self, given: Mapping[str, _Given]) -> None:
+        self._given = given
+
+    def text(self, name: str) -> str:
+        """Return the text as given, without blanks around it; empty if it was not."""
+        return self._given[name].text.strip() if name in self._given else ""
+
+    def value(self, name: str) -> Value:
+        """Return the value of a setting that was given."""
+        try:
+            value = BROKER_SETTINGS[name].parse(self._given[name].text)
+            if name in _CHECKED_AS_TOPICS:
+                TOPIC_SETTINGS[_CHECKED_AS_TOPICS[name]].setting.parse(self._given[name].text)
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
+        return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return the entries of a list, none if it was not given."""
+        value = self.value(name) if self.text(name) else ()
+        assert isinstance(value, tuple), "only lists have words"
+        return value
+
+    def roles(self) -> tuple[str, ...]:
+        """What the node is, without a word from the operator broker and controller in one."""
+        return self.words(ROLES_NAME) if ROLES_NAME in self._given else ROLES
+
+    def node_id(self) -> NodeId:
+        """The node's number."""
+        if "node.id" not in self._given:
+            return BrokerSettings().node_id
+        value = self.value("node.id")
+        assert isinstance(value, int), "a node's id is a number"
+        return NodeId(value)
+
+    def quorum(self, node_id: NodeId, roles: tuple[str, ...]) -> _Quorum:
+        """The metadata quorum, held against what this node is."""
+        name = VOTERS_NAME
+        try:
+            voters = parse_voters(self.words(VOTERS_NAME))
+            name = SERVERS_NAME
+            servers = parse_servers(self.words(SERVERS_NAME))
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
+        try:
+            check_quorum(node_id=node_id, roles=roles, voters=voters, servers=servers)
+        except QuorumError as error:
+            raise self.refusal(error.name, error.reason) from error
+        return _Quorum(voters, servers)
+
+    def duration(self, name: str, families: Sequence[str]) -> int:
+        """Return milliseconds from the first of ``name`` and ``families`` that was given; everything below 0 means "no limit", -1."""
+        for candidate in (name, *families):
+            if candidate in self._given:
+                value = self.value(candidate)
+                assert isinstance(value, int), "a duration is a number"
+                if value == 0 and name == "log.retention.ms":
+                    raise self.refusal(candidate, "Value must be at least 1, or -1 for no limit")
+                return max(-1, value * _UNIT_MS.get(candidate.rpartition(".")[2], 1))
+        default: int = getattr(BrokerSettings(), name.replace(".", "_"))
+        return default
+
+    def log_dirs(self) -> tuple[str, ...]:
+        """The data directories, each once."""
+        name = "log.dirs" if self.text("log.dirs") else "log.dir"
+        directories = self.words(name) or BrokerSettings().log_dirs
+        if len(set(directories)) != len(directories) or not all(directories):
+            raise self.refusal(name, "each data directory must be named, and named once")
+        return directories
+
+    def metrics_listener(self) -> MetricsListener | None:
+        """Where metrics are served, if they are."""
+        name = "metrics.listener"
+        if not self.text(name):
+            return None
+        try:
+            return MetricsListener(*parse_address(self.text(name)))
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
+
+    def listeners(self, roles: tuple[str, ...]) -> Listeners:
+        """The listeners and what clients and other nodes are told of them."""
+        try:
+            return complete_listeners(
+                listeners=self._listeners("listeners"),
+                advertised=self._listeners("advertised.listeners"),
+                controller_names=tuple(name.upper() for name in self.words("controller.listener.names")),
+                protocols=self._protocols(),
+                roles=roles,
+                inter_broker=InterBroker(
+                    self.text("inter.broker.listener.name").upper(), self.text("security.inter.broker.protocol").upper()
+                ),
+            )
+        except ListenerError as error:
+            raise self.refusal(error.name, error.reason) from error
+
+    def _listeners(self, name: str) -> tuple[Listener, ...]:
+        try:
+            return parse_listeners(self.words(name))
+        except SettingError as error:
+            raise self.refusal(name, error.reason) from error
+
+    def _protocols(self) -> dict[str, str]:
+        name = "listener.security.protocol.map"
+        protocols: dict[str, str] = {}
+        for entry in filter(None, (part.strip() for part in self.text(name).split(","))):
+            listener, separator, protocol = entry.partition(":")
+            if not separator:
+                raise self.refusal(name, f"{entry} is not of the form NAME:PROTOCOL")
+            protocols[listener.strip().upper()] = protocol.strip().upper()
+        return protocols
+
+    def refusal(self, name: str, reason: str) -> OperatorError:
+        """Return the error that names the place, the setting, its value, the reason and the way out."""
+        problem = _quote(name, self._given[name]) if name in self._given else name
+        return OperatorError(f"{problem}: {reason}", f"{name}: {BROKER_SETTINGS[name].doc} Correct it or leave it out.")

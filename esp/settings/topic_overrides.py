@@ -1,0 +1,102 @@
+"""The settings that a topic was given: checked, and resolved over those of the node (:mod:`esp.settings.topic_table`)."""
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.settings.broker import BrokerSettings
+from esp.settings.setting import SettingError, Value
+from esp.settings.throttled_replicas import REPAIRED_REPLICAS, parse_throttled_replicas, read_repaired_replicas
+from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.topic_table import TOPIC_SETTINGS
+
+
+def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
+    """Return a topic's effective settings: ``overrides`` over those of the node.
+
+    Args:
+        overrides: as they stand in the metadata log, where this release checked them or another one, or Kafka, put them: one that it
+            would refuse today (``cleanup.policy=compact``) is taken, and for one that is no value at all the node's counts.
+            :func:`find_stored_problems` tells of both.
+        broker: the node's.
+    """
+    values: dict[str, Any] = {}
+    for name, entry in TOPIC_SETTINGS.items():
+        if entry.field is None:
+            continue
+        value: Value = () if entry.broker_name is None else getattr(broker, entry.broker_name.replace(".", "_"))
+        if name in overrides:
+            with suppress(SettingError):
+                value = entry.setting.parse_stored(overrides[name])
+        if entry.broker_name is None:
+            assert isinstance(value, tuple), (
+                "no node's setting stands in for the two lists of throttled replicas, and for nothing else"
+            )
+            values[entry.field] = parse_throttled_replicas(value)
+        else:
+            values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
+    if REPAIRED_REPLICAS in overrides:
+        values["rebalance_throttled_replicas"] = read_repaired_replicas(overrides[REPAIRED_REPLICAS])
+    return TopicSettings(**values)
+
+
+def find_stored_problems(overrides: Mapping[str, str]) -> list[str]:
+    """Return what of a topic's settings in the metadata log does not count as it stands there, in words for the operator."""
+    problems: list[str] = []
+    for name, text in overrides.items():
+        entry = TOPIC_SETTINGS.get(name)
+        if entry is None:
+            continue
+        try:
+            entry.setting.parse_stored(text)
+        except SettingError as error:
+            problems.append(f"{name}={text} is ignored, the node's counts: {error.reason}")
+            continue
+        try:
+            entry.setting.parse(text)
+        except SettingError as error:
+            problems.append(f"{name}={text} is kept without its effect: {error.reason}")
+    return problems
+
+
+def validate_topic_overrides(overrides: Mapping[str, str | None], changed: Collection[str] | None = None) -> None:
+    """Check the settings that a topic would have.
+
+    Args:
+        overrides: all of them.
+        changed: the names of those that a client gives it now. Another release, or Kafka, may have written the others: that this one would
+            not take them is no reason to refuse these.
+
+    Raises:
+        ApiError: INVALID_CONFIG, in Kafka's words.
+    """
+    given = overrides if changed is None else changed
+    for name in given:
+        if name not in TOPIC_SETTINGS:
+            raise ApiError(ErrorCode.invalid_config, f"Unknown topic config name: {name}")
+    nulls = [name for name, text in overrides.items() if text is None]
+    if nulls:
+        raise ApiError(ErrorCode.invalid_config, f"Null value not supported for topic configs: {','.join(nulls)}")
+    values: dict[str, Value] = {}
+    for name, text in overrides.items():
+        assert text is not None, "nulls were refused above"
+        entry = TOPIC_SETTINGS.get(name)
+        if entry is None:
+            continue
+        problem = entry.setting.refusal(text) if name in given else None
+        if problem is not None:
+            raise ApiError(ErrorCode.invalid_config, problem)
+        with suppress(SettingError):
+            values[name] = entry.setting.parse_stored(text)
+    if values.get("remote.storage.enable"):
+        raise ApiError(
+            ErrorCode.invalid_config,
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
+        )
+    least, most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", LONG_MAX)
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        raise ApiError(
+            ErrorCode.invalid_config,
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})",
+        )

@@ -1,0 +1,133 @@
+"""What an operator does about the disks of simulated nodes: replaces them, and follows the advice of a node that ended itself over rot."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from esp.model.ids import METADATA_TOPIC
+from esp.simulation.machine.directory_tree import DirectoryTree
+from esp.simulation.machine.disk_image import DiskImage, make_tree, take_image
+from esp.simulation.nodes_tier import cluster
+from esp.simulation.nodes_tier.ledger import Ledger
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.nodes_tier.rot import RotKind, Target, find_rotten
+from esp.simulation.nodes_tier.world import World
+from esp.storage.layout import META_PROPERTIES_FILE, RUNNING_FILE
+
+ASIDE: Final = "/aside"
+"""Where directories of partitions go that cannot be opened."""
+
+OWN_FAULT: Final = re.compile(
+    r"\b(Assertion|Attribute|Type|Key|Index|Name|Unbound\w*|Value|ZeroDivision|Runtime|Recursion)Error\b"
+)
+"""In the last words of a node: whatever has become of its disk, it should not have come to this."""
+
+_METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
+_ROOTS: Final = (cluster.DATA, cluster.MORE)
+_KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (META_PROPERTIES_FILE, ".lock")))
+
+
+class Caretaker:
+    """See the module.
+
+    Args:
+        world: whose nodes they are.
+        ledger: knows what may be lost.
+    """
+
+    def __init__(self, world: World, ledger: Ledger) -> None:
+        self.on_moved_away: Callable[[SimulatedNode, str], None] = lambda _node, _path: None
+        """Called with each replica's directory that was taken out of the way."""
+        self._world = world
+        self._ledger = ledger
+
+    def may_replace(self, node: SimulatedNode) -> bool:
+        """Whether the promise covers that the node comes back with an empty disk."""
+        layout = self._world.profile.layout
+        number = node.node_id
+        if number in layout.brokers and not self._ledger.may_lose_copy(number):
+            return False
+        if number not in layout.controllers:
+            return True
+        # A voter without a directory id cannot be told from one that lost its disk; who votes later is not known here.
+        lasts = not layout.has_static_voters and not layout.changes_voters
+        return lasts and self._ledger.may_lose_member(number)
+
+    def replace_disk(self, node: SimulatedNode) -> None:
+        """Give a dead node an empty disk that is formatted for this cluster."""
+        layout, number = self._world.profile.layout, node.node_id
+        self._ledger.replaced_disks += 1
+        if number in layout.brokers:
+            self._ledger.on_copy_lost(number, self._world.loop.time())
+        if number in layout.controllers:
+            self._ledger.members[number] = self._ledger.strangers[number] = None
+        node.change_disk(DirectoryTree())
+        node.disk.heal()  # the new one has room, and no errors
+        node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, None, self._world.cluster_id))
+
+    def copy_records(self, node: SimulatedNode) -> DiskImage:
+        """A copy of the node's records as they are now; who it is and what its member of the quorum knows is left out."""
+        return self._take(node, lambda path: not path.startswith(_KEPT))
+
+    def restore_records(self, node: SimulatedNode, image: DiskImage) -> None:
+        """Put an old copy of a dead node's records in their place."""
+        self._ledger.replaced_disks += 1
+        self._ledger.on_copy_lost(node.node_id, self._world.loop.time())
+        kept = self._take(node, lambda path: path.startswith(_KEPT))
+        markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))
+        files = {path: node.disk.stat(path).identity for path in markers}
+        node.change_disk(make_tree({**image, **kept}))
+        for path, identity in files.items():
+            content = node.disk.content(path)
+            # Restored in place, a marker is the very file that it was. Of the life that has just ended nobody could tell it then
+            # (decision 34): a copy of that is put beside, and renamed.
+            if content is not None and image.get(path) != markers[path]:
+                content.identity = identity
+                self._ledger.markers_in_place += 1
+
+    def _take(self, node: SimulatedNode, wanted: Callable[[str], bool]) -> DiskImage:
+        images = (take_image(node.disk, root, wanted) for root in _ROOTS if node.disk.exists(root))
+        return {path: data for image in images for path, data in image.items()}
+
+    def look_after(self, node: SimulatedNode) -> None:
+        """A node has ended. If that is over a file that has rotted, do what it says."""
+        named = find_named(node)
+        damaged = find_damaged(node)
+        if damaged is not None:
+            self._ledger.repairs += 1
+            self._world.trace.say(node.name, f"is helped: files are gone from {damaged}")
+            del node.damaged[damaged]
+            node.move_away(damaged, ASIDE)
+            self.on_moved_away(node, damaged)
+            return
+        if not named:
+            return
+        target = named[0]
+        self._ledger.repairs += 1
+        self._world.trace.say(node.name, f"is helped: {target.kind.value} in {target.path}")
+        if target.kind is RotKind.IDENTITY:
+            target.content.mend()
+        elif target.kind is RotKind.METADATA:
+            self.replace_disk(node)
+        else:
+            node.move_away(target.directory, ASIDE)
+            self.on_moved_away(node, target.directory)
+
+
+def find_damaged(node: SimulatedNode) -> str | None:
+    """The directory of a replica, from which files have vanished, that a dead node's last words name."""
+    words = node.end_reason
+    return next(
+        (path for path in node.damaged if (f"{path}/" in words or f"{path} " in words) and node.disk.exists(path)), None
+    )
+
+
+def find_named(node: SimulatedNode) -> list[Target]:
+    """The rotten files, not merely derived ones, that a dead node's last words name: by themselves, or by their directory."""
+    words = node.end_reason
+    rotten = {target.path: target for target in (*node.rotten_at_start, *find_rotten(node.disk))}
+    return [
+        target
+        for target in rotten.values()
+        if target.kind is not RotKind.DERIVED and (target.path in words or f"{target.directory} " in words)
+    ]

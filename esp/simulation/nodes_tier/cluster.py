@@ -1,0 +1,204 @@
+"""The settings of a simulated cluster's nodes, and the format of their disks."""
+
+import dataclasses
+import uuid
+from random import Random
+from typing import Final
+
+from esp.broker.formatting import FirstVoters, format_new_directories_blocking
+from esp.broker.node_directories import controller_endpoints, open_all_blocking
+from esp.controller.self_repair import Mode
+from esp.model.ids import DirectoryId, NodeId, uuid_to_base64
+from esp.ports.env import Env
+from esp.ports.network import Address
+from esp.raft.voters import Voter, VoterKey, VoterSet
+from esp.settings.broker import (
+    BROKER,
+    CONTROLLER,
+    DEFAULT_CONTROLLER_LISTENER,
+    DEFAULT_LISTENER,
+    RACK_AWARE_SELECTOR,
+    BrokerSettings,
+    Listener,
+    QuorumServer,
+    QuorumVoter,
+)
+from esp.simulation.nodes_tier.group_profile import GroupsProfile
+from esp.simulation.nodes_tier.isr_profile import IsrProfile
+from esp.simulation.nodes_tier.layout import Layout
+from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
+from esp.simulation.nodes_tier.repair_profile import RepairProfile
+
+CLIENT_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+DATA: Final = "/data"
+MORE: Final = "/more"
+"""A second log directory, of some nodes: without the metadata log."""
+
+SCRUB_INTERVAL_MS: Final = 5_000
+"""Far shorter than anybody's, so that rot of sealed segments is found within a run."""
+
+GROUP_MIN_SESSION_TIMEOUT_MS: Final = 500
+GROUP_INITIAL_REBALANCE_DELAY_MS: Final = 300
+"""Shorter than anybody's, so that groups rebalance often in a run."""
+
+LEADER_IMBALANCE_CHECK_INTERVAL_S: Final = 1
+"""Of clusters that give partitions back to their preferred leaders as soon as these are in sync."""
+
+CLIENT_HOST: Final = "10.0.1.1"
+"""Where all clients live."""
+
+
+def node_host(node_id: int) -> str:
+    """The address of a node's machine."""
+    return f"10.0.0.{node_id}"
+
+
+def node_rack(node_id: int) -> str:
+    """The rack in which a node's machine stands."""
+    return f"rack-{node_id}"
+
+
+def node_settings(
+    node_id: int,
+    layout: Layout,
+    *,
+    snapshots_metadata: bool = False,
+    groups: GroupsProfile | None = None,
+    repairs: RepairProfile | None = None,
+    balances_leaders: bool = False,
+    reads_from_followers: bool = False,
+    log_starts: LogStartProfile | None = None,
+    has_more: bool = False,
+) -> BrokerSettings:
+    """The settings of one of the nodes of a layout.
+
+    With ``snapshots_metadata`` the metadata log is snapshotted, rolled and cut every few records; with ``reads_from_followers`` consumers
+    are sent to the replica in their rack; with ``has_more`` there are two log directories.
+    """
+    host = node_host(node_id)
+    is_broker, is_controller = node_id in layout.brokers, node_id in layout.controllers
+    clients = (Listener(DEFAULT_LISTENER, host, CLIENT_PORT),) if is_broker else ()
+    controllers = (Listener(DEFAULT_CONTROLLER_LISTENER, host, CONTROLLER_PORT),) if is_controller else ()
+    settings = BrokerSettings(
+        node_id=NodeId(node_id),
+        process_roles=(BROKER,) * is_broker + (CONTROLLER,) * is_controller,
+        listeners=clients + controllers,
+        advertised_listeners=clients,
+        advertised_controller_listeners=controllers,
+        inter_broker_listener_name=DEFAULT_LISTENER if is_broker else None,
+        controller_quorum_voters=_static_voters(layout),
+        controller_quorum_bootstrap_servers=_bootstrap_servers(layout),
+        broker_rack=node_rack(node_id),
+        replica_selector_class=RACK_AWARE_SELECTOR if reads_from_followers else None,
+        log_dirs=(DATA, MORE) if has_more and is_broker else (DATA,),
+        metadata_log_dir=DATA,
+        auto_create_topics_enable=False,
+        log_scrub_interval_ms=SCRUB_INTERVAL_MS,
+    )
+    if groups is not None and groups.groups:
+        settings = _with_groups(settings, groups)
+    if balances_leaders:
+        settings = dataclasses.replace(
+            settings, leader_imbalance_check_interval_seconds=LEADER_IMBALANCE_CHECK_INTERVAL_S
+        )
+    if repairs is not None:
+        settings = _with_repairs(settings, repairs)
+    if log_starts is not None:
+        settings = log_starts.applied_to(settings)
+    if not snapshots_metadata:
+        return settings
+    return dataclasses.replace(
+        settings,
+        metadata_log_max_record_bytes_between_snapshots=2_000,
+        metadata_log_segment_bytes=3_000,
+        metadata_max_retention_bytes=4_000,
+    )
+
+
+def _with_groups(settings: BrokerSettings, groups: GroupsProfile) -> BrokerSettings:
+    """The same for a run whose consumers are in groups."""
+    return dataclasses.replace(
+        settings,
+        min_insync_replicas=groups.min_insync_replicas,
+        offsets_topic_num_partitions=groups.offsets_partitions,
+        group_min_session_timeout_ms=GROUP_MIN_SESSION_TIMEOUT_MS,
+        group_initial_rebalance_delay_ms=GROUP_INITIAL_REBALANCE_DELAY_MS,
+    )
+
+
+def _with_repairs(settings: BrokerSettings, repairs: RepairProfile) -> BrokerSettings:
+    """The same for a run whose cluster repairs itself."""
+    per_s = repairs.bytes_per_s if repairs.held_back_bytes_per_s is None else repairs.held_back_bytes_per_s
+    return dataclasses.replace(
+        settings,
+        rebalance_mode=Mode.APPLY.value,
+        rebalance_broker_dead_after_ms=repairs.dead_after_ms,
+        rebalance_partitions_in_flight_max=repairs.in_flight_max,
+        rebalance_bytes_per_second_max=per_s,
+    )
+
+
+def with_isr(settings: BrokerSettings, isr: IsrProfile) -> BrokerSettings:
+    """The same with what a run says of in-sync sets."""
+    if isr.lag_time_max_ms is not None:
+        settings = dataclasses.replace(settings, replica_lag_time_max_ms=isr.lag_time_max_ms)
+    if isr.default_minimum is not None:
+        settings = dataclasses.replace(settings, min_insync_replicas=isr.default_minimum)
+    return settings
+
+
+def _static_voters(layout: Layout) -> tuple[QuorumVoter, ...]:
+    if not layout.has_static_voters:
+        return ()
+    return tuple(QuorumVoter(NodeId(number), node_host(number), CONTROLLER_PORT) for number in layout.first_voters)
+
+
+def _bootstrap_servers(layout: Layout) -> tuple[QuorumServer, ...]:
+    if layout.has_static_voters or len(layout.nodes) == 1:
+        return ()
+    return tuple(QuorumServer(node_host(number), CONTROLLER_PORT) for number in layout.controllers)
+
+
+def draw_voters(rng: Random, layout: Layout) -> VoterSet | None:
+    """The first voters with directory ids of their own; None where they stand in the settings."""
+    if layout.has_static_voters:
+        return None
+    return VoterSet(
+        tuple(
+            Voter(
+                VoterKey(NodeId(number), DirectoryId(_draw_uuid(rng))),
+                controller_endpoints(node_settings(number, layout), node_host(number)),
+            )
+            for number in layout.first_voters
+        )
+    )
+
+
+def draw_cluster_id(rng: Random) -> str:
+    """A cluster id."""
+    return uuid_to_base64(_draw_uuid(rng))
+
+
+def format_blocking(env: Env, settings: BrokerSettings, voters: FirstVoters, cluster_id: str) -> None:
+    """Format a node's empty disk, as ``esp format`` does before the first start. Who is none of the voters learns of them later."""
+    if isinstance(voters, VoterSet) and voters.find_node(settings.node_id) is None:
+        voters = None
+    opened = open_all_blocking(env, settings)
+    format_new_directories_blocking(
+        env,
+        tuple(opened.values()),
+        opened[settings.metadata_log_dir],
+        node_id=settings.node_id,
+        voters=voters,
+        cluster_id=cluster_id,
+    )
+
+
+def bootstrap_addresses(layout: Layout) -> tuple[Address, ...]:
+    """Where clients begin."""
+    return tuple(Address(node_host(number), CLIENT_PORT) for number in layout.brokers)
+
+
+def _draw_uuid(rng: Random) -> uuid.UUID:
+    return uuid.UUID(int=rng.getrandbits(128) & ~(1 << 127), version=4)

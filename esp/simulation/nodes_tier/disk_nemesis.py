@@ -1,0 +1,137 @@
+"""Faults that outlive a process and its page cache: rot, and disks that are replaced. Each is brought as far as the ledger covers it."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from esp.controller.image import EMPTY_IMAGE, ClusterImage
+from esp.model.ids import METADATA_PARTITION
+from esp.simulation.checkers import probe
+from esp.simulation.nodes_tier.caretaker import Caretaker
+from esp.simulation.nodes_tier.cluster import DATA
+from esp.simulation.nodes_tier.faults import Fault
+from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
+from esp.simulation.nodes_tier.lost_files import LostFiles
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.nodes_tier.old_copies import OldCopies
+from esp.simulation.nodes_tier.rot import WEIGHTS, RotKind, Target, find_targets, rot_somewhere
+from esp.simulation.nodes_tier.world import World
+from esp.storage.checkpoints import decode_checkpoint
+from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_SUFFIX
+
+SEALED_SHARE = 0.7
+"""Of the rot of records: in segments that nobody appends to and few read, if there are any, as most of a disk is."""
+
+
+class DiskNemesis:
+    """See the module.
+
+    Args:
+        world: whom it befalls.
+        ledger: what is allowed.
+        is_over: whether the faults have ended.
+    """
+
+    def __init__(self, world: World, ledger: Ledger, is_over: Callable[[], bool]) -> None:
+        self._world = world
+        self._ledger = ledger
+        self.caretaker = Caretaker(world, ledger)
+        self.old_copies = OldCopies(world, ledger, self.caretaker, self.newest_image, is_over)
+        self.lost_files = LostFiles(world, ledger, self.caretaker, self.old_copies)
+        world.on_failed_start = self.caretaker.look_after
+
+    # --- rot -----------------------------------------------------------------------------------------------------------------------
+
+    def rot(self, fault: Fault, node: SimulatedNode) -> bool:
+        """Flip bits in a file of the node. The fault's amount is the seed of what is chosen."""
+        rng = Random(repr(fault.amount))  # noqa: S311 - by seed, on purpose
+        (kind,) = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
+        targets = [target for target in find_targets(node.disk) if target.kind is kind]
+        if kind is RotKind.RECORDS:
+            targets = [target for target in targets if self._has_others_in_sync(node, target)]
+        if not targets or not self._may_rot(node, kind):
+            return False
+        target = rng.choice(
+            _prefer_sealed(targets) if kind is RotKind.RECORDS and rng.random() < SEALED_SHARE else targets
+        )
+        if kind is RotKind.DERIVED and target.path.endswith(HIGH_WATERMARK_FILE) and self._is_member_in_doubt(node):
+            return False  # it is what tells a voter that its log was cut too short
+        limit = self._committed_bytes(node, target) if kind is RotKind.METADATA else None
+        is_active = node.is_alive and not any(
+            other.directory == target.directory and other.path > target.path for other in targets
+        )
+        if not rot_somewhere(target, rng, limit=limit, is_active=is_active):
+            return False
+        self._world.trace.say(
+            node.name, f"rot of {target.kind.value} in {target.path} at {sorted(target.content.rotten)}"
+        )
+        ledger, now_s = self._ledger, self._world.loop.time()
+        ledger.rotten_files += 1
+        if kind is RotKind.RECORDS:
+            ledger.on_rot(node.node_id, now_s, target.partition)
+        elif kind is RotKind.METADATA:
+            ledger.members[node.node_id] = None
+            if node.node_id in self._world.profile.layout.brokers:  # its disk may have to be replaced, at any time
+                ledger.on_rot(node.node_id, now_s, None)
+        return True
+
+    def _may_rot(self, node: SimulatedNode, kind: RotKind) -> bool:
+        match kind:
+            case RotKind.RECORDS:
+                is_starting = node.is_alive and not node.is_serving  # nobody can tell whether it has read them yet
+                return not is_starting and self._ledger.may_lose_copy(node.node_id)
+            case RotKind.METADATA:
+                return self.caretaker.may_replace(node) and not self.old_copies.is_last_somewhere(node)
+            case _:
+                return True
+
+    def _has_others_in_sync(self, node: SimulatedNode, target: Target) -> bool:
+        """Whether a partition has another replica in sync: else records are lost. One that is promised nothing has none."""
+        name = target.partition
+        if name is not None and name.topic == RECKLESS:
+            return False
+        topic = self.newest_image().topics_by_name.get(name.topic) if name is not None else None
+        if name is None or topic is None or name.partition >= len(topic.partitions):
+            return False
+        return any(number != node.node_id for number in topic.partitions[name.partition].isr)
+
+    def newest_image(self) -> ClusterImage:
+        """The newest committed metadata that a living node has."""
+        images = (probe.image(other) for other in self._world.living)
+        return max(images, key=lambda known: known.offset, default=EMPTY_IMAGE)
+
+    def _is_member_in_doubt(self, node: SimulatedNode) -> bool:
+        return node.node_id in self._ledger.members and node.node_id not in self._ledger.strangers
+
+    def _committed_bytes(self, node: SimulatedNode, target: Target) -> int | None:
+        """Below what position a file of the metadata log may rot.
+
+        A batch that was flushed a moment ago cannot be told from one that a power loss tore, and is cut away by recovery as such. What the
+        node has written down to be committed cannot go unnoticed.
+        """
+        if not target.path.endswith(LOG_SUFFIX):
+            return None
+        content = node.disk.content(f"{DATA}/{HIGH_WATERMARK_FILE}")
+        try:
+            offsets = decode_checkpoint(bytes(content.cached)) if content is not None else {}
+        except ValueError:
+            return 0
+        return target.bytes_below(offsets.get(METADATA_PARTITION, 0))
+
+    # --- other disks ---------------------------------------------------------------------------------------------------------------
+
+    def replace(self, fault: Fault, node: SimulatedNode) -> bool:
+        """The machine dies and comes back with an empty disk."""
+        if not self.caretaker.may_replace(node) or self.old_copies.is_last_somewhere(node):
+            return False
+        node.kill()
+        self.caretaker.replace_disk(node)
+        self._world.start_later(node, fault.seconds)
+        return True
+
+
+def _prefer_sealed(targets: Sequence[Target]) -> Sequence[Target]:
+    """Those behind which another segment of their partition stands; all of them if there are none."""
+    newest: dict[str, str] = {}
+    for target in targets:
+        newest[target.directory] = max(newest.get(target.directory, ""), target.path)
+    return [target for target in targets if target.path != newest[target.directory]] or targets

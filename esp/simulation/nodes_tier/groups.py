@@ -1,0 +1,208 @@
+"""The consumer groups of a run: sets them to work, lets them come to rest, and says whether all is well with them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+from esp.controller.image import ClusterImage
+from esp.groups.partitioning import partition_for
+from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
+from esp.ports.network import Address
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.nodes_tier.cluster import bootstrap_addresses
+from esp.simulation.nodes_tier.world import World
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.group_client import GroupClient
+from esp.simulation.workload.group_crew import GroupCrew
+from esp.simulation.workload.history import History
+
+STABLE_S: Final = 120.0
+"""How long groups may take in a cluster that is whole: a few rebalances, and clients that wait for nodes that never answer."""
+
+Key = tuple[TopicId, int]
+Until = Callable[[float, str, Callable[[], list[str]]], Awaitable[None]]
+
+
+class Groups:
+    """See the module.
+
+    Args:
+        world: where they live.
+        history: counts what clients met with.
+        image: the newest committed metadata.
+        replicas: knows what is committed of a partition, and whether it lost more than is promised.
+    """
+
+    def __init__(
+        self, world: World, history: History, image: Callable[[], ClusterImage], replicas: ReplicaChecker
+    ) -> None:
+        self.checker = GroupChecker(world.loop.time, self._is_excused, self._is_committed)
+        self._world = world
+        self._image = image
+        self._replicas = replicas
+        self._silences: list[tuple[Address, float]] = []
+        self._by_host = {node.host: node for node in world.nodes.values()}
+        profile = world.profile
+        partitions = [
+            TopicPartition(topic.name, number) for topic in profile.topics for number in range(topic.partitions)
+        ]
+        self._crews = [
+            GroupCrew(
+                group,
+                partitions,
+                world.random(f"crew of {group.name}"),
+                history,
+                self.checker,
+                self._new_client,
+                looks_closely=profile.asks_offsets,
+            )
+            for group in profile.groups.groups
+        ]
+        self._working: list[asyncio.Task[None]] = []
+
+    def begin(self) -> None:
+        """Set all members to work."""
+        for crew in self._crews:
+            for place in range(crew.profile.members):
+                self._working.append(self._world.spawn(crew.keep(place)))
+            self._working.append(self._world.spawn(crew.look_on()))
+
+    def calm(self) -> None:
+        """From now on nothing befalls members."""
+        for crew in self._crews:
+            crew.calm()
+
+    def stop(self) -> None:
+        """Let all members leave."""
+        for crew in self._crews:
+            crew.stop()
+
+    async def end(self, until: Until, find_helpless: Callable[[], Collection[Key]], core: Collection[int]) -> None:
+        """Wait until every group is whole, and let its members leave; the cluster has been whole since now.
+
+        Args:
+            until: waits for the end of problems, in seconds, else an invariant is violated.
+            find_helpless: partitions that cannot have a leader.
+            core: the nodes that have to answer.
+
+        Raises:
+            ViolationError: LIVE-GROUP, LIVE-NO-STUCK, INV-GROUP-OFFSETS.
+        """
+        whole_s = self._world.loop.time()
+        await until(STABLE_S, "LIVE-GROUP", lambda: self.find_unstable(whole_s, find_helpless()))
+        self.stop()
+        await until(STABLE_S, "LIVE-NO-STUCK", self.find_running)
+        reading = self._world.spawn(self._read_back(find_helpless()))
+        await until(STABLE_S, "LIVE-GROUP", lambda: [] if reading.done() else ["nobody says what is committed"])
+        await until(0, "LIVE-NO-STUCK", lambda: self.find_silent(whole_s, core))
+
+    def find_running(self) -> list[str]:
+        """Who has not ended yet, as sentences."""
+        is_over = all(task.done() for task in self._working) and all(crew.has_ended for crew in self._crews)
+        return [] if is_over else ["a member of a group has not ended"]
+
+    async def _read_back(self, given_up: Collection[Key]) -> None:
+        """Ask for all offsets of groups whose partitions can have a leader."""
+        for crew in self._crews:
+            if self._key(crew.profile.name) not in given_up:
+                await crew.read_back()
+
+    def find_unstable(self, since_s: float, given_up: Collection[Key]) -> list[str]:
+        """What is not yet as LIVE-GROUP wants it, as sentences.
+
+        Args:
+            since_s: since when the cluster has been whole.
+            given_up: partitions that cannot have a leader.
+        """
+        return [
+            f"{crew.profile.name}: {problem}"
+            for crew in self._crews
+            if self._key(crew.profile.name) not in given_up
+            for problem in self._find_problems(crew, since_s)
+        ]
+
+    def find_silent(self, since_s: float, core: Collection[int]) -> list[str]:
+        """Requests to the core that found no answer since a moment, as sentences."""
+        return [
+            f"{self._by_host[address.host].name} did not answer what it was asked at {asked_s:.3f}"
+            for address, asked_s in self._silences
+            if asked_s >= since_s and self._by_host[address.host].node_id in core
+        ]
+
+    @property
+    def acked_commits(self) -> int:
+        """How many offsets were acknowledged."""
+        return sum(group.acked for group in self.checker.groups.values())
+
+    @property
+    def generations(self) -> int:
+        """Of how many generations somebody had the assignment."""
+        return sum(len(group.generations) for group in self.checker.groups.values())
+
+    @property
+    def excused(self) -> int:
+        """How many groups lost more than is promised."""
+        return sum(self._is_excused(crew.profile.name) for crew in self._crews)
+
+    def _find_problems(self, crew: GroupCrew, since_s: float) -> list[str]:
+        found = []
+        members = list(crew.members.values())
+        if len(members) < crew.profile.members or not all(member.is_at_work for member in members):
+            found.append("not all members have their assignments")
+        if len({member.identity.generation_id for member in members}) > 1:
+            found.append("members are of different generations")
+        owned = sorted(partition for member in members for partition in member.positions)
+        if members and owned != sorted(crew.partitions):
+            found.append(f"members own {owned}")
+        commits = self.checker.group(crew.profile.name).commits
+        found.extend(
+            f"nothing is committed for {partition}"
+            for partition in crew.partitions
+            if not any(since_s <= commit.sent_s and commit.is_acked for commit in commits.get(partition, ()))
+        )
+        return found
+
+    def _key(self, group_id: str) -> Key | None:
+        topic = self._image().topics_by_name.get(OFFSETS_TOPIC)
+        return None if topic is None else (topic.topic_id, partition_for(group_id, len(topic.partitions)))
+
+    def _is_excused(self, group_id: str) -> bool:
+        key = self._key(group_id)
+        return key is not None and self._replicas.is_excused(key)
+
+    def _is_committed(self, group_id: str, metadata: str) -> bool:
+        key = self._key(group_id)
+        committed = self._replicas.of_partition(key) if key is not None else None
+        if key is None or committed is None:
+            return False
+        return committed.holds_bytes(metadata.encode(), [view for _, view in self._replicas.replicas(key)])
+
+    def _leading_epoch(self, group_id: str, address: Address) -> int | None:
+        """See :data:`~esp.simulation.workload.group_client.LeadingEpoch`."""
+        key = self._key(group_id)
+        node = self._by_host[address.host]
+        if key is None or not node.is_alive:
+            return None
+        topic = self._image().topics_by_id[key[0]]
+        state = topic.partitions[key[1]]
+        leads = any(
+            hosted.name == TopicPartition(OFFSETS_TOPIC, key[1])
+            and hosted.leader is not None
+            and hosted.leader.leader_epoch == state.leader_epoch
+            for hosted in probe.hosted_partitions(node)
+        )
+        return state.leader_epoch if leads and state.leader == node.node_id else None
+
+    def _new_client(self, group_id: str, name: str) -> GroupClient:
+        world = self._world
+        client = ClusterClient(
+            world.client_network(), bootstrap_addresses(world.profile.layout), name, world.random(f"client {name}")
+        )
+        return GroupClient(
+            client,
+            group_id,
+            self._leading_epoch,
+            lambda address, asked_s: self._silences.append((address, asked_s)),
+        )

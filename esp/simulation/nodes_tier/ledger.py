@@ -1,0 +1,133 @@
+"""Which faults a run may have so that only what is promised is demanded of it (PROMISE-1).
+
+Deaths of processes, pauses and cuts are free: no number of them may lose anything. What loses written bytes, a power loss or a failed
+sync, is counted per node from the fault until the cluster is whole again, and a partition promises to survive one less than its effective
+``min.insync.replicas``. Rot of records, and a disk that is replaced, count as that too: rot until nothing of it is left, as nobody may have
+found it yet. Of the quorum's members fewer than a majority may lose their disks in a whole run. A partition whose leaders and followers
+count flushed records only (``flush.messages=1``) survives any number of power losses (SYNC-4), and loses a copy to rot and replaced disks
+as any other.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from esp.model.ids import TopicPartition
+from esp.simulation.nodes_tier.profile import TopicProfile
+
+RECKLESS = "reckless"
+"""The topic whose leaders may be elected uncleanly, by its settings or because an administrator asks: it is promised nothing then."""
+
+SURVEYED = "surveyed"
+"""The surveyor's own topic, whose batches leaders recompress or stamp: nobody can tell them by what was sent."""
+
+PASSING = ("passing-0", "passing-1", RECKLESS)
+"""The topics that come, change and go."""
+
+
+def lossy_restarts_allowed(topics: Iterable[TopicProfile]) -> int:
+    """How many nodes may lose unsynced bytes before the cluster is whole again."""
+    allowed = [topic.min_insync_replicas - 1 for topic in topics if not is_flushed(topic.configs)]
+    return min(allowed, default=1_000_000)
+
+
+def copies_lost_allowed(topics: Iterable[TopicProfile]) -> int:
+    """How many nodes may lose what they had flushed before the cluster is whole again: one, if any.
+
+    A second one could leave a replica that has rotted as the only one in sync, from which nobody can fetch what has.
+    """
+    return min((1, *(topic.min_insync_replicas - 1 for topic in topics)))
+
+
+def is_flushed(configs: Mapping[str, str]) -> bool:
+    """Whether a topic's records count only when they are flushed."""
+    return configs.get("flush.messages") == "1"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The account of one run.
+
+    Args:
+        allowed: see :func:`lossy_restarts_allowed`.
+        copies_allowed: see :func:`copies_lost_allowed`.
+        members_allowed: how many members of the quorum may lose their disks.
+        is_beyond_promise: whether any number of nodes may lose unsynced bytes.
+    """
+
+    allowed: int
+    copies_allowed: int = 0
+    members_allowed: int = 0
+    is_beyond_promise: bool = False
+    lossy_s: dict[int, float] = field(default_factory=dict)
+    """When a node lost bytes last, in the whole run."""
+    outstanding: dict[int, float] = field(default_factory=dict)
+    """Nodes that lost bytes since the cluster was whole."""
+    poisoned: dict[int, None] = field(default_factory=dict)
+    """Nodes whose device lost bytes behind a sync that failed: another loss of power would take what the node must believe to be safe."""
+    copies: dict[int, None] = field(default_factory=dict)
+    """Nodes that lost what they had flushed since the cluster was whole."""
+    rotten: dict[int, None] = field(default_factory=dict)
+    """Nodes on whose disks records have rotted, and still stand."""
+    rotted_s: dict[tuple[int, TopicPartition], float] = field(default_factory=dict)
+    """When records of a partition rotted last on a node, in the whole run."""
+    members: dict[int, None] = field(default_factory=dict)
+    """Members of the quorum whose disks are lost, or may be."""
+    strangers: dict[int, None] = field(default_factory=dict)
+    """Those of them that have another disk by now: they vote no more (RAFT-45)."""
+    rotten_files: int = 0
+    replaced_disks: int = 0
+    lost_files: int = 0
+    """How often directories or files vanished while a node was down."""
+    markers_in_place: int = 0
+    """How often an old copy came back with the running marker of an earlier life in the same file."""
+    repairs: int = 0
+    """How often an operator had to look after a node that ended itself over rot."""
+
+    def may_lose_power(self, node_id: int) -> bool:
+        """Whether the promise covers that this node loses unsynced bytes now."""
+        return node_id not in self.poisoned and (self.is_beyond_promise or self._may_lose(node_id))
+
+    def may_fail_syncs(self, node_id: int) -> bool:
+        """Whether the promise covers that a sync of this node fails now. Whatever was not synced is in doubt from then on."""
+        return self._may_lose(node_id)
+
+    def may_lose_copy(self, node_id: int) -> bool:
+        """Whether the promise covers that a node loses records that it had flushed."""
+        return len(self.copies.keys() | {node_id}) <= self.copies_allowed and self._may_lose(node_id)
+
+    def may_lose_member(self, node_id: int) -> bool:
+        """Whether the promise covers that a member of the quorum loses its disk."""
+        return len(self.members.keys() | {node_id}) <= self.members_allowed
+
+    def on_copy_lost(self, node_id: int, now_s: float) -> None:
+        """The node lost all records that it had flushed."""
+        self.copies[node_id] = None
+        self.on_power_loss(node_id, now_s)
+
+    def on_rot(self, node_id: int, now_s: float, partition: TopicPartition | None) -> None:
+        """Some of what the node had flushed has rotted: records of a partition, or what may cost it the disk as soon as it is found."""
+        self.copies[node_id] = self.rotten[node_id] = None
+        self.outstanding[node_id] = now_s
+        if partition is not None:
+            self.rotted_s[node_id, partition] = now_s
+
+    def on_power_loss(self, node_id: int, now_s: float) -> None:
+        """The node lost power."""
+        self.lossy_s[node_id] = self.outstanding[node_id] = now_s
+
+    def on_failed_sync(self, node_id: int, now_s: float) -> None:
+        """A sync of the node failed, or is going to."""
+        self.poisoned[node_id] = None
+        self.on_power_loss(node_id, now_s)
+
+    def on_whole(self) -> None:
+        """Every partition has all its replicas in sync again."""
+        self.outstanding = {node: lost_s for node, lost_s in self.outstanding.items() if node in self.rotten}
+        self.copies = {node: None for node in self.copies if node in self.rotten}
+
+    def was_lossy_since(self, node_id: int, since_s: float, partition: TopicPartition) -> bool:
+        """Whether the node lost bytes of a partition at or after a moment."""
+        return max(self.lossy_s.get(node_id, -1.0), self.rotted_s.get((node_id, partition), -1.0)) >= since_s
+
+    def _may_lose(self, node_id: int) -> bool:
+        return len(self.outstanding.keys() | {node_id}) <= self.allowed

@@ -1,0 +1,53 @@
+"""Whether log starts move in a run: retention by time and by size within seconds, and records that somebody deletes (KIP-107)."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from esp.settings.broker import BrokerSettings
+
+MOVING_SHARE: Final = 0.4
+"""Of the runs."""
+
+_RETENTION: Final[tuple[Mapping[str, str], ...]] = (
+    {},
+    {"retention.ms": "3000"},
+    {"retention.bytes": "3000"},
+    {"retention.ms": "8000", "retention.bytes": "1000"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartProfile:
+    """See the fields; the settings are those of the topics that the run begins with."""
+
+    topic_configs: Mapping[str, str]
+    check_interval_ms: int
+    """``log.retention.check.interval.ms``."""
+    checkpoint_interval_ms: int
+    """``log.flush.start.offset.checkpoint.interval.ms``: log starts of followers are on their devices so late."""
+    deletes_records: bool
+
+    @classmethod
+    def draw(cls, rng: Random) -> "LogStartProfile | None":
+        """The profile of a run; None where log starts stay."""
+        if rng.random() >= MOVING_SHARE:
+            return None
+        retention = rng.choice(_RETENTION)
+        return cls(
+            {**retention, "segment.ms": rng.choice(("500", "2000")), "file.delete.delay.ms": rng.choice(("0", "2000"))},
+            check_interval_ms=rng.choice((500, 2_000)),
+            checkpoint_interval_ms=rng.choice((1_000, 60_000)),
+            deletes_records=not retention or rng.random() < 0.7,
+        )
+
+    def applied_to(self, settings: BrokerSettings) -> BrokerSettings:
+        """A node's settings in such a run."""
+        return dataclasses.replace(
+            settings,
+            log_initial_task_delay_ms=500,
+            log_retention_check_interval_ms=self.check_interval_ms,
+            log_flush_start_offset_checkpoint_interval_ms=self.checkpoint_interval_ms,
+        )

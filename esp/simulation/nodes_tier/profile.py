@@ -1,0 +1,268 @@
+"""What one seed's run is like: the cluster, its load, and which faults come how often.
+
+Swarm testing: about half of the kinds of faults are off in a run, and the rates of the others differ by orders of magnitude, because
+faults hide one another. Everything is drawn from the seed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from esp.controller.image import MIN_INSYNC_REPLICAS
+from esp.simulation.nodes_tier.faults import FaultKind
+from esp.simulation.nodes_tier.group_profile import NO_GROUPS, GroupsProfile
+from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
+from esp.simulation.nodes_tier.layout import Layout
+from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
+from esp.simulation.nodes_tier.loss_profile import draw_losses
+from esp.simulation.nodes_tier.outage_profile import OutageProfile
+from esp.simulation.nodes_tier.repair_profile import RepairProfile
+from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
+from esp.simulation.streams import stream
+
+CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
+"""How often which: most of what can go wrong does so among three."""
+
+OFF_SHARE: Final = 0.5
+"""Of the kinds of faults, in each run."""
+
+MOVING_SHARE: Final = 0.4
+"""Of the clusters of several brokers: partitions are reassigned."""
+
+THROTTLING_SHARE: Final = 0.4
+"""Of the clusters of several brokers: replication is throttled now and then."""
+
+BALANCING_SHARE: Final = 0.2
+"""Of the clusters of several brokers: preferred leaders lead again as soon as they are in sync."""
+
+COOLING_SHARE: Final = 0.25
+"""Of all runs: what is read has left the page cache now and then."""
+
+SURVEY_SHARE: Final = 0.3
+"""Of all runs: somebody asks what other clients do not."""
+ASKING_SHARE: Final = 0.5
+"""Of the runs: somebody asks for all that brokers tell of offsets, and reads from followers (KIP-392)."""
+
+OSTRACISM_S: Final = (15.0, 60.0)
+"""Then a node that leads is cut off from all others but not from clients: mean seconds between two such cuts, in a run."""
+SEVERAL_DIRECTORIES_SHARE: Final = 0.4
+"""Of all runs: brokers have two log directories."""
+
+LOSSES_MEAN_S: Final = (8.0, 120.0)
+"""Least and most seconds between two losses of files while a node is down, on the average, where they come."""
+
+REPAIR_S: Final = 20.0
+"""How much longer faults come where a broker has to be away for a while before anything follows from it."""
+
+MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
+    FaultKind.KILL: (2, 60),
+    FaultKind.KILL_IN_DISK: (5, 60),
+    FaultKind.KILL_CONTROLLER: (5, 60),
+    FaultKind.RESTART: (8, 60),
+    FaultKind.POWER_LOSS: (8, 60),
+    FaultKind.PAUSE: (3, 60),
+    FaultKind.CUT: (2, 60),
+    FaultKind.CUT_ONE_WAY: (2, 60),
+    FaultKind.ISOLATE: (5, 60),
+    FaultKind.CUT_CLIENTS: (5, 60),
+    FaultKind.FLAP: (10, 60),
+    FaultKind.DELAY: (3, 60),
+    FaultKind.LOSS: (3, 60),
+    FaultKind.THROTTLE: (5, 60),
+    FaultKind.RESET: (1, 60),
+    FaultKind.SLOW_DISK: (4, 60),
+    FaultKind.FULL_DISK: (15, 120),
+    FaultKind.IO_ERROR: (15, 120),
+    FaultKind.CLOCK_JUMP: (5, 60),
+    FaultKind.TARGETED: (1, 30),
+    FaultKind.BIT_ROT: (2, 30),
+    FaultKind.NEW_DISK: (20, 200),
+    FaultKind.OLD_DISK: (20, 200),
+    FaultKind.STRAND: (2, 15),
+    FaultKind.FLIP: (5, 60),
+}
+"""Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProfile:
+    """A topic of the workload; its ``min_insync_replicas`` never exceeds ``replication_factor``."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    min_insync_replicas: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """See the fields; times in seconds."""
+
+    seed: int
+    layout: Layout
+    clock_rates: tuple[float, ...]
+    latency_us: tuple[int, int]
+    topics: tuple[TopicProfile, ...]
+    idempotent_producers: int
+    plain_producers: int
+    consumers: int
+    administrators: int
+    pause_between_batches_s: float
+    """Mean time that a producer lets pass between two batches for a partition."""
+    chaos_s: float
+    """How long faults come."""
+    heals_core_only: bool
+    """Whether the cluster must recover without the nodes that it does not need (see :mod:`esp.simulation.nodes_tier.core`)."""
+    snapshots_metadata: bool
+    """Whether the metadata log is snapshotted, rolled and cut every few records."""
+    fault_means_s: Mapping[FaultKind, float]
+    """The kinds that are on, with the mean time between two of a kind."""
+    groups: GroupsProfile = NO_GROUPS
+    """The consumer groups."""
+    moves_partitions: bool = False
+    """Whether partitions are reassigned during the run (KIP-455)."""
+    throttles: bool = False
+    """Whether replication throttles are set, changed and removed during the run (KIP-73)."""
+    balances_leaders: bool = False
+    """Whether partitions go back to their preferred leaders at once, not after minutes."""
+    cools: bool = False
+    """Whether pages leave the page cache during the run."""
+    surveys: bool = False
+    """Whether all APIs are asked, in all versions."""
+    breaks_promise: bool = False
+    """Whether more is lost than is promised to survive (see :mod:`esp.simulation.nodes_tier.beyond_promise`)."""
+    asks_offsets: bool = False
+    """Whether a client asks for everything that brokers tell of offsets, and reads from the replicas in its rack."""
+    repairs: RepairProfile | None = None
+    """How the cluster repairs itself, if it does."""
+    log_starts: LogStartProfile | None = None
+    """How log starts move, if they do."""
+    timing: TimingProfile = DEFAULT_TIMING
+    """How long what nodes compute takes."""
+    outage: OutageProfile | None = None
+    """What lasts for minutes when the other faults have come, if anything does."""
+    has_more: bool = False
+    """Whether brokers have a second log directory."""
+    isr: IsrProfile = USUAL_ISR
+    """When replicas leave the in-sync sets, and whether their minimum changes."""
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self.layout.nodes)
+
+    @classmethod
+    def draw(cls, seed: int, *, node_count: int | None = None) -> "Profile":
+        """The profile of a seed; ``node_count`` overrules what the seed says of it, with nodes that have both roles."""
+        rng = stream("profile", seed)
+        drawn_count = rng.choice(CLUSTER_SIZES)
+        layout = (
+            Layout.combined(node_count) if node_count is not None else Layout.draw(stream("layout", seed), drawn_count)
+        )
+        nodes, brokers = len(layout.nodes), len(layout.brokers)
+        repairs = RepairProfile.draw(stream("repairs", seed), brokers)
+        copies = min(3, brokers if repairs is None else brokers - 1)
+        losses = draw_losses(stream("beyond the promise", seed), layout)
+        asking = stream("asks offsets", seed)
+        asks_offsets = asking.random() < ASKING_SHARE
+        latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
+        drawn = cls(
+            seed=seed,
+            layout=layout,
+            clock_rates=tuple(rng.choice((1.0, rng.uniform(0.9, 1.1))) for _ in range(nodes)),
+            latency_us=latency_us,
+            topics=tuple(
+                _draw_topic(rng, f"topic-{number}", brokers, copies) for number in range(rng.choice((1, 1, 2)))
+            ),
+            idempotent_producers=rng.choice((1, 2, 3)),
+            plain_producers=rng.choice((0, 1)),
+            consumers=rng.choice((1, 2)),
+            administrators=rng.choice((0, 1)),
+            pause_between_batches_s=rng.choice((0.2, 1.0, 3.0)),
+            chaos_s=rng.uniform(20, 60) + (REPAIR_S if repairs is not None else 0),
+            heals_core_only=rng.random() < 0.4,
+            snapshots_metadata=rng.random() < 0.3,
+            fault_means_s={
+                **_with_losses(_with_absences(_draw_faults(rng, nodes), repairs), stream("losses", seed)),
+                **losses,
+                **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
+            },
+            groups=GroupsProfile.draw(stream("groups", seed), brokers),
+            moves_partitions=brokers > 1 and stream("moves", seed).random() < MOVING_SHARE,
+            throttles=brokers > 1 and stream("throttles", seed).random() < THROTTLING_SHARE,
+            balances_leaders=brokers > 1 and stream("balances leaders", seed).random() < BALANCING_SHARE,
+            cools=stream("cools", seed).random() < COOLING_SHARE,
+            surveys=stream("surveys", seed).random() < SURVEY_SHARE,
+            asks_offsets=asks_offsets,
+            breaks_promise=bool(losses),
+            repairs=repairs,
+            timing=TimingProfile.draw(seed),
+            outage=OutageProfile.draw(stream("outage", seed), layout.nodes),
+            has_more=stream("log directories", seed).random() < SEVERAL_DIRECTORIES_SHARE,
+            isr=IsrProfile.draw(stream("in-sync sets", seed), brokers),
+        )
+        if drawn.isr.by_default:
+            drawn = _with_default_minimum(drawn)
+        return _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
+
+
+def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Profile:
+    """The same, with topics whose records go soon."""
+    if log_starts is None:
+        return profile
+    topics = tuple(replace(topic, configs={**topic.configs, **log_starts.topic_configs}) for topic in profile.topics)
+    return replace(profile, topics=topics, log_starts=log_starts)
+
+
+def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfile:
+    configs = {}
+    if rng.random() < 0.5:
+        configs["segment.ms"] = rng.choice(("1000", "5000"))
+    if rng.random() < 0.3:
+        configs["flush.ms"] = rng.choice(("500", "3000"))
+    flushed = rng.random() < (0.5 if brokers == 1 else 0.2)
+    if flushed:
+        configs["flush.messages"] = "1"
+    min_isr = min(2, factor) if rng.random() < 0.8 else rng.randint(1, factor)
+    return TopicProfile(name, rng.randint(1, 3), factor, min_isr, {**configs, "min.insync.replicas": str(min_isr)})
+
+
+def _with_default_minimum(profile: Profile) -> Profile:
+    """The same, where the least minimum of a topic is that of all brokers, and such topics have none of their own."""
+    default = min(topic.min_insync_replicas for topic in profile.topics)
+    return replace(
+        profile,
+        topics=tuple(_without_own_minimum(topic, default) for topic in profile.topics),
+        isr=replace(profile.isr, default_minimum=default),
+    )
+
+
+def _without_own_minimum(topic: TopicProfile, default: int) -> TopicProfile:
+    if topic.min_insync_replicas != default:
+        return topic
+    return replace(topic, configs={name: value for name, value in topic.configs.items() if name != MIN_INSYNC_REPLICAS})
+
+
+def _draw_faults(rng: Random, nodes: int) -> dict[FaultKind, float]:
+    means = {}
+    for kind, (low, high) in MEAN_S.items():
+        is_on, mean = rng.random() >= OFF_SHARE, low * (high / low) ** rng.random()
+        if is_on and not (nodes == 1 and kind in (FaultKind.CUT, FaultKind.CUT_ONE_WAY, FaultKind.FLAP)):
+            means[kind] = mean
+    return means
+
+
+def _with_absences(means_s: Mapping[FaultKind, float], repairs: RepairProfile | None) -> dict[FaultKind, float]:
+    """What comes to the faults in clusters that repair themselves; where copies are held back, the others are rare."""
+    if repairs is None:
+        return {**means_s}
+    means_s = {kind: mean_s * repairs.other_faults_rarity for kind, mean_s in means_s.items()}
+    return {**means_s, FaultKind.ABSENCE: repairs.absence_mean_s}
+
+
+def _with_losses(means_s: Mapping[FaultKind, float], rng: Random) -> dict[FaultKind, float]:
+    """What comes to the faults in those runs in which logs and directories vanish while nodes are down."""
+    is_on, (low, high) = rng.random() >= OFF_SHARE, LOSSES_MEAN_S
+    return {**means_s, FaultKind.LOST_FILES: low * (high / low) ** rng.random()} if is_on else {**means_s}

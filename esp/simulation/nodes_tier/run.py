@@ -1,0 +1,473 @@
+"""One seed's run: boot, load, faults, healing, rest, and the last look at everything."""
+
+import asyncio
+import contextlib
+import traceback
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+
+from esp.model.ids import TopicId
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.client_checker import ClientChecker
+from esp.simulation.checkers.convergence import (
+    find_helpless,
+    find_rot_in_service,
+    find_silent_lanes,
+    find_stranded,
+    find_unconverged,
+)
+from esp.simulation.checkers.losses_told import LossesTold
+from esp.simulation.checkers.metadata_checker import MetadataChecker
+from esp.simulation.checkers.quorum_checker import QuorumChecker
+from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.told_offsets import ToldOffsets
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.checkers.voter_checker import find_quorum_problems
+from esp.simulation.machine.loop import Process, StuckError, current_process
+from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
+from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
+from esp.simulation.nodes_tier.cooling import Cooler
+from esp.simulation.nodes_tier.core import abandon_rest, choose_core
+from esp.simulation.nodes_tier.faults import Fault
+from esp.simulation.nodes_tier.groups import Groups
+from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
+from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
+from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
+from esp.simulation.nodes_tier.outage import Outage
+from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
+from esp.simulation.nodes_tier.rot import find_rotten_copies
+from esp.simulation.nodes_tier.world import RESTART_S, World
+from esp.simulation.outcome import Outcome
+from esp.simulation.trace import logged_to
+from esp.simulation.workload.clients import Clients
+
+BOOT_S: Final = 30.0
+CONVERGE_S: Final = 120.0
+"""How long a healed cluster may take: fetch and session time-outs, the lag time, and the back-offs of its clients."""
+
+SCRUB_S: Final = 2 * SCRUB_INTERVAL_MS / 1000
+"""Within which every sealed segment is read again."""
+
+QUIET_S: Final = 10.0
+STOP_S: Final = 60.0
+READ_TRIES: Final = 50
+"""Of a reader that asks all replicas of a partition that is whole."""
+
+POLL_S: Final = 0.25
+DEEP_CHECK_S: Final = 2.0
+QUIET_DELIVERIES_PER_S: Final = 400
+"""Of an idle cluster of three: heartbeats, fetches and their answers, with room to spare."""
+
+
+class Run:
+    """See the module.
+
+    Args:
+        profile: what the run is like.
+        only: the places in the drawn plan of the faults that are brought; None for all.
+        keep: called with each line of the trace, if anybody reads.
+    """
+
+    def __init__(
+        self, profile: Profile, *, only: Collection[int] | None = None, keep: Callable[[str], None] | None = None
+    ) -> None:
+        plan = draw_plan(profile)
+        self.plan: list[Fault] = plan if only is None else [plan[place] for place in sorted(only)]
+        self._profile = profile
+        self._world = world = World(profile, keep)
+        self._ledger = Ledger(
+            lossy_restarts_allowed(profile.topics),
+            copies_allowed=copies_lost_allowed(profile.topics),
+            members_allowed=(len(profile.layout.first_voters) - 1) // 2,
+            is_beyond_promise=profile.breaks_promise,
+        )
+        self._replicas = ReplicaChecker(self._min_isr, self._is_flushed, self._leader_epoch, self._ledger)
+        self._losses = LossesTold()
+        self._replicas.on_loss = self._losses.on_loss
+        self._metadata = MetadataChecker(self._replicas, self._ledger)
+        self._quorum = QuorumChecker(self._ledger, world.loop.time)
+        self._client_checker = ClientChecker(self._replicas.committed)
+        self._told = ToldOffsets(
+            self._replicas.committed,
+            self._leader_epoch,
+            lambda key: self._replicas.highest_log_starts.get(key, 0),
+            world.loop.time,
+        )
+        self._clients = Clients(
+            world, self._client_checker, self._told, self._replicas.log_starts, lambda: self._metadata.image
+        )
+        self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
+        self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
+        self._rebalance = RebalanceWatch(world, self._metadata, self._clients.mover, self._on_found)
+        self._by_process: dict[Process, SimulatedNode] = {}
+        self._found: ViolationError | None = None
+        self._is_healed = False
+        self._is_closing = False
+        self._core: Collection[int] = frozenset(world.nodes)
+        """The nodes that are healed in the end."""
+        self._waiting = 0
+        """Partitions that wait for an operator in the end."""
+        self._administration: list[asyncio.Task[None]] = []
+        world.loop.on_turn = self._on_turn
+        for node in world.nodes.values():
+            node.on_end = self._on_end
+            node.on_start = self._replicas.on_start
+            node.on_new_disk = self._on_new_disk
+        self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
+
+    def execute(self) -> Outcome:
+        """Run, and say what came of it. Violations are part of the outcome; nothing else is caught but what ends a simulation."""
+        world = self._world
+        violation: ViolationError | None = None
+        details = ""
+        try:
+            watched = self._replicas.rises.watched()
+            logged = logged_to(world.trace, _running_process)
+            with logged, self._losses.watched(), watched, self._rebalance.watched():
+                world.loop.run(self._main())
+        except ViolationError as error:
+            violation = error
+        except StuckError as error:
+            violation = ViolationError("LIVE-NO-STUCK", "the simulation", str(error))
+        except Exception as error:
+            violation = ViolationError("INV-NO-CRASH", "a node", repr(error))
+            details = traceback.format_exc()
+        if violation is not None:
+            world.trace.say("checker", str(violation))
+        history = self._clients.history
+        return Outcome(
+            seed=self._profile.seed,
+            violation=str(violation) if violation is not None else None,
+            invariant=violation.invariant if violation is not None else None,
+            simulated_s=world.loop.time(),
+            steps=world.loop.steps,
+            faults=self._nemesis.effective,
+            acked_records=history.acked_records,
+            read_records=history.read_records,
+            digest=world.trace.digest,
+            partitions=len(self._replicas.committed),
+            excused_partitions=sum(committed.is_excused for committed in self._replicas.committed.values()),
+            poisoned_nodes=len(self._ledger.poisoned),
+            rotten_files=self._ledger.rotten_files,
+            replaced_disks=self._ledger.replaced_disks,
+            lost_files=self._ledger.lost_files,
+            markers_in_place=self._ledger.markers_in_place,
+            repairs=self._ledger.repairs,
+            administered=history.done,
+            abandoned_nodes=len(world.keeps_down),
+            group_commits=self._groups.acked_commits,
+            group_generations=self._groups.generations,
+            excused_groups=self._groups.excused,
+            forgotten_producers=sum(len(committed.restarts) for committed in self._replicas.committed.values()),
+            losses=self._losses.losses,
+            waiting_partitions=self._waiting,
+            told_offsets=self._told.answers,
+            told_unplaced=self._told.unplaced,
+            told_stale=self._told.stale,
+            told_lower_starts=self._told.lower_starts,
+            told_unknown_newest=self._told.unknown_newest,
+            emptied_replicas=self._clients.asker.emptied_replicas,
+            fallen_log_starts=self._replicas.fallen_starts,
+            moved_replicas=self._replicas.moved,
+            spoilt_batches=world.network.flips.count,
+            excused_reads=world.network.flips.excused,
+            details=details,
+        )
+
+    # --- phases ------------------------------------------------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        await self._boot()
+        await self._create_topics()
+        self._world.spawn(self._watch())
+        self._administration = self._clients.administer()
+        self._groups.begin()
+        nemesis = self._world.spawn(self._nemesis.run())
+        cooler = Cooler(self._world, self._ledger.poisoned)
+        if self._profile.cools:
+            self._world.spawn(cooler.run())
+        await asyncio.sleep(self._profile.chaos_s)
+        cooler.is_stopping = True
+        await nemesis
+        if self._profile.outage is not None:
+            await Outage(self._world, self._profile.outage).run()
+        await self._heal()
+        await self._drain()
+        await self._groups.end(self._until, self._find_helpless, self._core)
+        await self._rest()
+        await self._read_everything()
+        await self._stop()
+
+    async def _boot(self) -> None:
+        self._phase("boot")
+        booting = self._world.spawn(self._world.boot())
+        await self._until(BOOT_S, "LIVE-NO-STUCK", lambda: [] if booting.done() else ["the nodes do not come up"])
+        down = [node.name for node in self._world.nodes.values() if not node.is_serving]
+        if down:
+            raise ViolationError("LIVE-NO-STUCK", ", ".join(down), self._world.nodes[1].end_reason)
+
+    async def _create_topics(self) -> None:
+        for topic in self._profile.topics:
+            if not await self._clients.create_topic(topic):
+                raise ViolationError("LIVE-PRODUCE", topic.name, "the topic cannot be created")
+        await self._until(
+            BOOT_S,
+            "LIVE-ISR",
+            lambda: [
+                topic.name for topic in self._profile.topics if topic.name not in self._metadata.image.topics_by_name
+            ],
+        )
+        self._begin_topics()
+
+    async def _heal(self) -> None:
+        """Lift all faults, or those of a core that must do without the rest. It must become whole, and take records, in time."""
+        self._phase("heal")
+        self._nemesis.end()
+        self._groups.calm()
+        self._is_healed = True
+        world = self._world
+        self._clients.calm()
+        if self._profile.heals_core_only and not self._ledger.copies and not self._ledger.members:
+            rng = world.random("core")
+            doubtful = self._clients.quorum_administrator.doubtful(world.loop.time())
+            moves = self._clients.mover.doubtful(world.loop.time())
+            minimums = self._clients.doubtful_minimums
+            self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful, moves, minimums)
+            abandon_rest(rng, world, self._core)
+        for number in sorted(self._core):
+            node = world.nodes[number]
+            if not node.is_alive:
+                world.spawn(world.start(node))
+            elif node.disk_was_faulty:
+                world.spawn(self._mend(node))
+        healed_s = world.loop.time()
+        await self._until(CONVERGE_S, "LIVE-PRODUCE", lambda: self._silent_lanes(healed_s))
+        self._clients.stop()
+
+    def _find_helpless(self) -> list[tuple[TopicId, int]]:
+        return find_helpless(self._metadata.image, self._core, self._replicas)
+
+    def _silent_lanes(self, since_s: float) -> list[str]:
+        image = self._metadata.image
+        stranded = find_stranded(image, self._core)
+        return [
+            f"{lane.producer} to {lane.topic}-{lane.partition}"
+            for lane in find_silent_lanes(self._clients.history.lanes, since_s, image)
+            if not self._replicas.is_excused(key := (lane.topic_id, lane.partition)) and key not in stranded
+        ]
+
+    async def _mend(self, node: SimulatedNode) -> None:
+        """Restart a node whose disk failed, as its operator does: a log that failed is served again after that only (LOG-13)."""
+        await node.stop()
+        await self._world.start(node)
+
+    async def _drain(self) -> None:
+        self._phase("drain")
+        await self._until(
+            CONVERGE_S,
+            "LIVE-PRODUCE",
+            lambda: [f"{self._clients.pending_batches} batches are pending"] if self._clients.pending_batches else [],
+        )
+        await self._until(
+            CONVERGE_S,
+            "LIVE-NO-STUCK",
+            lambda: [] if all(task.done() for task in self._administration) else ["an administrator waits"],
+        )
+        await self._rebalance.settle(self._until, self._core, self._unconverged, CONVERGE_S)
+        if self._ledger.rotten:
+            await asyncio.sleep(SCRUB_S)
+            await self._until(
+                CONVERGE_S, "LIVE-ISR", lambda: self._unconverged() + find_rot_in_service(self._world.living)
+            )
+
+    async def _rest(self) -> None:
+        """An idle cluster stays as it is, and says little (LIVE-QUIET)."""
+        for topic_id, partition in (waiting := self._find_helpless()):
+            topic = self._metadata.image.topics_by_id[topic_id]
+            self._world.trace.say(
+                "run", f"{topic.name}-{partition} waits for an operator: {topic.partitions[partition]}"
+            )
+        self._waiting = len(waiting)
+        self._phase("rest")
+        await asyncio.sleep(2 if self._profile.balances_leaders else 1)
+        topics, events = self._metadata.image.topics_by_id, self._world.trace.events
+        await asyncio.sleep(QUIET_S)
+        if self._metadata.image.topics_by_id != topics:
+            raise ViolationError("LIVE-QUIET", "the cluster", "partitions change though nothing happens")
+        rate = (self._world.trace.events - events) / QUIET_S
+        most = QUIET_DELIVERIES_PER_S * len(self._world.nodes)
+        if rate > most:
+            raise ViolationError(
+                "LIVE-QUIET", "the cluster", f"{rate:.0f} deliveries and device waits a second, more than {most}"
+            )
+
+    async def _read_everything(self) -> None:
+        self._phase("read")
+        for node in self._world.living:
+            if node.node_id not in self._core:
+                node.kill()  # a reader without newer metadata would be content with what it says
+        for node in self._world.living:
+            self._replicas.check_deeply(node)
+        image = self._metadata.image
+        stranded = find_stranded(image, self._core)
+        for (topic_id, partition), committed in self._replicas.committed.items():
+            topic = image.topics_by_id.get(topic_id)
+            if topic is None or committed.is_excused or (topic_id, partition) in stranded:
+                continue
+            reader = self._clients.final_reader
+            end = await reader.read_to(topic.name, topic_id, partition, committed.end_offset, tries=10_000)
+            if end < committed.end_offset:
+                raise ViolationError(
+                    "INV-ACK-DURABLE", f"{committed.name}", f"readers come to {end} of {committed.end_offset}"
+                )
+            if self._profile.asks_offsets and committed.last is not None:
+                state = topic.partitions[partition]
+                in_sync = [number for number in state.isr if number in self._core]
+                last_offset = committed.end_offset - 1
+                short = await self._clients.asker.find_short(
+                    topic.name,
+                    topic_id,
+                    partition,
+                    in_sync,
+                    last_offset,
+                    READ_TRIES,
+                    partial(self._log_start_on, (topic_id, partition)),
+                )
+                if short is not None:
+                    raise ViolationError("LIVE-READ", f"{committed.name}", short)
+        self._client_checker.check_history(self._clients.history)
+
+    async def _stop(self) -> None:
+        self._phase("stop")
+        self._is_closing = True
+        stopping = [self._world.spawn(node.stop()) for node in self._world.living]
+        await self._until(
+            STOP_S,
+            "LIVE-NO-STUCK",
+            lambda: [] if all(task.done() for task in stopping) else ["nodes do not stop in order"],
+        )
+
+    # --- watching ------------------------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """What is done from time to time."""
+        while not self._is_closing:
+            await asyncio.sleep(DEEP_CHECK_S)
+            for node in self._world.living:
+                self._replicas.check_deeply(node)
+            self._begin_topics()
+            self._rebalance.look()
+            self._forget_rot()
+            if not self._world.keeps_down and not self._unconverged():
+                self._ledger.on_whole()
+
+    def _forget_rot(self) -> None:
+        """Rot counts until nothing is left of it: the files were removed, or the disk is another one."""
+        for node_id in tuple(self._ledger.rotten):
+            if not find_rotten_copies(self._world.nodes[node_id].disk):
+                del self._ledger.rotten[node_id]
+
+    def _begin_topics(self) -> None:
+        image = self._metadata.image
+        stranded = find_stranded(image, self._core) if self._is_healed and self._core_is_up() else []
+        for producer in self._clients.producers:
+            for topic_id, partition in tuple(producer.lanes):
+                key = (topic_id, partition)
+                if topic_id not in image.topics_by_id or self._replicas.is_given_up(key) or key in stranded:
+                    producer.give_up(topic_id, partition)
+        if not self._is_healed:
+            for topic in image.topics_by_id.values():
+                self._clients.begin_topic(topic)
+
+    def _core_is_up(self) -> bool:
+        """Whether every node of the core serves with all its disks: until then a directory that failed may come back."""
+        core = [self._world.nodes[number] for number in self._core]
+        return all(node.is_serving and not node.disk_was_faulty for node in core)
+
+    def _unconverged(self) -> list[str]:
+        core = [node for node in self._world.nodes.values() if node.node_id in self._core]
+        serving = [node for node in core if node.is_serving]
+        missing = [f"{node.name} does not serve" for node in core if not node.is_serving]
+        image = self._metadata.image
+        return missing + find_quorum_problems(serving) + find_unconverged(image, serving, self._replicas)
+
+    async def _until(self, limit_s: float, invariant: str, find_problems: Callable[[], list[str]]) -> None:
+        """Wait until nothing is wrong any more; a violation of ``invariant`` if that takes too long."""
+        end_s = self._world.loop.time() + limit_s
+        while True:
+            problems = find_problems()
+            if not problems:
+                return
+            if self._world.loop.time() > end_s:
+                raise ViolationError(invariant, "the cluster", f"after {limit_s:g} s: " + "; ".join(problems))
+            await asyncio.sleep(POLL_S)
+
+    def _on_turn(self, touched: dict[Process, None]) -> None:
+        if self._found is not None:
+            found, self._found = self._found, None
+            raise found
+        for process in touched:
+            node = self._by_process.get(process)
+            if node is None:
+                node = next((node for node in self._world.nodes.values() if node.process is process), None)
+                if node is None:
+                    continue
+                self._by_process[process] = node
+            if process.alive:
+                self._quorum.look(node)
+                self._metadata.look(node, self._world.loop.time())
+                self._replicas.look(node)
+
+    def _on_found(self, violation: ViolationError) -> None:
+        """Something was found in the midst of a node's step; the first one counts, when the turn ends."""
+        self._found = self._found or violation
+
+    def _on_end(self, node: SimulatedNode) -> None:
+        process = node.process
+        assert process is not None
+        reason = process.end_reason
+        self._by_process.pop(process, None)
+        with contextlib.suppress(ViolationError):  # in the midst of a step of its own it need not be consistent
+            self._replicas.look(node)  # it may have committed, and told its clients, in its last turn
+        keeps_page_cache = reason != POWER_LOST
+        self._replicas.on_end(node, keeps_page_cache=keeps_page_cache, has_faulty_disk=node.disk_was_faulty)
+        self._metadata.on_end(node)
+        is_own = reason not in DELIBERATE
+        is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
+        # Who is cut off for ever while it starts gives up at last, as it should (initial.broker.registration.timeout.ms).
+        is_excused |= node.node_id in self._world.keeps_down and "could not register within" in reason
+        if is_own and (not is_excused or OWN_FAULT.search(reason)):
+            self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
+        if is_own or reason == KILLED_IN_DISK:
+            self._world.loop.call_soon(self._world.start_later, node, RESTART_S, context=self._world.context)
+
+    def _on_new_disk(self, node: SimulatedNode) -> None:
+        self._replicas.on_new_disk(node)
+        self._quorum.on_new_disk(node)
+
+    # --- what the checkers ask -----------------------------------------------------------------------------------------------------
+
+    def _min_isr(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
+        return self._metadata.minimums.least(topic_id, partition, partition_epoch)
+
+    def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
+        view = self._replicas.views.get(node_id, {}).get(key)
+        return view.log_start_offset if view is not None else 0
+
+    def _is_flushed(self, topic_id: TopicId) -> bool:
+        topic = self._metadata.image.topics_by_id.get(topic_id)
+        return topic is not None and is_flushed(topic.configs)
+
+    def _leader_epoch(self, topic_id: TopicId, partition: int) -> int:
+        topic = self._metadata.image.topics_by_id.get(topic_id)
+        return topic.partitions[partition].leader_epoch if topic is not None else -1
+
+    def _phase(self, name: str) -> None:
+        self._world.trace.say("run", f"--- {name}")
+
+
+def _running_process() -> str:
+    process = current_process()
+    return process.name if process is not None else "clients"

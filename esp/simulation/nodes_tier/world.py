@@ -1,0 +1,137 @@
+"""A simulated cluster: its loop, network, machines and nodes, made from a profile."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final
+
+from esp.simulation.machine.env import HostNetwork
+from esp.simulation.machine.flips import WireFlips
+from esp.simulation.machine.loop import SimulatedLoop
+from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
+from esp.simulation.nodes_tier import cluster
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.streams import stream
+from esp.simulation.trace import Trace
+
+RESTART_S: Final = 1.0
+"""After what time a node that ended itself is started again, as a service manager does."""
+
+
+class World:
+    """See the module. Everything in it is drawn from the profile's seed.
+
+    Args:
+        profile: what it is like.
+        keep: called with each line of the trace, if anybody reads.
+    """
+
+    def __init__(self, profile: Profile, keep: Callable[[str], None] | None = None) -> None:
+        self.profile = profile
+        self.loop = SimulatedLoop()
+        self.context = contextvars.copy_context()
+        """That of the world outside: for callbacks that are made while a node's code runs."""
+        self.trace = Trace(self.loop.time, keep)
+        self.network = SimulatedNetwork(
+            self.loop,
+            self.random("network"),
+            NetworkProfile(latency_us=profile.latency_us),
+            self.trace,
+        )
+        self.network.flips = WireFlips(self.random("flips"))
+        self.nodes: dict[int, SimulatedNode] = {}
+        self.on_point: Callable[[SimulatedNode, str], None] = lambda _node, _point: None
+        """Called at the named points of the nodes' code."""
+        self.keeps_down: dict[int, None] = {}
+        """Nodes that nobody starts again."""
+        self.cluster_id = ""
+        """Drawn when the disks are formatted."""
+        self.on_failed_start: Callable[[SimulatedNode], None] = lambda _node: None
+        """Called when a node ended before it served, before it is started again."""
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        for number in profile.layout.nodes:
+            self.nodes[number] = SimulatedNode(
+                self.loop,
+                self.random(f"node {number}"),
+                self.network,
+                cluster.with_isr(
+                    cluster.node_settings(
+                        number,
+                        profile.layout,
+                        snapshots_metadata=profile.snapshots_metadata,
+                        groups=profile.groups,
+                        repairs=profile.repairs,
+                        balances_leaders=profile.balances_leaders,
+                        reads_from_followers=profile.asks_offsets,
+                        log_starts=profile.log_starts,
+                        has_more=profile.has_more,
+                    ),
+                    profile.isr,
+                ),
+                host=cluster.node_host(number),
+                clock_rate=profile.clock_rates[number - 1],
+                trace=self.trace,
+                maybe=self._reach,
+                timing=profile.timing,
+                timing_rng=self.random(f"timing of node {number}"),
+            )
+
+    def _reach(self, node: SimulatedNode, point: str) -> None:
+        self.on_point(node, point)
+
+    def random(self, purpose: str) -> Random:
+        """A stream of randomness of its own."""
+        return stream(purpose, self.profile.seed)
+
+    def client_network(self) -> HostNetwork:
+        """The network as clients see it."""
+        return HostNetwork(self.network, cluster.CLIENT_HOST)
+
+    @property
+    def living(self) -> list[SimulatedNode]:
+        """The nodes whose processes run."""
+        return [node for node in self.nodes.values() if node.is_alive]
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Run something beside everything else; its errors end the run."""
+        task = self.loop.create_task(coroutine)
+        self._tasks[task] = None
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            raise error
+
+    async def boot(self) -> None:
+        """Format all disks and start all nodes at once; returns when they serve."""
+        rng = self.random("format")
+        cluster_id = self.cluster_id = cluster.draw_cluster_id(rng)
+        voters = cluster.draw_voters(rng, self.profile.layout)
+        for node in self.nodes.values():
+            node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id))
+        starting = [self.spawn(node.start()) for node in self.nodes.values()]
+        for task in starting:
+            await task
+
+    async def start(self, node: SimulatedNode) -> None:
+        """Start a node, as often as it takes, as a service manager does, until it serves or is to stay down."""
+        while not node.is_alive and node.node_id not in self.keeps_down:
+            if await node.start():
+                return
+            if not node.is_alive:
+                self.on_failed_start(node)
+            await asyncio.sleep(RESTART_S)
+
+    def start_later(self, node: SimulatedNode, delay_s: float) -> None:
+        """Start a node after a while."""
+
+        async def start() -> None:
+            await asyncio.sleep(delay_s)
+            await self.start(node)
+
+        self.spawn(start())

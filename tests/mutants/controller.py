@@ -1,0 +1,99 @@
+"""Bugs of the controller: who may be in sync, who may lead, and what a broker that comes back may keep."""
+
+from typing import Final
+
+from tests.mutants.mutant import PARTITION, Mutant
+
+CONTROLLER_MUTANTS: Final = (
+    Mutant(
+        "no-eligible-replicas",
+        "KIP-966",
+        "ELR-1",
+        "esp.controller.partition_change",
+        "    eligible = {*state.elr, *state.isr}.difference(isr) - {unclean_shutdown}\n",
+        "    eligible = {*state.elr}.intersection(())\n",
+    ),
+    Mutant(
+        "eligible-after-unclean-shutdown",
+        "KAFKA-18635, KAFKA-15586",
+        "BRK-2",
+        "esp.controller.partition_change",
+        ".difference(isr) - {unclean_shutdown}\n",
+        ".difference(isr)\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "restarted-broker-stays-in-sync",
+        "BRK-2 broken",
+        "BRK-2",
+        "esp.controller.brokers",
+        """    if existing is not None:
+        is_clean =""",
+        """    if existing is not None and existing.fenced:
+        is_clean =""",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "every-shutdown-is-clean",
+        "KAFKA-15586",
+        "BRK-2",
+        "esp.controller.brokers",
+        "        is_clean = registration.previous_broker_epoch == existing.epoch\n",
+        "        is_clean = registration.previous_broker_epoch <= existing.epoch\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "fenced-broker-joins",
+        "KAFKA-13916, KIP-841",
+        "ISR-7",
+        "esp.controller.alter_partition",
+        "    elif broker.fenced:\n",
+        "    elif broker.fenced and not broker:\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "broker-epoch-is-not-compared",
+        "KIP-903",
+        "ISR-7",
+        "esp.controller.alter_partition",
+        "    elif epoch not in (UNCHECKED_EPOCH, broker.epoch):\n",
+        "    elif epoch < UNCHECKED_EPOCH:\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "last-known-leader-may-be-fenced",
+        "KAFKA-19522",
+        "BRK-8",
+        "esp.controller.partition_change",
+        "    if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):\n",
+        "    if not clean and len(last_known) == 1:\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "partition-epoch-is-not-compared",
+        "KIP-497",
+        "ISR-7",
+        "esp.controller.alter_partition",
+        "    if change.partition_epoch < state.partition_epoch:\n",
+        "    if change.partition_epoch < 0:\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "leader-epoch-stays",
+        "KAFKA-15109",
+        "ISR-8",
+        "esp.controller.partition_change",
+        "        leader_epoch=LeaderEpoch(state.leader_epoch + leads),\n",
+        "        leader_epoch=LeaderEpoch(state.leader_epoch + (leads and change.leader == -1)),\n",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
+        "election-outside-the-sync-set",
+        "ELECT-1 broken",
+        "ELECT-1",
+        "esp.controller.partition_change",
+        "        if node in clean and is_acceptable(node):\n",
+        "        if is_acceptable(node):\n",
+        tiers=(PARTITION,),
+    ),
+)

@@ -1,0 +1,72 @@
+"""Bugs of consumer groups: offsets that are told too early, generations that are not kept apart, rebalances that nobody hears of."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+GROUPS: Final = "GROUPS"
+"""Stands for what docs/GROUPS.md says of generations and assignments, which has no number."""
+
+GROUP_MUTANTS: Final = (
+    Mutant(
+        "offset-acknowledged-before-commit",
+        "HW-2 broken",
+        "HW-2",
+        "esp.broker.groups.group_shard",
+        "        if not appended or self._hosted.log.high_watermark < appended[0].next_offset:\n",
+        "        if not appended or self._hosted.log.log_end_offset < appended[0].next_offset:\n",
+    ),
+    Mutant(
+        "uncommitted-offset-is-told",
+        "PROMISE-3 broken",
+        "PROMISE-3",
+        "esp.groups.offset_requests",
+        "        offsets = self._shard.offsets.committed(request.group_id)\n",
+        "        offsets = self._shard.offsets.newest(request.group_id)\n",
+    ),
+    Mutant(
+        "commit-of-an-earlier-generation",
+        "fenced commits",
+        GROUPS,
+        "esp.groups.offset_requests",
+        "        if request.generation_id != group.generation_id:\n",
+        "        if request.generation_id > group.generation_id:\n",
+    ),
+    Mutant(
+        "generation-is-not-loaded",
+        "groups forget",
+        GROUPS,
+        "esp.groups.coordinator",
+        "        if value is not None:\n            self._install(load_group(group_id, value))\n",
+        "        if value is None:\n            self._install(Group(group_id, None))\n",
+    ),
+    Mutant(
+        "assignment-told-before-it-is-written",
+        "told too early",
+        GROUPS,
+        "esp.groups.leaving",
+        """            self._shard.appends.append(
+                [generation_record(group, assignments)],
+                now,
+                outcome=partial(self._on_outcome, group, group.generation_id, assignments),
+            )
+""",
+        "            self._on_outcome(group, group.generation_id, assignments, None, now)\n",
+    ),
+    Mutant(
+        "assignments-of-two-members-are-one",
+        "two owners",
+        GROUPS,
+        "esp.groups.leaving",
+        '            member.assignment = assignments.get(member.member_id, b"")\n',
+        "            member.assignment = next(iter(assignments.values()))\n",
+    ),
+    Mutant(
+        "heartbeat-does-not-tell-of-a-rebalance",
+        "no rebalance",
+        GROUPS,
+        "esp.groups.leaving",
+        "        if group.state is GroupState.PREPARING_REBALANCE:\n            return ErrorCode.rebalance_in_progress\n",
+        "",
+    ),
+)

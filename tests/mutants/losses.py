@@ -1,0 +1,26 @@
+"""Bugs that show when more is lost than is promised to survive: what was left is given up too, or nobody is told."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+LOSS_MUTANTS: Final = (
+    Mutant(
+        "last-known-leader-before-the-eligible",
+        "KIP-966 broken",
+        "ELECT-1",
+        "esp.controller.partition_change",
+        "    if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):\n",
+        "    if len(last_known) == 1 and is_acceptable(last_known[0]):\n",
+        first=91001,
+    ),
+    Mutant(
+        "loss-is-not-told",
+        "ELECT-4 broken",
+        "ELECT-4",
+        "esp.broker.replication.roles",
+        "            if state.recovering:\n",
+        "            if state.recovering and state.leader < 0:\n",
+        first=91025,
+    ),
+)

@@ -1,0 +1,103 @@
+"""Bugs that show when bits rot, and when a node comes back with another disk."""
+
+from typing import Final
+
+from tests.mutants.mutant import LOG, Mutant
+
+ROT_MUTANTS: Final = (
+    Mutant(
+        "rot-is-served",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.log_reader",
+        "    size, problem = _measure_sound(view, offset, end_offset)\n",
+        "    size, problem = len(view), None\n",
+        node_count=3,
+    ),
+    Mutant(
+        "who-begins-anew-is-counted-as-before",
+        "REC-4 broken",
+        "REC-4",
+        "esp.controller.partition_change",
+        "state.leader or leaves or rot_matters else",
+        "state.leader or leaves else",
+        first=255,
+    ),
+    Mutant(
+        "rotten-replica-stays",
+        "REC-4 broken",
+        "REC-4",
+        "esp.broker.replication.rotten_replicas",
+        "        return hosted in self._replicas and state is not None and any(node != self._node_id for node in state.isr)\n",
+        "        return hosted in self._replicas and state is None\n",
+        node_count=3,
+    ),
+    Mutant(
+        "nobody-scrubs",
+        "REC-4 broken",
+        "REC-4",
+        "esp.broker.maintenance",
+        "                while offset < replica_log.sealed_end_offset:\n",
+        "                while offset < replica_log.log_start_offset:\n",
+        node_count=3,
+    ),
+    Mutant(
+        "rotten-index-is-believed",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.segment",
+        "            if len(chunk) < HEADER_SIZE or read_header(chunk).last_offset != entry:\n",
+        "            if len(chunk) < HEADER_SIZE:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "rotten-checkpoint-stops-the-node",
+        "REC-6 broken",
+        "REC-6",
+        "esp.storage.checkpoints",
+        "    except (ValueError, OSError) as error:\n",
+        "    except OSError as error:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "rotten-epochs-stop-the-node",
+        "LOG-10 broken",
+        "LOG-10",
+        "esp.storage.recovery",
+        """        except CorruptionError as error:
+            _logger.warning("%s is rebuilt from the log: %s", path, error)
+            return False
+""",
+        """        except CorruptionError as error:
+            raise AssertionError(path) from error
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "any-disk-votes",
+        "RAFT-45 broken",
+        "RAFT-45",
+        "esp.raft.voters",
+        "if voter is None or voter.key == key or voter.key.directory_id == ZERO_UUID:",
+        "if voter is None or voter.key == key or voter.key.directory_id != key.node_id:",
+        node_count=3,
+    ),
+    Mutant(
+        "old-marker-is-a-clean-one",
+        "KAFKA-15586, KIP-966",
+        "BRK-2",
+        "esp.controller.brokers",
+        "        is_clean = registration.previous_broker_epoch == existing.epoch\n",
+        "        is_clean = 0 <= registration.previous_broker_epoch <= existing.epoch\n",
+        node_count=3,
+    ),
+    Mutant(
+        "copy-of-a-running-node-is-whole",
+        "BRK-3 broken",
+        "BRK-3",
+        "esp.storage.clean_marker",
+        '            is_left = content["bootId"] == boot_id and content["file"] == self._disk.stat(self._path).identity\n',
+        '            is_left = content["bootId"] == boot_id\n',
+        node_count=5,
+    ),
+)

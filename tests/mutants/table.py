@@ -1,0 +1,46 @@
+"""All mutants by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tests.mutants.controller import CONTROLLER_MUTANTS
+from tests.mutants.divergence import DIVERGENCE_MUTANTS
+from tests.mutants.groups import GROUP_MUTANTS
+from tests.mutants.histories import HISTORY_MUTANTS
+from tests.mutants.losses import LOSS_MUTANTS
+from tests.mutants.lost_files import LOST_FILES_MUTANTS
+from tests.mutants.membership import MEMBERSHIP_MUTANTS
+from tests.mutants.mutant import Mutant
+from tests.mutants.overlap import OVERLAP_MUTANTS
+from tests.mutants.produce import PRODUCE_MUTANTS
+from tests.mutants.quorum import QUORUM_MUTANTS
+from tests.mutants.reassignment import REASSIGNMENT_MUTANTS
+from tests.mutants.repair import REPAIR_MUTANTS
+from tests.mutants.replication import REPLICATION_MUTANTS
+from tests.mutants.rot import ROT_MUTANTS
+from tests.mutants.storage import STORAGE_MUTANTS
+from tests.mutants.throttles import THROTTLE_MUTANTS
+from tests.mutants.wire import WIRE_MUTANTS
+
+ALL: Final = (
+    *DIVERGENCE_MUTANTS,
+    *REPLICATION_MUTANTS,
+    *QUORUM_MUTANTS,
+    *PRODUCE_MUTANTS,
+    *CONTROLLER_MUTANTS,
+    *STORAGE_MUTANTS,
+    *MEMBERSHIP_MUTANTS,
+    *REASSIGNMENT_MUTANTS,
+    *THROTTLE_MUTANTS,
+    *REPAIR_MUTANTS,
+    *GROUP_MUTANTS,
+    *HISTORY_MUTANTS,
+    *LOSS_MUTANTS,
+    *ROT_MUTANTS,
+    *OVERLAP_MUTANTS,
+    *WIRE_MUTANTS,
+    *LOST_FILES_MUTANTS,
+)
+
+MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

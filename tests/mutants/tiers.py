@@ -1,0 +1,72 @@
+"""One seed of each tier, for mutants. Imports the product: after the mutant was installed, and only what the tier needs."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from tests.mutants.mutant import LOG, NODES, PARTITION, QUORUM
+
+PATCH_ERRORS: Final = (NameError, TypeError, AttributeError, ImportError, SyntaxError)
+"""What a bad patch raises. A mutant that dies of these would be dead for the wrong reason, so they end its process."""
+
+NO_CRASH: Final = "INV-NO-CRASH"
+"""The invariant that an error of the product's own violates."""
+
+
+class Found(NamedTuple):
+    """What one seed came to; ``invariant`` and ``violation`` are None if all was well."""
+
+    invariant: str | None
+    violation: str | None
+    cpu_s: float
+
+
+def _run_nodes(seed: int, node_count: int | None) -> Found:
+    from esp.simulation.seeds import run_seed  # noqa: PLC0415 - the fast tiers do without the whole product
+
+    outcome = run_seed(seed, node_count=node_count)
+    return Found(outcome.invariant, outcome.violation, outcome.cpu_s)
+
+
+def _run_partition(seed: int, _node_count: int | None) -> Found:
+    from esp.simulation.partition_tier.cluster import PartitionCluster  # noqa: PLC0415 - see above
+
+    return _run_cores(lambda: PartitionCluster(seed).run())
+
+
+def _run_quorum(seed: int, _node_count: int | None) -> Found:
+    from esp.simulation.quorum_tier.cluster import QuorumCluster  # noqa: PLC0415 - see above
+
+    return _run_cores(lambda: QuorumCluster(seed).run())
+
+
+def _run_log(seed: int, _node_count: int | None) -> Found:
+    from esp.simulation.log_tier.run import LogRun  # noqa: PLC0415 - see above
+
+    return _run_cores(lambda: LogRun(seed).run())
+
+
+def _run_cores(run: Callable[[], None]) -> Found:
+    before_s = time.process_time()
+    invariant = violation = None
+    try:
+        run()
+    except PATCH_ERRORS:
+        raise
+    except (
+        Exception
+    ) as error:  # an assertion of the product's own, or what it raises in a state that it takes for impossible
+        violation = str(error)
+        named = getattr(error, "invariant", None)
+        invariant = str(named) if named else NO_CRASH
+        if not named:
+            violation = f"{NO_CRASH}: {type(error).__name__}: {error}"
+    return Found(invariant, violation, time.process_time() - before_s)
+
+
+RUNS: Final[Mapping[str, Callable[[int, int | None], Found]]] = {
+    NODES: _run_nodes,
+    PARTITION: _run_partition,
+    QUORUM: _run_quorum,
+    LOG: _run_log,
+}

@@ -1,0 +1,34 @@
+"""Bugs of those who take records from the network: what came is believed to be what was sent."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+WIRE_MUTANTS: Final = (
+    Mutant(
+        "produced-bytes-are-believed",
+        "LOG-6 broken",
+        "LOG-6",
+        "esp.replication.produced_batch",
+        "    if crc32c(batch[ATTRIBUTES_OFFSET:]) != crc:\n",
+        "    if not crc32c(batch[ATTRIBUTES_OFFSET:]) and crc:\n",
+        first=95,
+    ),
+    Mutant(
+        "fetched-bytes-are-believed",
+        "LOG-6 broken",
+        "LOG-6",
+        "esp.replication.partition_follower",
+        "        check_batch(batch, header)\n",
+        "",
+    ),
+    Mutant(
+        "fetched-metadata-is-believed",
+        "RAFT-17 broken",
+        "RAFT-17",
+        "esp.raft.following",
+        "                check_batch(batch, header)\n",
+        "",
+        first=67,
+    ),
+)

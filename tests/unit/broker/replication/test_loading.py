@@ -1,0 +1,370 @@
+"""What becomes of each directory that a node finds when it starts: opened, put aside, gone on with, or removed."""
+
+import asyncio
+import uuid
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from esp.broker.live_settings import LiveSettings
+from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.loading import ReplicaLoading
+from esp.broker.tasks import Tasks
+from esp.controller.image import ClusterImage, TopicImage
+from esp.model.errors import OperatorError
+from esp.model.ids import (
+    METADATA_PARTITION,
+    METADATA_TOPIC_ID,
+    NO_NODE,
+    DirectoryId,
+    LeaderEpoch,
+    NodeId,
+    TopicId,
+    TopicPartition,
+    uuid_to_base64,
+)
+from esp.model.partition import PartitionState
+from esp.settings.broker import BrokerSettings
+from esp.settings.topic import TopicSettings
+from esp.simulation.machine.env import simulated_disk, simulated_env
+from esp.simulation.machine.loop import SimulatedLoop
+from esp.simulation.machine.network import SimulatedNetwork
+from esp.storage.log_directory import LogDirectory
+from esp.storage.meta_properties import MetaProperties
+from tests.unit.storage.helpers import append, new_disk
+
+NODE = NodeId(1)
+OTHER = NodeId(2)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC_ID = TopicId(uuid.UUID(int=7))
+ANOTHER_ID = TopicId(uuid.UUID(int=8))
+IDS = {"/a": DirectoryId(uuid.UUID(int=100)), "/b": DirectoryId(uuid.UUID(int=101))}
+
+
+class Node:
+    """A node with two data directories, and what the metadata says of topic ``t``."""
+
+    def __init__(self):
+        self.disk = new_disk()
+        self.directories = {}
+        self.image = topic_image([state()])
+        self.open()
+
+    def open(self):
+        self.disk.crash()
+        for path, identity in IDS.items():
+            directory = self.directories[path] = LogDirectory.open_blocking(self.disk, path)
+            if directory.meta is None:
+                directory.format_blocking(MetaProperties("cluster", NODE, identity))
+
+    def create(self, path, partition=T0, topic_id=TOPIC_ID, *, batches=0, epoch=0):
+        log = self.directories[path].create_log_blocking(partition, topic_id, TopicSettings())
+        fill(log, batches, epoch)
+        return log
+
+    def create_copy(self, path, partition=T0, topic_id=TOPIC_ID, *, batches=0, epoch=0):
+        log = self.directories[path].create_future_blocking(partition, topic_id, TopicSettings())
+        fill(log, batches, epoch)
+        return log
+
+    def load(self):
+        """Start, after the process was killed."""
+        self.open()
+        settings = LiveSettings(NODE, BrokerSettings())
+        loading = ReplicaLoading(NODE, tuple(self.directories.values()), self.image, settings, 1000)
+        for _ in loading.steps_blocking():
+            pass
+        return loading
+
+    def names(self, path):
+        """The directories of replicas, by the word behind their name."""
+        return sorted(
+            name.rpartition("-")[2] if "." in name else name
+            for name in self.disk.listdir(path)
+            if name.startswith(("t-", "t.", "__"))
+        )
+
+
+def fill(log, batches, epoch):
+    log.begin_epoch(epoch)
+    for _ in range(batches):
+        append(log, epoch=epoch)
+
+
+def state(*, replicas=(NODE, OTHER), directory=None, number=0):
+    directories = () if directory is None else (IDS[directory],) * len(replicas)
+    return PartitionState(TOPIC_ID, number, replicas, replicas, NODE, LeaderEpoch(0), 0, directories)
+
+
+def topic_image(states, **configs):
+    texts = {name.replace("_", "."): text for name, text in configs.items()}
+    topic = TopicImage("t", TOPIC_ID, tuple(states), texts)
+    return ClusterImage(topics_by_name={"t": topic}, topics_by_id={TOPIC_ID: topic})
+
+
+def test_a_replica_is_opened_with_its_records_and_its_topic_s_settings():
+    node = Node()
+    node.create("/b", batches=3)
+    node.image = topic_image([state()], retention_ms="1234")
+    loading = node.load()
+    loaded = loading.replicas[T0]
+    assert (loaded.directory.path, loaded.log.log_end_offset, loaded.topic.name) == ("/b", 3, "t")
+    assert loaded.log.settings.retention_ms == 1234
+    assert loading.copies == {}
+
+
+def test_the_metadata_log_is_left_alone():
+    node = Node()
+    node.create("/a", METADATA_PARTITION)
+    assert node.load().replicas == {}
+    assert METADATA_PARTITION in node.directories["/a"].replicas
+    assert METADATA_PARTITION not in node.directories["/a"].logs
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        ClusterImage(),
+        topic_image([state(replicas=(OTHER,))]),
+        topic_image([]),
+    ],
+    ids=["no such topic", "replica of others", "no such partition"],
+)
+def test_a_replica_that_the_metadata_does_not_give_this_node_is_put_aside(image):
+    node = Node()
+    node.create("/a", batches=1)
+    node.image = image
+    assert node.load().replicas == {}
+    assert node.names("/a") == ["stray"]
+
+
+def test_a_replica_of_a_topic_that_had_the_same_name_is_not_adopted():
+    """REASSIGN-4."""
+    node = Node()
+    node.create("/a", topic_id=ANOTHER_ID, batches=1)
+    assert node.load().replicas == {}
+    assert node.names("/a") == ["stray"]
+
+
+def test_a_replica_whose_creation_a_power_loss_cut_off_begins_empty():
+    node = Node()
+    node.create("/a", batches=1)
+    node.disk.remove("/a/t-0/partition.metadata")
+    node.disk.remove(f"/a/t-0/{0:020d}.log")
+    node.disk.write_file("/a/t-0/leftover", b"")
+    loaded = node.load().replicas[T0]
+    assert (loaded.log.topic_id, loaded.log.log_end_offset) == (TOPIC_ID, 0)
+
+
+def test_a_log_that_cannot_be_opened_is_the_operator_s():
+    node = Node()
+    node.create("/a", batches=1)
+    node.disk.fail("read", "/a/t-0/*.log", times=100)
+    with pytest.raises(OperatorError, match=r"The log of t-0 in /a cannot be opened: .*Input"):
+        node.load()
+
+
+@pytest.mark.parametrize("newer", ["/a", "/b"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [({"batches": 9, "epoch": 1}, {"batches": 2, "epoch": 2}), ({"batches": 2}, {"batches": 3})],
+    ids=["later epoch", "longer log"],
+)
+def test_of_two_directories_of_a_replica_the_one_that_was_written_last_counts(newer, old, new):
+    """The process was killed while a move let both change places."""
+    node = Node()
+    older = {"/a": "/b", "/b": "/a"}[newer]
+    node.create(older, **old)
+    node.create(newer, **new)
+    node.image = topic_image([state(directory=older)])
+    loaded = node.load().replicas[T0]
+    assert (loaded.directory.path, loaded.log.log_end_offset) == (newer, new["batches"])
+    assert node.names(older) == ["delete"]
+
+
+@pytest.mark.parametrize("assigned", ["/a", "/b"])
+def test_of_two_equal_directories_the_one_that_the_metadata_names_counts(assigned):
+    node = Node()
+    node.create("/a", batches=2)
+    node.create("/b", batches=2)
+    node.image = topic_image([state(directory=assigned)])
+    assert node.load().replicas[T0].directory.path == assigned
+
+
+def test_a_move_goes_on_with_what_it_has_copied():
+    node = Node()
+    node.create("/a", batches=5)
+    node.create_copy("/b", batches=2)
+    loading = node.load()
+    assert (loading.replicas[T0].directory.path, loading.replicas[T0].log.log_end_offset) == ("/a", 5)
+    assert (loading.copies[T0].directory.path, loading.copies[T0].log.log_end_offset) == ("/b", 2)
+    assert node.directories["/b"].futures == {T0: loading.copies[T0].log}
+
+
+def test_a_copy_beside_the_replica_itself_is_removed():
+    node = Node()
+    node.create("/a", batches=5)
+    node.disk.rename(node.create_copy("/b", batches=2).path, "/a/t-0.0123456789abcdef0123456789abcdef-future")
+    loading = node.load()
+    assert loading.copies == {}
+    assert node.names("/a") == ["delete", "t-0"]
+
+
+@pytest.mark.parametrize(
+    "image",
+    [ClusterImage(), topic_image([state(replicas=(OTHER,))]), topic_image([])],
+    ids=["no such topic", "replica of others", "no such partition"],
+)
+def test_a_copy_of_what_is_not_this_node_s_any_more_is_removed(image):
+    node = Node()
+    node.create_copy("/b", batches=2)
+    node.image = image
+    loading = node.load()
+    assert (loading.copies, loading.replicas) == ({}, {})
+    assert node.names("/b") == ["delete"]
+
+
+def test_a_copy_whose_origin_is_gone_takes_its_place_if_the_controller_was_told_so():
+    """KIP-858."""
+    node = Node()
+    node.create_copy("/b", batches=4)
+    node.image = topic_image([state(directory="/b")])
+    loaded = node.load().replicas[T0]
+    assert (loaded.directory.path, loaded.log.log_end_offset) == ("/b", 4)
+    assert node.names("/b") == ["t-0"]
+
+
+@pytest.mark.parametrize("directory", [None, "/a"])
+def test_a_copy_whose_origin_is_gone_is_removed_if_nobody_was_told(directory):
+    node = Node()
+    node.create_copy("/b", batches=4)
+    node.image = topic_image([state(directory=directory)])
+    loading = node.load()
+    assert (loading.replicas, loading.copies) == ({}, {})
+    assert node.names("/b") == ["delete"]
+
+
+def test_each_partition_is_looked_at_for_itself():
+    node = Node()
+    node.create("/a", T0, batches=1)
+    node.create("/b", T1, batches=2)
+    node.image = topic_image([state(), replace(state(number=1), replicas=(OTHER,))])
+    assert list(node.load().replicas) == [T0]
+    assert node.names("/b") == ["stray"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_metadata_log_is_cut_between_two_turns_of_the_loading_and_never_within_one(seed):
+    """Both write the checkpoints of the directory; one at a time, as they go by the names of its files."""
+    loop = SimulatedLoop()
+
+    async def main():
+        disk = simulated_disk(loop, Random(seed))
+        process = loop.new_process("node")
+        env = simulated_env(loop, Random(seed), process, disk, SimulatedNetwork(loop, Random(seed)))
+        names = [TopicPartition("t", number) for number in range(8)]
+        directory = LogDirectory.open_blocking(disk, "/a")
+        for name in names:
+            directory.create_log_blocking(name, TOPIC_ID, TopicSettings())
+        directory.write_checkpoints_blocking()
+        disk.crash()
+        for name in names:  # what a power loss took before the first flush
+            disk.remove(f"/a/{name.topic}-{name.partition}/partition.metadata")
+        directory = LogDirectory.open_blocking(disk, "/a")
+        directory.format_blocking(MetaProperties("cluster", NODE, IDS["/a"]))
+        directory.create_log_blocking(METADATA_PARTITION, TopicId(METADATA_TOPIC_ID), TopicSettings())
+        replicas = ReplicaHost(env, NODE, BrokerSettings(), [directory], Tasks(env.host))
+        loading = asyncio.create_task(process.run(replicas.load(topic_image([state(), *[state()] * 7]))))
+        cuts = 0
+        while not loading.done():
+            async with replicas.directories_lock:
+                directory.write_checkpoints_blocking()
+                cuts += 1
+            await asyncio.sleep(0.0003)
+        await loading
+        assert cuts > 1
+        assert all(replicas.find("t", number) is not None for number in range(8))
+
+    loop.run(main())
+
+
+def eligible(directory=None):
+    """What the metadata says of the replica when this node has registered and was eligible."""
+    return topic_image([replace(state(directory=directory), isr=(), elr=(NODE, OTHER), leader=NO_NODE)])
+
+
+def gone(node):
+    return [(str(one.name), one.reason) for one in node.load().gone]
+
+
+def test_a_log_that_is_there_is_not_gone():
+    node = Node()
+    node.create("/a", batches=1)
+    node.image = eligible("/a")
+    assert gone(node) == []
+    node.disk.rename("/a/t-0", "/b/t-0")  # an operator made room; both directories are there
+    assert gone(node) == []
+
+
+def test_a_replica_without_a_log_is_gone_if_it_could_make_this_node_a_leader():
+    """BRK-11."""
+    node = Node()
+    node.image = eligible("/a")
+    told = uuid_to_base64(IDS["/a"])
+    assert gone(node) == [("t-0", f"none of the log directories has it (it was in the directory {told})")]
+    node.image = topic_image([replace(state(), isr=(OTHER,), leader=OTHER)])
+    assert gone(node) == []
+    node.image = topic_image([replace(state(), isr=(), last_known_elr=(NODE,), leader=NO_NODE)])
+    assert gone(node) == [("t-0", "none of the log directories has it")]
+
+
+def test_a_log_without_a_segment_is_gone():
+    node = Node()
+    node.create("/a", batches=1)
+    node.disk.remove(f"/a/t-0/{0:020d}.log")
+    node.image = eligible()
+    assert gone(node) == [("t-0", "/a/t-0 has no segment")]
+
+
+def test_a_replica_of_which_only_the_leftovers_of_a_creation_stand_there_is_gone():
+    node = Node()
+    node.create("/a", batches=1)
+    node.disk.remove("/a/t-0/partition.metadata")
+    node.disk.remove(f"/a/t-0/{0:020d}.log")
+    node.disk.write_file("/a/t-0/leftover", b"")
+    node.image = eligible()
+    assert gone(node) == [("t-0", "/a/t-0 has no segment")]
+
+
+def test_an_older_log_does_not_stand_for_the_one_in_a_directory_that_is_lost():
+    """It was moved away from there once."""
+    node = Node()
+    node.create("/a", batches=1)
+    lost = DirectoryId(uuid.UUID(int=102))
+    node.image = topic_image([replace(state(), isr=(), elr=(NODE,), leader=NO_NODE, directories=(lost, lost))])
+    [(name, reason)] = gone(node)
+    assert name == "t-0"
+    assert reason.startswith("what stands in /a is not what the metadata knows")
+
+
+def test_a_copy_of_an_unfinished_move_does_not_stand_for_its_origin():
+    """What came after the controller was told of the move may be in the origin alone."""
+    node = Node()
+    node.create_copy("/b", batches=4)
+    node.image = eligible("/b")
+    assert gone(node) == [("t-0", "there is but a copy of it in /b, from a move that had not ended")]
+
+
+def test_a_log_that_the_device_did_not_keep_is_gone():
+    """BRK-3: a write may have failed behind the back of the process that was killed."""
+    node = Node()
+    node.create("/a", batches=3)
+    node.disk.fail("sync", "/a/t-*", times=100)
+    node.image = topic_image([replace(state(), isr=(OTHER,), leader=OTHER)])
+    assert gone(node) == [], "where it does not matter, nobody asks the device"
+    node.image = eligible("/a")
+    [(name, reason)] = gone(node)
+    assert name == "t-0"
+    assert reason.startswith("the device did not keep what was written to /a/t-0: ")
+    assert node.directories["/a"].is_offline

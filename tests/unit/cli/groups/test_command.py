@@ -1,0 +1,214 @@
+import json
+
+import pytest
+
+from esp.cli.app import run_tools
+from esp.cli.groups import command as groups_module
+from esp.cli.kafka.answers import (
+    CommittedOffset,
+    Coordinator,
+    GroupInfo,
+    GroupListing,
+    GroupMember,
+    PartitionId,
+    RefusedError,
+)
+from esp.model.errors import ErrorCode
+
+T0, T1, U0, GONE = PartitionId("t", 0), PartitionId("t", 1), PartitionId("u", 0), PartitionId("gone", 0)
+MEMBER = GroupMember("m-1", "static", "client", "/127.0.0.1", (T0, T1))
+LIVE = GroupInfo("live", Coordinator(1, "host", 9092), "Stable", "range", (MEMBER,))
+IDLE = GroupInfo("idle", Coordinator(1, "host", 9092), "Empty", "", ())
+
+
+class FakeAdmin:
+    """Stands for topics t and u with the offsets 10 to 100, and the groups live (with a member) and idle (without)."""
+
+    def __init__(self, servers):
+        self.calls = FakeAdmin.calls = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def list_groups(self):
+        return [GroupListing("idle", "Empty", "classic"), GroupListing("live", "Stable", "classic")]
+
+    def describe(self, group):
+        if group not in ("live", "idle"):
+            raise RefusedError(ErrorCode.group_id_not_found, f"Group {group} not found.")
+        return LIVE if group == "live" else IDLE
+
+    def committed(self, group):
+        if group == "idle":
+            return {T0: CommittedOffset(40, 3), U0: CommittedOffset(100, -1), GONE: CommittedOffset(5, -1)}
+        return {T0: CommittedOffset(40, -1)} if group == "live" else {}
+
+    def partitions(self, topics=None):
+        return {name: some for name, some in {"t": [T0, T1], "u": [U0]}.items() if topics is None or name in topics}
+
+    def earliest(self, partitions):
+        return dict.fromkeys(partitions, 10)
+
+    def latest(self, partitions):
+        return dict.fromkeys(partitions, 100)
+
+    def since(self, partitions, timestamp_ms):
+        self.calls.append(("since", timestamp_ms))
+        return {each: -1 if each.partition else 60 for each in partitions}
+
+    def commit(self, group, offsets):
+        self.calls.append(("commit", group, offsets))
+
+    def delete_offsets(self, group, partitions):
+        code = ErrorCode.group_subscribed_to_topic if group == "live" else ErrorCode.none
+        return dict.fromkeys(partitions, code)
+
+    def delete_group(self, group):
+        if group != "idle":
+            raise RefusedError(ErrorCode.non_empty_group)
+        self.calls.append(("delete", group))
+
+
+@pytest.fixture(autouse=True)
+def cluster(monkeypatch):
+    monkeypatch.setattr(groups_module, "GroupsAdmin", FakeAdmin)
+    return FakeAdmin
+
+
+def run(capsys, *arguments, status=0):
+    assert run_tools(("groups", *arguments)) == status
+    return capsys.readouterr()
+
+
+def rows(text):
+    return [line.split() for line in text.splitlines() if line]
+
+
+def test_groups_are_listed_with_what_was_asked_for(capsys):
+    assert run(capsys, "--list").out == "idle\nlive\n"
+    assert rows(run(capsys, "--list", "--state").out) == [["GROUP", "STATE"], ["idle", "Empty"], ["live", "Stable"]]
+    assert rows(run(capsys, "--list", "--state", "EMPTY", "--type").out) == [
+        ["GROUP", "TYPE", "STATE"],
+        ["idle", "Classic", "Empty"],
+    ]
+    assert json.loads(run(capsys, "--list", "--state=stable", "--json").out) == [
+        {"group_id": "live", "state": "Stable", "type": "classic"}
+    ]
+    assert "sleepy is none" in run(capsys, "--list", "--state", "sleepy", status=1).err
+
+
+def test_lag_is_told_by_partition_with_the_member_that_reads_it(capsys):
+    head = [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    ]
+    assert rows(run(capsys, "--describe", "--group", "live").out) == [
+        head,
+        ["live", "t", "0", "40", "100", "60", "m-1", "/127.0.0.1", "client"],
+        ["live", "t", "1", "-", "100", "-", "m-1", "/127.0.0.1", "client"],
+    ]
+    told = run(capsys, "--describe", "--group", "idle", "--verbose")
+    assert "no active members" in told.err
+    assert rows(told.out)[1:] == [
+        ["idle", "gone", "0", "-", "5", "-", "-", "-", "-", "-"],
+        ["idle", "t", "0", "3", "40", "100", "60", "-", "-", "-"],
+        ["idle", "u", "0", "-", "100", "100", "0", "-", "-", "-"],
+    ]
+    [told] = json.loads(run(capsys, "--describe", "--group", "live", "--json").out)
+    assert [each["lag"] for each in told["offsets"]] == [60, None]
+
+
+def test_members_and_states_are_other_views(capsys):
+    told = rows(run(capsys, "--describe", "--group", "live", "--members", "--verbose").out)
+    assert told[0][:6] == ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    assert told[1] == ["live", "m-1", "static", "/127.0.0.1", "client", "2", "-", "t:0,1", "-", "-"]
+    assert rows(run(capsys, "--describe", "--all-groups", "--state").out) == [
+        ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
+        ["idle", "host:9092", "(1)", "-", "Empty", "0"],
+        ["live", "host:9092", "(1)", "range", "Stable", "1"],
+    ]
+    assert "Group nope not found." in run(capsys, "--describe", "--group", "nope", status=1).err
+
+
+def test_without_execute_offsets_are_only_planned(cluster, capsys):
+    told = run(capsys, "--reset-offsets", "--group", "idle", "--topic", "t", "--to-earliest")
+    assert rows(told.out)[1:] == [["idle", "t", "0", "10"], ["idle", "t", "1", "10"]]
+    assert "--execute" in told.err
+    assert run(capsys, "--reset-offsets", "--group", "idle", "--topic", "t", "--to-earliest", "--dry-run").err == ""
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "planned"),
+    [
+        (["--topic", "t", "--to-latest"], {T0: 100, T1: 100}),
+        (["--topic", "t:1", "--to-offset", "50"], {T1: 50}),
+        (["--topic", "t:0", "--shift-by", "-7"], {T0: 33}),
+        (["--topic", "t", "--to-current"], {T0: 40, T1: 100}),
+        (["--topic", "t", "--to-datetime", "2020-01-01T00:00:00.000"], {T0: 60, T1: 100}),
+        (["--topic", "t:0", "--by-duration", "PT1H"], {T0: 60}),
+        (["--all-topics", "--to-earliest"], {T0: 10, U0: 10}),
+    ],
+)
+def test_offsets_are_committed_where_they_were_told_to_go(cluster, capsys, arguments, planned):
+    run(capsys, "--reset-offsets", "--group", "idle", "--execute", *arguments)
+    assert cluster.calls[-1] == ("commit", "idle", planned)
+
+
+def test_an_offset_outside_the_log_is_told(capsys):
+    told = run(capsys, "--reset-offsets", "--group", "idle", "--topic", "t:0", "--to-offset", "500", "--dry-run")
+    assert "higher than latest" in told.err
+    told = run(capsys, "--reset-offsets", "--group", "idle", "--topic", "t:0", "--shift-by", "-500", "--dry-run")
+    assert "lower than earliest" in told.err
+
+
+def test_what_was_exported_can_be_committed_to_another_group(cluster, capsys, tmp_path):
+    exported = run(capsys, "--reset-offsets", "--group", "idle", "--topic", "t:0", "--to-current", "--export").out
+    assert exported == "t,0,40\n"
+    file = tmp_path / "offsets.csv"
+    file.write_text(exported)
+    run(capsys, "--reset-offsets", "--group", "new", "--from-file", str(file), "--execute")
+    assert cluster.calls == [("commit", "new", {T0: 40})]
+
+
+def test_offsets_of_a_group_with_members_stay(cluster, capsys):
+    told = run(capsys, "--reset-offsets", "--group", "live", "--topic", "t", "--to-latest", "--execute", status=1)
+    assert "inactive, but the current state is Stable" in told.err
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--topic", "nope", "--to-latest"], "no topic nope"),
+        (["--topic", "t:7", "--to-latest"], "no partition 7"),
+        (["--topic", "t:1", "--shift-by", "1"], "nothing is committed"),
+    ],
+)
+def test_offsets_that_cannot_be_planned_change_nothing(cluster, capsys, arguments, word):
+    assert word in run(capsys, "--reset-offsets", "--group", "idle", "--execute", *arguments, status=1).err
+    assert cluster.calls == []
+
+
+def test_groups_are_deleted_unless_they_have_members(cluster, capsys):
+    told = run(capsys, "--delete", "--group", "idle", "--group", "live", status=1)
+    assert told.out == "Deletion of requested consumer groups ('idle') was successful.\n"
+    assert "live (NON_EMPTY_GROUP)" in told.err
+    assert cluster.calls == [("delete", "idle")]
+
+
+def test_offsets_are_deleted_unless_somebody_reads_the_topic(capsys):
+    told = run(capsys, "--delete-offsets", "--group", "idle", "--topic", "t:0")
+    assert rows(told.out)[1:] == [["TOPIC", "PARTITION", "STATUS"], ["t", "0", "Successful"]]
+    told = run(capsys, "--delete-offsets", "--group", "live", "--topic", "t", status=1)
+    assert "GROUP_SUBSCRIBED_TO_TOPIC" in told.out

@@ -1,0 +1,30 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from tests.mutants.mutant import TIERS
+from tests.mutants.patching import mutate
+from tests.mutants.table import ALL, MUTANTS
+
+
+@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=lambda mutant: mutant.name)
+def test_every_mutant_finds_its_text_and_still_is_python(mutant):
+    found = importlib.util.find_spec(mutant.module)
+    source = Path(found.origin).read_text(encoding="utf-8")
+    changed = mutate(source, mutant)
+    assert changed != source
+    compile(changed, mutant.module, "exec")
+
+
+def test_there_are_enough_and_each_names_its_tiers():
+    assert sum(not mutant.is_gap and not mutant.equivalent for mutant in MUTANTS.values()) >= 30
+    assert all(mutant.tiers and set(mutant.tiers) <= {*TIERS} for mutant in MUTANTS.values())
+
+
+def test_mutants_are_of_the_product_not_of_its_simulator():
+    assert [name for name, mutant in MUTANTS.items() if mutant.module.startswith("esp.simulation")] == []
+
+
+def test_no_name_stands_twice():
+    assert len(ALL) == len(MUTANTS)

@@ -1,0 +1,108 @@
+"""The wall counts what only the mutant breaks; and eleven mutants die of it here, the rest by ``make mutants``."""
+
+import pytest
+
+from tests.mutants import wall
+from tests.mutants.mutant import NODES, PARTITION, UNMUTATED, Mutant
+from tests.mutants.table import MUTANTS
+from tests.mutants.wall import print_wall, run_mutant
+
+MUTANT = Mutant("m", "KAFKA-1", "A-1", "a_module", "a", "b", tiers=(PARTITION,))
+SAME = MUTANT._replace(name="same", equivalent="Nobody asks.")
+GAP = MUTANT._replace(name="gap", is_gap=True)
+
+FAST = (
+    ("fetch-ignores-divergence", "INV-LOGMATCH", "INV-HW-EVIDENCE"),
+    ("truncate-to-high-watermark", "INV-CANDIDATE-COMPLETE"),
+    ("commit-below-minimum", "INV-HW-STRICT"),
+    ("high-watermark-falls", "INV-HW-MONO"),
+    ("followers-do-not-count", "INV-CANDIDATE-COMPLETE"),
+    ("pending-shrink-is-done", "INV-MAXISR"),
+    ("high-watermark-above-the-end", "INV-ORDER"),
+    ("epoch-of-the-file-is-ignored", "INV-RAFT-EPOCH", "INV-RAFT-ELECTION"),
+    ("metadata-fetch-before-the-flush", "INV-RAFT-EVIDENCE"),
+    ("commit-of-an-earlier-epoch", "INV-RAFT-COMMIT-EPOCH"),
+    ("recovery-point-before-the-sync", "INV-DISK-ORDER"),
+)
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Seeds that fail with the mutant, and those that fail without it too."""
+
+    class World:
+        mutated = ()
+        unmutated = ()
+
+    def run(name, _tier, first, seeds, _nodes):
+        bad = World.unmutated if name == UNMUTATED else World.mutated
+        for count in range(seeds):
+            if first + count in bad:
+                return {"invariant": "INV-A", "violation": "INV-A: why", "seeds": count + 1, "cpu_s": count + 1.0}
+        return {"invariant": None, "violation": None, "seeds": seeds, "cpu_s": float(seeds)}
+
+    monkeypatch.setattr(wall, "_run", run)
+    monkeypatch.setattr(wall, "MUTANTS", {"m": MUTANT, "same": SAME, "gap": GAP})
+    return World
+
+
+def test_a_mutant_is_caught_by_the_first_seed_that_passes_without_it(world):
+    world.mutated = (3, 5, 9)
+    world.unmutated = (3, 4)
+    verdict = run_mutant(MUTANT, PARTITION, first=1, seeds=20)
+    assert verdict == (MUTANT, PARTITION, "INV-A", "INV-A: why", 5, 1, 5.0)
+
+
+def test_a_mutant_lives_where_the_product_fails_as_well(world):
+    world.mutated = world.unmutated = (3, 20)
+    verdict = run_mutant(MUTANT, PARTITION, first=1, seeds=20)
+    assert (verdict.invariant, verdict.seeds, verdict.void) == (None, 20, 2)
+
+
+def test_a_mutant_may_have_a_first_seed_of_its_own(world, monkeypatch, capsys):
+    world.mutated = (3, 23)
+    monkeypatch.setitem(wall.MUTANTS, "m", MUTANT._replace(first=20))
+    assert print_wall(["m"], seeds=4)
+    assert not print_wall(["m"], seeds=3)
+    assert print_wall(["m"], first=1, seeds=3)
+    assert capsys.readouterr().out.count("1 of 1 caught") == 2
+
+
+def test_the_wall_prints_each_mutant_and_tells_whether_one_lives(world, capsys):
+    world.mutated = (7,)
+    assert print_wall(["m"], first=1, seeds=10)
+    printed = capsys.readouterr().out
+    assert "KAFKA-1" in printed
+    assert "INV-A" in printed
+    assert "1 of 1 caught" in printed
+    assert not print_wall(["m"], first=8, seeds=10)
+    assert "IT LIVES" in capsys.readouterr().out
+
+
+def test_an_equivalent_mutant_is_not_run_and_counts_for_nothing(world, capsys):
+    world.mutated = (1,)
+    assert print_wall([], first=1, seeds=1)
+    printed = capsys.readouterr().out
+    assert "equivalent: Nobody asks." in printed
+    assert "1 of 1 caught" in printed
+
+
+def test_a_gap_is_run_only_if_it_is_named(world, capsys):
+    assert not print_wall(["gap"], first=1, seeds=1)
+    assert "IT LIVES" in capsys.readouterr().out
+    world.mutated = (1,)
+    assert print_wall([], first=1, seeds=1)
+    assert "gap" not in capsys.readouterr().out
+
+
+def test_a_process_that_fails_is_no_death_of_a_mutant():
+    with pytest.raises(RuntimeError, match="the process of m failed"):
+        run_mutant(MUTANT, PARTITION, first=1, seeds=1)
+
+
+@pytest.mark.parametrize(("name", "invariants"), [(name, invariants) for name, *invariants in FAST])
+def test_the_simulator_catches_a_known_bug_by_the_right_invariant(name, invariants):
+    mutant = MUTANTS[name]
+    tier = mutant.tiers[0]
+    assert tier != NODES
+    assert run_mutant(mutant, tier, first=1, seeds=60).invariant in invariants

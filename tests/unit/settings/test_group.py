@@ -1,0 +1,77 @@
+import pytest
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.settings.broker import BrokerSettings
+from esp.settings.group import group_settings, validate_group_configs
+from esp.settings.known import known_settings
+from esp.settings.node import load_broker_settings
+
+NODE = BrokerSettings()
+
+
+def test_every_default_is_within_the_bounds_of_a_node_with_defaults():
+    for name in group_settings():
+        validate_group_configs("g", {name: known_settings("group")[name].default}, NODE)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("foo", "1", "Unknown group config name: foo"),
+        (
+            "consumer.session.timeout.ms",
+            "1",
+            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            "streams.num.standby.replicas",
+            "3",
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
+        (
+            "share.record.lock.duration.ms",
+            "1",
+            "Invalid value 1 for configuration share.record.lock.duration.ms: Value must be at least 1000",
+        ),
+        (
+            "share.auto.offset.reset",
+            "by_duration:P",
+            (
+                "Invalid value by_duration:P for configuration share.auto.offset.reset: Invalid value `by_duration:P` for configuration "
+                "share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+            ),
+        ),
+        (
+            "consumer.heartbeat.interval.ms",
+            "9" * 5000,
+            f"Invalid value {'9' * 5000} for configuration consumer.heartbeat.interval.ms: Not a number of type INT",
+        ),
+    ],
+)
+def test_what_a_group_cannot_have_is_refused_in_kafka_s_words(name, text, message):
+    with pytest.raises(ApiError) as caught:
+        validate_group_configs("g", {name: text}, NODE)
+    assert caught.value.code is ErrorCode.invalid_config
+    assert caught.value.message == message[:4000]
+
+
+@pytest.mark.parametrize("text", ["by_duration:PT1H", "by_duration:p1dt2h3m4.5s", "by_duration:P2D", "earliest"])
+def test_a_group_may_begin_at_a_time_that_has_passed(text):
+    validate_group_configs("g", {"share.auto.offset.reset": text}, NODE)
+
+
+def test_a_group_needs_a_name():
+    with pytest.raises(ApiError, match="Default group resources are not allowed") as caught:
+        validate_group_configs("", {}, NODE)
+    assert caught.value.code is ErrorCode.invalid_request
+
+
+def test_bounds_are_those_that_the_node_was_given():
+    node = load_broker_settings(
+        "group.consumer.min.session.timeout.ms=1\ngroup.consumer.max.heartbeat.interval.ms=99999"
+    )
+    validate_group_configs("g", {"consumer.session.timeout.ms": "5001"}, node)
+    with pytest.raises(
+        ApiError, match=r"^consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms$"
+    ):
+        validate_group_configs("g", {"consumer.session.timeout.ms": "5000"}, node)

@@ -1,0 +1,170 @@
+"""What an operator does, and what the nemesis may ask of a disk, on a cluster that runs."""
+
+import asyncio
+
+import pytest
+
+from esp.simulation.machine.disk_image import walk
+from esp.simulation.nodes_tier.caretaker import ASIDE, Caretaker, find_named
+from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
+from esp.simulation.nodes_tier.faults import Fault, FaultKind
+from esp.simulation.nodes_tier.ledger import Ledger
+from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.rot import RotKind, find_targets
+from esp.simulation.nodes_tier.world import World
+
+PROFILE = Profile.draw(1, node_count=3)
+
+
+def with_world(scenario):
+    """Run a scenario on three nodes that serve."""
+
+    def run():
+        world = World(PROFILE)
+
+        async def main():
+            await world.boot()
+            await scenario(world, Ledger(1, copies_allowed=1, members_allowed=1))
+
+        world.loop.run(main())
+
+    return run
+
+
+def file_of(node, kind):
+    return next(target for target in find_targets(node.disk) if target.kind is kind)
+
+
+@with_world
+async def scenario_of_an_identity(world, ledger):
+    node = world.nodes[1]
+    node.kill()
+    target = file_of(node, RotKind.IDENTITY)
+    target.content.rot(3, 0x80)
+    world.on_failed_start = Caretaker(world, ledger).look_after
+    await world.start(node)
+    assert node.is_serving
+    assert not target.content.rotten
+
+
+def test_who_has_a_copy_of_a_file_of_identity_restores_it():
+    scenario_of_an_identity()
+
+
+@with_world
+async def scenario_of_the_quorum_state(world, ledger):
+    node = world.nodes[1]
+    node.kill()
+    target = next(target for target in find_targets(node.disk) if target.path.endswith("quorum-state"))
+    target.content.rot(3, 0x80)
+    world.on_failed_start = Caretaker(world, ledger).look_after
+    await world.start(node)
+    assert node.is_serving
+    assert (ledger.repairs, ledger.replaced_disks) == (1, 1)
+    assert list(ledger.strangers) == [1]
+    assert list(ledger.copies) == [1]
+
+
+def test_a_member_whose_vote_has_rotted_comes_back_as_a_stranger():
+    scenario_of_the_quorum_state()
+
+
+@with_world
+async def scenario_of_words(world, _ledger):
+    node = world.nodes[1]
+    target = file_of(node, RotKind.METADATA)
+    node.kill()
+    node.process.end_reason = f"something in {target.directory} is wrong"
+    assert not find_named(node), "nothing has rotted"
+    target.content.rot(3, 1)
+    assert find_named(node) == [target]
+    node.process.end_reason = "AssertionError"
+    assert not find_named(node), "it does not say so"
+    node.rotten_at_start = [target]
+    target.content.mend()
+    node.process.end_reason = f"{target.path} ends too early"
+    assert find_named(node) == [target], "it cut the rot away before it found out what that was"
+
+
+def test_only_a_rotten_file_that_is_named_explains_an_end():
+    scenario_of_words()
+
+
+@with_world
+async def scenario_of_moving_away(world, _ledger):
+    node = world.nodes[1]
+    node.kill()
+    node.disk.make_directory("/data/t-0")
+    node.disk.write_file("/data/t-0/a", b"1")
+    node.move_away("/data/t-0", ASIDE)
+    assert not node.disk.exists("/data/t-0")
+    assert [path for path, _ in walk(node.disk, ASIDE)] == [f"{ASIDE}/1-t-0/a"]
+
+
+def test_a_directory_that_is_moved_away_is_kept():
+    scenario_of_moving_away()
+
+
+@with_world
+async def scenario_of_old_records(world, ledger):
+    node = world.nodes[1]
+    caretaker = Caretaker(world, ledger)
+    node.disk.write_file("/data/old", b"1")
+    image = caretaker.copy_records(node)
+    node.disk.write_file("/data/new", b"2")
+    identity = node.disk.read_file("/data/meta.properties")
+    await asyncio.sleep(1)
+    metadata = [target.path for target in find_targets(node.disk) if target.kind is RotKind.METADATA]
+    node.kill()
+    caretaker.restore_records(node, image)
+    assert node.disk.exists("/data/old")
+    assert not node.disk.exists("/data/new")
+    assert node.disk.read_file("/data/meta.properties") == identity
+    assert [target.path for target in find_targets(node.disk) if target.kind is RotKind.METADATA] == metadata
+    await world.start(node)
+    assert node.is_serving
+
+
+def test_an_old_copy_of_the_records_leaves_the_member_of_the_quorum_as_it_is():
+    scenario_of_old_records()
+
+
+@with_world
+async def scenario_of_the_budget(world, ledger):
+    nemesis = DiskNemesis(world, ledger, lambda: False)
+    assert nemesis.replace(Fault(0, FaultKind.NEW_DISK, (1,), 0.1), world.nodes[1])
+    assert not nemesis.replace(Fault(0, FaultKind.NEW_DISK, (2,), 0.1), world.nodes[2])
+    await asyncio.sleep(5)
+    assert world.nodes[1].is_serving
+    ledger.on_whole()
+    assert not nemesis.replace(Fault(0, FaultKind.NEW_DISK, (2,), 0.1), world.nodes[2]), "a majority of disks stays"
+
+
+def test_no_more_disks_are_replaced_than_the_ledger_covers():
+    scenario_of_the_budget()
+
+
+@with_world
+async def scenario_of_a_full_disk(world, ledger):
+    node = world.nodes[1]
+    node.disk.fill_up(100)
+    node.kill()
+    Caretaker(world, ledger).replace_disk(node)
+    await world.start(node)
+    assert node.is_serving
+
+
+def test_a_new_disk_has_room_where_the_old_one_had_none():
+    scenario_of_a_full_disk()
+
+
+@pytest.mark.parametrize("amount", [0.1, 0.2, 0.3, 0.4, 0.5])
+def test_rot_is_brought_where_it_may_be_and_remembered(amount):
+    @with_world
+    async def scenario(world, ledger):
+        nemesis = DiskNemesis(world, ledger, lambda: False)
+        done = nemesis.rot(Fault(0, FaultKind.BIT_ROT, (1,), 0, amount), world.nodes[1])
+        rotten = [target for target in find_targets(world.nodes[1].disk) if target.content.rotten]
+        assert len(rotten) == ledger.rotten_files == int(done)
+
+    scenario()

@@ -1,0 +1,63 @@
+"""Whole runs. The three hash seeds stand for everything that differs between two processes."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+from esp.simulation.nodes_tier.nemesis import draw_plan
+from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.run import Run
+from esp.simulation.seeds import run_seed
+
+RUNS = ((4, 1), (15, 3))
+DIGESTS = f"from esp.simulation.seeds import run_seed; print([run_seed(s, node_count=n).digest for s, n in {RUNS}])"
+
+
+def digests_with(hash_seed):
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    command = [sys.executable, "-c", DIGESTS]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_seed_gives_one_trace_whatever_strings_hash_to():
+    assert len({digests_with(hash_seed) for hash_seed in (0, 1, 12345)}) == 1
+
+
+def test_a_reader_of_the_trace_changes_nothing():
+    lines = []
+    assert run_seed(4, node_count=1, keep=lines.append).digest == run_seed(4, node_count=1).digest
+    assert any("serves" in line for line in lines)
+
+
+def test_a_part_of_the_plan_can_be_run_alone():
+    profile = Profile.draw(3, node_count=1)
+    whole = draw_plan(profile)
+    part = Run(profile, only=[0, 2])
+    assert part.plan == [whole[0], whole[2]]
+    assert part.execute().faults <= 2
+    assert run_seed(3, node_count=1, only=[]).faults == 0
+
+
+def test_administrators_change_members_and_topics_while_records_flow():
+    profile = Profile.draw(14)
+    assert profile.layout.changes_voters
+    outcome = Run(dataclasses.replace(profile, fault_means_s={}, chaos_s=40.0)).execute()
+    assert outcome.violation is None
+    assert {"voter added", "voter removed", "topic created", "topic deleted", "setting changed"} <= {
+        *outcome.administered
+    }
+
+
+def test_a_node_that_loses_what_it_acknowledged_is_found_out():
+    profile = dataclasses.replace(Profile.draw(5, node_count=1), fault_means_s={}, chaos_s=5.0)
+    run = Run(profile)
+    world = run._world
+    world.loop.call_later(3.0, lambda: _forget_everything(world.nodes[1]))
+    outcome = run.execute()
+    assert outcome.invariant == "INV-NO-TRUNC-BELOW-HW"
+
+
+def _forget_everything(node):
+    hosted = next(iter(node.broker.broker.replicas))
+    hosted.log.truncate_fully_and_start_at(0)
