@@ -49,7 +49,7 @@ sim-coverage: $(STAMP)  ## List the functions of the product that no simulated r
 	$(BIN)/python -m esp.simulation coverage --seeds $(or $(SEEDS),200) --first $(or $(FIRST),1) $(ARGS)
 
 mutants: $(STAMP)  ## Put known bugs back, one at a time, and see each of them caught (ARGS=...)
-	$(BIN)/python -m esp.simulation mutants $(ARGS)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 mutants-random: $(STAMP)  ## Put small bugs in at random places, and list those that nobody notices (N=300 FIRST=1; ARGS=...)
 	$(BIN)/python -m tests.mutation --count $(or $(N),300) --first $(or $(FIRST),1) $(ARGS)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from esp.broker.app import BrokerNode
-from esp.ports.network import Address, Buffer, Connection, ConnectionOwner, Listener
+from esp.model.buffers import Buffer
+from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.runtime.env import real_env
 from esp.settings.node import load_broker_settings
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
-from esp.broker.groups.group_coordinators import load_shard_class
+from esp.broker.groups.coordinators import load_driver_class
 from esp.broker.node_directories import NodeDirectories, open_directories_blocking
 from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.driver import RaftDriver
@@ -107,7 +107,7 @@ class BrokerNode:
     def warm_up(self, on_step: Callable[[], None]) -> None:
         """Prepare for requests of every kind while the node serves (:mod:`esp.broker.warm_up`); ``on_step`` is called now and then."""
         dispatchers = [role.dispatcher for role in (self.broker, self.controller) if role is not None]
-        steps = itertools.chain([load_shard_class], *(dispatcher.preparations() for dispatcher in dispatchers))
+        steps = itertools.chain([load_driver_class], *(dispatcher.preparations() for dispatcher in dispatchers))
         self._warm_up = WarmUp(self._env.clock, steps, on_step)
 
     async def _serve_metrics(self, metrics: "NodeMetrics", listener: MetricsListener) -> None:

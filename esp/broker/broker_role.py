@@ -16,8 +16,8 @@ from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server, connection_limits
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.groups.group_coordinators import GroupCoordinators
-from esp.broker.groups.shard_config import shard_config
+from esp.broker.groups.config import shard_config
+from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.lifecycle import BrokerLifecycle
 from esp.broker.maintenance import Maintenance
 from esp.broker.node_directories import NodeDirectories

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from esp.ports.network import Address, Buffer
+from esp.model.buffers import Buffer
+from esp.ports.network import Address
 from esp.replication.refused_batches import RefusedBatches
 
 

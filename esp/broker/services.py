@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.groups.group_coordinators import GroupCoordinators
+from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.producer_ids import ProducerIds
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost

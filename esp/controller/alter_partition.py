@@ -21,7 +21,7 @@ UNCHECKED_EPOCH = BrokerEpoch(-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IsrChange:
+class IsrProposal:
     """What a leader proposes for one partition."""
 
     topic_id: TopicId
@@ -39,7 +39,7 @@ def decide_alter_partition(
     image: ClusterImage,
     sender: NodeId,
     broker_epoch: BrokerEpoch,
-    changes: Sequence[IsrChange],
+    changes: Sequence[IsrProposal],
     *,
     unclean_elections: bool = False,
 ) -> Decision[list[PartitionState | ApiError]]:
@@ -97,7 +97,7 @@ def decide_alter_partition(
     return Decision(tuple(records), reply)
 
 
-def _find(image: ClusterImage, change: IsrChange) -> tuple[TopicImage, PartitionState]:
+def _find(image: ClusterImage, change: IsrProposal) -> tuple[TopicImage, PartitionState]:
     topic = image.topics_by_id.get(change.topic_id)
     if topic is None:
         raise ApiError(ErrorCode.unknown_topic_id, "no topic has this id")
@@ -106,7 +106,7 @@ def _find(image: ClusterImage, change: IsrChange) -> tuple[TopicImage, Partition
     return topic, topic.partitions[change.partition]
 
 
-def _validate(image: ClusterImage, sender: NodeId, state: PartitionState, change: IsrChange) -> None:
+def _validate(image: ClusterImage, sender: NodeId, state: PartitionState, change: IsrProposal) -> None:
     """ISR-7, in its order.
 
     Raises:

@@ -382,9 +382,9 @@ class SelfRepair:
         """
         agenda, in_flight = self._agenda, self._in_flight
         room = max(0, min(self._settings.in_flight_max, _IN_FLIGHT_MAX) - in_flight.going_on)
-        strays = [agenda[name] for name in sorted(in_flight.strays) if name in agenda and name not in withdrawn]
-        diverted = [move for move in strays if move.name not in in_flight.stalled]
-        resumed = [move for move in strays if move.name in in_flight.stalled][:room]
+        misplaced = [agenda[name] for name in sorted(in_flight.strays) if name in agenda and name not in withdrawn]
+        diverted = [move for move in misplaced if move.name not in in_flight.stalled]
+        resumed = [move for move in misplaced if move.name in in_flight.stalled][:room]
         fresh = (move for name, move in agenda.items() if name not in in_flight.strays)
         rest = max(0, min(room - len(resumed), _IN_FLIGHT_MAX - len(in_flight.own)))
         moves = [*resumed, *islice(fresh, rest)]

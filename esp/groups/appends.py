@@ -11,8 +11,8 @@ from typing import Final
 
 from esp.groups.deadlines import Deadlines, Timer
 from esp.groups.effects import Append, Outbox
-from esp.groups.now import Now
 from esp.model.errors import ErrorCode
+from esp.model.now import Now
 from esp.records.builder import NewRecord
 
 Outcome = Callable[[ErrorCode | None, Now], None]

@@ -3,7 +3,7 @@
 This module is the door: it hands requests, the time and what became of records to the part that they concern, and gives back the effects.
 The parts: :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`,
 :mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion`, :mod:`~esp.groups.coordinator`; what they share is the
-:class:`~esp.groups.shard.Shard`.
+:class:`~esp.groups.coordinator_state.CoordinatorState`.
 
 DescribeGroups and ListGroups: what administrators are told, of groups that are committed.
 """
@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Final
 
 from esp.groups.appends import Appends
+from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Deadlines
 from esp.groups.deletion import Deletion
 from esp.groups.directory import GroupDirectory
@@ -20,7 +21,6 @@ from esp.groups.group import Group, GroupState
 from esp.groups.group_log import load_group
 from esp.groups.joining import Joining
 from esp.groups.leaving import Leaving, Syncing
-from esp.groups.now import Now
 from esp.groups.offset_requests import OffsetRequests
 from esp.groups.offset_store import OffsetChange, OffsetStore
 from esp.groups.rebalances import Rebalances
@@ -36,9 +36,9 @@ from esp.groups.requests import (
 )
 from esp.groups.responses import DescribedGroup, ListedGroup, OffsetFetchResult
 from esp.groups.settings import GroupSettings
-from esp.groups.shard import Shard
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
+from esp.model.now import Now
 from esp.ports.random import Random
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue, OffsetCommitRecord
@@ -85,7 +85,7 @@ _NO_TIME_MS: Final = 0
 
 
 class GroupCoordinator:
-    """One shard. First the partition's records are replayed from the log's start to the high watermark, then :meth:`begin` makes it serve;
+    """One state. First the partition's records are replayed from the log's start to the high watermark, then :meth:`begin` makes it serve;
     :meth:`unload` ends it for good. A ticket is anything but None by which the driver knows a request; each is answered exactly once.
 
     Args:
@@ -97,13 +97,13 @@ class GroupCoordinator:
         deadlines = Deadlines()
         outbox = Outbox()
         appends = Appends(outbox, deadlines, settings.offsets_commit_timeout_ms * _US_PER_MS)
-        self._shard = Shard(settings, random, outbox, deadlines, appends, GroupDirectory(), OffsetStore())
-        self._rebalances = Rebalances(self._shard)
-        self._joining = Joining(self._shard, self._rebalances)
-        self._syncing = Syncing(self._shard, self._rebalances)
-        self._leaving = Leaving(self._shard, self._rebalances)
-        self._offset_requests = OffsetRequests(self._shard, self._rebalances)
-        self._deletion = Deletion(self._shard)
+        self._state = CoordinatorState(settings, random, outbox, deadlines, appends, GroupDirectory(), OffsetStore())
+        self._rebalances = Rebalances(self._state)
+        self._joining = Joining(self._state, self._rebalances)
+        self._syncing = Syncing(self._state, self._rebalances)
+        self._leaving = Leaving(self._state, self._rebalances)
+        self._offset_requests = OffsetRequests(self._state, self._rebalances)
+        self._deletion = Deletion(self._state)
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Apply one record of the log. Records of types that the classic protocol does not have are skipped; control records, and those of
@@ -117,59 +117,59 @@ class GroupCoordinator:
             return
         if isinstance(record, OffsetCommitRecord):
             partition = TopicPartition(record.key.topic, record.key.partition)
-            self._shard.offsets.apply((OffsetChange(record.key.group, partition, record.value),))
+            self._state.offsets.apply((OffsetChange(record.key.group, partition, record.value),))
         else:
             self._replay_group(record.key.group, record.value)
 
     def begin(self, now: Now) -> list[Effect]:
         """All records are replayed: members of loaded groups have their full session from now on."""
-        for group_id in self._shard.offsets.committed_groups():
-            if self._shard.directory.find(group_id) is None:
+        for group_id in self._state.offsets.committed_groups():
+            if self._state.directory.find(group_id) is None:
                 self._install(Group(group_id, now.wall_ms))
-        for group in self._shard.directory.newest():
+        for group in self._state.directory.newest():
             for member in group:
                 self._rebalances.sessions.restart(group, member, now)
-            if len(group) > self._shard.settings.group_max_size:
+            if len(group) > self._state.settings.group_max_size:
                 self._rebalances.prepare(group, now)
         self._deletion.begin(now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def unload(self) -> list[Effect]:
         """Another broker coordinates these groups: whoever waits is answered NOT_COORDINATOR. Nothing may be called afterwards."""
-        for group in self._shard.directory.newest():
+        for group in self._state.directory.newest():
             self._rebalances.kill(group, ErrorCode.not_coordinator, _NO_TIME_MS)
-        self._shard.appends.abandon(ErrorCode.not_coordinator)
-        return self._shard.outbox.take()
+        self._state.appends.abandon(ErrorCode.not_coordinator)
+        return self._state.outbox.take()
 
     @property
     def next_deadline_us(self) -> int | None:
         """When :meth:`on_time` is due (monotonic); None for never. Look at it after each call; heartbeats never move it forward."""
-        return self._shard.deadlines.next_us
+        return self._state.deadlines.next_us
 
     def on_time(self, now: Now) -> list[Effect]:
         """Do what is due: sessions and rebalances that end, offsets that expire, answers that waited too long."""
-        self._shard.deadlines.run(now)
-        return self._shard.outbox.take()
+        self._state.deadlines.run(now)
+        return self._state.outbox.take()
 
     def on_committed(self, token: int, now: Now) -> list[Effect]:
         """The records of an :class:`~esp.groups.effects.Append` are committed."""
-        self._shard.appends.on_committed(token, now)
-        return self._shard.outbox.take()
+        self._state.appends.on_committed(token, now)
+        return self._state.outbox.take()
 
     def on_append_failed(self, token: int, error: ErrorCode, now: Now) -> list[Effect]:
         """The records of an :class:`~esp.groups.effects.Append` are not in the log and never will be."""
-        self._shard.appends.on_failed(token, error, now)
-        return self._shard.outbox.take()
+        self._state.appends.on_failed(token, error, now)
+        return self._state.outbox.take()
 
     def join(self, request: JoinGroup, ticket: object, now: Now) -> list[Effect]:
         """JoinGroup; answered with a JoinResult when the generation begins."""
         self._joining.join(request, ticket, now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def sync(self, request: SyncGroup, ticket: object, now: Now) -> list[Effect]:
         """SyncGroup; answered with a SyncResult when the leader's assignments are committed."""
         self._syncing.sync(request, ticket, now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def heartbeat(self, request: Heartbeat, now: Now) -> ErrorCode:
         """Heartbeat; the answer is returned, and no effects follow."""
@@ -178,12 +178,12 @@ class GroupCoordinator:
     def leave(self, request: LeaveGroup, ticket: object, now: Now) -> list[Effect]:
         """LeaveGroup; answered with a LeaveResult."""
         self._leaving.leave(request, ticket, now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def commit_offsets(self, request: OffsetCommit, ticket: object, now: Now) -> list[Effect]:
         """OffsetCommit; answered with an OffsetCommitResult when the offsets are committed."""
         self._offset_requests.commit(request, ticket, now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
         """OffsetFetch: committed offsets only."""
@@ -192,34 +192,34 @@ class GroupCoordinator:
     def delete_offsets(self, request: OffsetDelete, ticket: object, now: Now) -> list[Effect]:
         """OffsetDelete; answered with an OffsetDeleteResult."""
         self._offset_requests.delete(request, ticket, now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def delete_group(self, group_id: str, ticket: object, now: Now) -> list[Effect]:
         """One group of DeleteGroups; answered with a DeleteGroupResult."""
         self._deletion.delete_group(group_id, ticket, now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def describe_group(self, group_id: str) -> DescribedGroup:
         """One group of DescribeGroups."""
-        return describe_group(self._shard.directory, group_id)
+        return describe_group(self._state.directory, group_id)
 
     def list_groups(self, request: ListGroups) -> list[ListedGroup]:
         """ListGroups: this coordinator's share of it."""
-        return list_groups(self._shard.directory, request)
+        return list_groups(self._state.directory, request)
 
     def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> list[Effect]:
         """Partitions are gone with their topics: their offsets are forgotten."""
         self._deletion.on_partitions_deleted(partitions, now)
-        return self._shard.outbox.take()
+        return self._state.outbox.take()
 
     def _replay_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
-        former = self._shard.directory.find(group_id)
+        former = self._state.directory.find(group_id)
         if former is not None:
-            self._shard.directory.forget(former)
+            self._state.directory.forget(former)
         if value is not None:
             self._install(load_group(group_id, value))
 
     def _install(self, group: Group) -> None:
         """A group that the log tells of."""
-        self._shard.directory.add(group)
-        self._shard.directory.commit(group)
+        self._state.directory.add(group)
+        self._state.directory.commit(group)

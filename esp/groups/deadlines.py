@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable
 from typing import Final
 
-from esp.groups.now import Now
+from esp.model.now import Now
 
 Act = Callable[[Now], None]
 

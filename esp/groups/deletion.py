@@ -4,14 +4,14 @@ from collections.abc import Collection
 from typing import Final
 
 from esp.groups.changes import append_changes
+from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Timer
 from esp.groups.group import Group, GroupState
-from esp.groups.now import Now
 from esp.groups.offset_store import OffsetChange
 from esp.groups.responses import DeleteGroupResult
-from esp.groups.shard import Shard
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
+from esp.model.now import Now
 from esp.schemas.group_records import NO_TIMESTAMP, OffsetCommitValue
 
 _US_PER_MS: Final = 1_000
@@ -23,46 +23,46 @@ class Deletion:
     """Writes tombstones.
 
     Args:
-        shard: the coordinator's state.
+        state: the coordinator's state.
     """
 
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
+    def __init__(self, state: CoordinatorState) -> None:
+        self._state = state
         self._timer = Timer()
 
     def begin(self, now: Now) -> None:
         """Look for expired offsets from now on, every ``offsets.retention.check.interval.ms``."""
-        interval_us = self._shard.settings.offsets_retention_check_interval_ms * _US_PER_MS
-        self._shard.deadlines.set(self._timer, now.monotonic_us + interval_us, self._on_time)
+        interval_us = self._state.settings.offsets_retention_check_interval_ms * _US_PER_MS
+        self._state.deadlines.set(self._timer, now.monotonic_us + interval_us, self._on_time)
 
     def delete_group(self, group_id: str, ticket: object, now: Now) -> None:
         """Forget an empty group and its offsets in one batch; answer when that is committed."""
-        group = self._shard.directory.find(group_id)
+        group = self._state.directory.find(group_id)
         if group is None or group.state is not GroupState.EMPTY:
             error = ErrorCode.group_id_not_found if group is None else ErrorCode.non_empty_group
-            self._shard.outbox.answer(ticket, DeleteGroupResult(error=error))
+            self._state.outbox.answer(ticket, DeleteGroupResult(error=error))
             return
 
         def outcome(error: ErrorCode | None, _now: Now) -> None:
-            self._shard.outbox.answer(ticket, DeleteGroupResult(error=error or ErrorCode.none))
+            self._state.outbox.answer(ticket, DeleteGroupResult(error=error or ErrorCode.none))
 
-        changes = tuple(OffsetChange(group_id, partition, None) for partition in self._shard.offsets.newest(group_id))
-        append_changes(self._shard, changes, now, removed=(group,), outcome=outcome)
+        changes = tuple(OffsetChange(group_id, partition, None) for partition in self._state.offsets.newest(group_id))
+        append_changes(self._state, changes, now, removed=(group,), outcome=outcome)
 
     def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> None:
         """Forget all offsets of these partitions, whoever may still read them."""
         gone = frozenset(partitions)
-        batches = _Batches(self._shard, now)
-        for group_id in self._shard.offsets.newest_groups():
-            offsets = self._shard.offsets.newest(group_id)
+        batches = _Batches(self._state, now)
+        for group_id in self._state.offsets.newest_groups():
+            offsets = self._state.offsets.newest(group_id)
             batches.add(group_id, [partition for partition in offsets if partition in gone])
         batches.flush()
 
     def _on_time(self, now: Now) -> None:
         """Forget offsets that nobody has used for too long, and groups of which nothing is left."""
-        batches = _Batches(self._shard, now)
-        for group in self._shard.directory.newest():
-            offsets = self._shard.offsets.newest(group.group_id)
+        batches = _Batches(self._state, now)
+        for group in self._state.directory.newest():
+            offsets = self._state.offsets.newest(group.group_id)
             expired = [
                 partition for partition, value in offsets.items() if self._is_expired(group, partition, value, now)
             ]
@@ -92,14 +92,14 @@ class Deletion:
                 return False
         if value.expire_timestamp_ms != NO_TIMESTAMP:
             return now.wall_ms >= value.expire_timestamp_ms
-        return now.wall_ms - since_ms >= self._shard.settings.offsets_retention_ms
+        return now.wall_ms - since_ms >= self._state.settings.offsets_retention_ms
 
 
 class _Batches:
     """Tombstones of many groups, in batches that are not too large. A group's own comes after those of its offsets."""
 
-    def __init__(self, shard: Shard, now: Now) -> None:
-        self._shard = shard
+    def __init__(self, state: CoordinatorState, now: Now) -> None:
+        self._state = state
         self._now = now
         self._changes: list[OffsetChange] = []
         self._removed: list[Group] = []
@@ -122,4 +122,4 @@ class _Batches:
         changes, removed = tuple(self._changes), tuple(self._removed)
         self._changes, self._removed = [], []
         if changes or removed:
-            append_changes(self._shard, changes, self._now, removed=removed)
+            append_changes(self._state, changes, self._now, removed=removed)

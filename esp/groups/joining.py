@@ -6,14 +6,14 @@ A static member comes back without its id: it takes the place of the one that it
 from dataclasses import dataclass, replace
 from functools import partial
 
+from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import Group, GroupState, Member, unique
 from esp.groups.group_log import generation_record, new_group_record
-from esp.groups.now import Now
 from esp.groups.rebalances import Rebalances
 from esp.groups.requests import JoinGroup, Protocol
 from esp.groups.responses import JoinResult, SyncResult
-from esp.groups.shard import Shard
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.now import Now
 from esp.schemas.group_record_codec import STRING_BYTES_MAX
 
 
@@ -37,12 +37,12 @@ class StaticRejoin:
     """Replaces static members.
 
     Args:
-        shard: the coordinator's state.
+        state: the coordinator's state.
         rebalances: moves groups through their states.
     """
 
-    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
-        self._shard = shard
+    def __init__(self, state: CoordinatorState, rebalances: Rebalances) -> None:
+        self._state = state
         self._rebalances = rebalances
 
     def replace(
@@ -74,7 +74,7 @@ class StaticRejoin:
         self._rebalances.sessions.restart(group, member, now)
         if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
             assignments = {other.member_id: other.assignment for other in group}
-            self._shard.appends.append(
+            self._state.appends.append(
                 [generation_record(group, assignments)], now, outcome=partial(self._on_outcome, returned)
             )
         elif group.state is GroupState.PREPARING_REBALANCE:
@@ -124,26 +124,26 @@ class Joining:
     """Decides on JoinGroup.
 
     Args:
-        shard: the coordinator's state.
+        state: the coordinator's state.
         rebalances: moves groups through their states.
     """
 
-    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
-        self._shard = shard
+    def __init__(self, state: CoordinatorState, rebalances: Rebalances) -> None:
+        self._state = state
         self._rebalances = rebalances
-        self._static_rejoin = StaticRejoin(shard, rebalances)
+        self._static_rejoin = StaticRejoin(state, rebalances)
 
     def join(self, request: JoinGroup, ticket: object, now: Now) -> None:
         """Answer now, or when the generation begins; a group that is not there is made if the client has no member id yet."""
         try:
             self._check(request)
-            group = self._shard.directory.find(request.group_id)
+            group = self._state.directory.find(request.group_id)
             if group is None:
                 if request.member_id:
                     raise ApiError(ErrorCode.unknown_member_id)
                 group = Group(request.group_id, now.wall_ms)
-                self._shard.directory.add(group)
-                self._shard.appends.append(
+                self._state.directory.add(group)
+                self._state.appends.append(
                     [new_group_record(group)],
                     now,
                     settle=partial(self._on_group_settled, group),
@@ -160,7 +160,7 @@ class Joining:
 
     def _check(self, request: JoinGroup) -> None:
         """Refuse what no group could take."""
-        settings = self._shard.settings
+        settings = self._state.settings
         if not request.group_id or not _is_writable(request.group_id):
             raise ApiError(ErrorCode.invalid_group_id)
         if not (
@@ -184,7 +184,7 @@ class Joining:
         if request.member_id:
             self._rejoin(group, request, ticket, now)
             return
-        member_id = f"{_name(request)}-{self._shard.random.uuid()}"
+        member_id = f"{_name(request)}-{self._state.random.uuid()}"
         static = group.find_static(request.group_instance_id)
         if static is not None:
             self._static_rejoin.replace(group, static, member_id, request, ticket, now)
@@ -200,7 +200,7 @@ class Joining:
         While members join, those that have joined count, so that of a group that is too large (the setting was lowered) the last ones to
         come are sent away.
         """
-        size_max = self._shard.settings.group_max_size
+        size_max = self._state.settings.group_max_size
         member = group.find(member_id)
         if group.state is GroupState.EMPTY:
             return
@@ -230,9 +230,9 @@ class Joining:
         is_same = protocols == member.protocols
         if group.state is GroupState.COMPLETING_REBALANCE and is_same:
             # it may not have got the answer to its first JoinGroup
-            self._shard.outbox.answer(ticket, self._rebalances.generation(group, member))
+            self._state.outbox.answer(ticket, self._rebalances.generation(group, member))
         elif group.state is GroupState.STABLE and is_same and not group.is_leader(member):
-            self._shard.outbox.answer(ticket, self._rebalances.generation(group, member))
+            self._state.outbox.answer(ticket, self._rebalances.generation(group, member))
         else:
             # a leader that joins a stable group wants a rebalance: what it assigns by may have changed
             self._rebalances.answer_join(group, member, _asked_again(member))
@@ -259,8 +259,8 @@ class Joining:
 
     def _on_group_settled(self, group: Group, error: ErrorCode | None, now: Now) -> None:
         if error is None:
-            self._shard.directory.commit(group)
-        elif self._shard.directory.find_committed(group.group_id) is not group:  # else offsets have made it good
+            self._state.directory.commit(group)
+        elif self._state.directory.find_committed(group.group_id) is not group:  # else offsets have made it good
             self._rebalances.kill(group, error, now.wall_ms)
 
     def _on_group_outcome(self, group: Group, ticket: object, error: ErrorCode | None, _now: Now) -> None:
@@ -271,7 +271,7 @@ class Joining:
                     self._rebalances.answer_join(group, member, JoinResult(error=error))
 
     def _refuse(self, ticket: object, error: ErrorCode, member_id: str) -> None:
-        self._shard.outbox.answer(ticket, JoinResult(error=error, member_id=member_id))
+        self._state.outbox.answer(ticket, JoinResult(error=error, member_id=member_id))
 
 
 _MEMBER_ID_SUFFIX_SIZE = 37

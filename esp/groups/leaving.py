@@ -6,26 +6,26 @@ SyncGroup: members ask for their assignments, and the leader brings them.
 from collections.abc import Mapping
 from functools import partial
 
+from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import Group, GroupEvent, GroupState, Member
 from esp.groups.group_log import generation_record
-from esp.groups.now import Now
 from esp.groups.rebalances import Rebalances, assignment
 from esp.groups.requests import Heartbeat, LeaveGroup, LeavingMember, SyncGroup
 from esp.groups.responses import LeaveResult, LeftMember, SyncResult
-from esp.groups.shard import Shard
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.now import Now
 
 
 class Syncing:
     """Decides on SyncGroup.
 
     Args:
-        shard: the coordinator's state.
+        state: the coordinator's state.
         rebalances: moves groups through their states.
     """
 
-    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
-        self._shard = shard
+    def __init__(self, state: CoordinatorState, rebalances: Rebalances) -> None:
+        self._state = state
         self._rebalances = rebalances
 
     def sync(self, request: SyncGroup, ticket: object, now: Now) -> None:
@@ -33,17 +33,17 @@ class Syncing:
         try:
             group, member = self._require_member(request)
         except ApiError as refusal:
-            self._shard.outbox.answer(ticket, SyncResult(error=refusal.code))
+            self._state.outbox.answer(ticket, SyncResult(error=refusal.code))
             return
         self._rebalances.on_synced(group, member)
         if group.state is GroupState.STABLE:
-            self._shard.outbox.answer(ticket, assignment(group, member))
+            self._state.outbox.answer(ticket, assignment(group, member))
             return
         self._rebalances.answer_sync(member, SyncResult(error=ErrorCode.rebalance_in_progress))  # it asks again
         member.sync_ticket = ticket
         if group.is_leader(member):
             assignments = {other.member_id: request.assignments.get(other.member_id, b"") for other in group}
-            self._shard.appends.append(
+            self._state.appends.append(
                 [generation_record(group, assignments)],
                 now,
                 outcome=partial(self._on_outcome, group, group.generation_id, assignments),
@@ -57,7 +57,7 @@ class Syncing:
         """
         if not request.group_id:
             raise ApiError(ErrorCode.invalid_group_id)
-        group = self._shard.directory.find(request.group_id)
+        group = self._state.directory.find(request.group_id)
         if group is None or group.state is GroupState.EMPTY:
             raise ApiError(ErrorCode.unknown_member_id)
         member = group.require_member(request.member_id, request.group_instance_id)
@@ -92,19 +92,19 @@ class Leaving:
     """Decides on LeaveGroup and Heartbeat.
 
     Args:
-        shard: the coordinator's state.
+        state: the coordinator's state.
         rebalances: moves groups through their states.
     """
 
-    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
-        self._shard = shard
+    def __init__(self, state: CoordinatorState, rebalances: Rebalances) -> None:
+        self._state = state
         self._rebalances = rebalances
 
     def heartbeat(self, request: Heartbeat, now: Now) -> ErrorCode:
         """What the member is told."""
         if not request.group_id:
             return ErrorCode.invalid_group_id
-        group = self._shard.directory.find(request.group_id)
+        group = self._state.directory.find(request.group_id)
         if group is None:
             return ErrorCode.unknown_member_id
         try:
@@ -121,12 +121,12 @@ class Leaving:
     def leave(self, request: LeaveGroup, ticket: object, now: Now) -> None:
         """Answer at once, or if the group is empty now when that is committed."""
         if not request.group_id:
-            self._shard.outbox.answer(ticket, LeaveResult(error=ErrorCode.invalid_group_id))
+            self._state.outbox.answer(ticket, LeaveResult(error=ErrorCode.invalid_group_id))
             return
-        group = self._shard.directory.find(request.group_id)
+        group = self._state.directory.find(request.group_id)
         if group is None:
             unknown = tuple(_left(member, ErrorCode.unknown_member_id) for member in request.members)
-            self._shard.outbox.answer(ticket, LeaveResult(members=unknown))
+            self._state.outbox.answer(ticket, LeaveResult(members=unknown))
             return
         generation_id = group.generation_id
         members = tuple(_left(member, self._remove(group, member)) for member in request.members)
@@ -134,13 +134,13 @@ class Leaving:
             self._rebalances.rebalance(group, now)
         result = LeaveResult(members=members)
         if group.state is not GroupState.EMPTY or group.generation_id == generation_id:
-            self._shard.outbox.answer(ticket, result)
+            self._state.outbox.answer(ticket, result)
             return
 
         def answer(error: ErrorCode | None, _now: Now) -> None:
-            self._shard.outbox.answer(ticket, result if error is None else LeaveResult(error=error))
+            self._state.outbox.answer(ticket, result if error is None else LeaveResult(error=error))
 
-        self._shard.appends.after_all(answer, now)
+        self._state.appends.after_all(answer, now)
 
     def _remove(self, group: Group, leaving: LeavingMember) -> ErrorCode:
         """Take one out; the error says why not."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from esp.groups.changes import append_changes
+from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import GroupState
-from esp.groups.now import Now
 from esp.groups.offset_store import OffsetChange
 from esp.groups.rebalances import Rebalances
 from esp.groups.requests import NO_RETENTION, CommittedOffset, OffsetCommit, OffsetDelete, OffsetFetch
@@ -17,9 +17,9 @@ from esp.groups.responses import (
     PartitionError,
     Result,
 )
-from esp.groups.shard import Shard
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
+from esp.model.now import Now
 from esp.schemas.group_record_codec import STRING_BYTES_MAX
 from esp.schemas.group_records import NO_TIMESTAMP, OffsetCommitValue
 
@@ -31,12 +31,12 @@ class OffsetRequests:
     """Decides on requests about offsets.
 
     Args:
-        shard: the coordinator's state.
+        state: the coordinator's state.
         rebalances: whose sessions commits keep alive.
     """
 
-    def __init__(self, shard: Shard, rebalances: Rebalances) -> None:
-        self._shard = shard
+    def __init__(self, state: CoordinatorState, rebalances: Rebalances) -> None:
+        self._state = state
         self._rebalances = rebalances
 
     def commit(self, request: OffsetCommit, ticket: object, now: Now) -> None:
@@ -44,7 +44,7 @@ class OffsetRequests:
         try:
             self._require_right_to_commit(request, now)
         except ApiError as refusal:
-            self._shard.outbox.answer(ticket, _same_for_all(request, refusal.code))
+            self._state.outbox.answer(ticket, _same_for_all(request, refusal.code))
             return
         expires = request.retention_ms != NO_RETENTION
         expire_timestamp_ms = min(now.wall_ms + request.retention_ms, _TIMESTAMP_MAX) if expires else NO_TIMESTAMP
@@ -62,7 +62,7 @@ class OffsetRequests:
 
     def fetch(self, request: OffsetFetch) -> OffsetFetchResult:
         """What is committed; a group that is not there has no offsets, which is no error."""
-        offsets = self._shard.offsets.committed(request.group_id)
+        offsets = self._state.offsets.committed(request.group_id)
         if request.partitions is None:
             return OffsetFetchResult(
                 offsets=tuple(_fetched(partition, value) for partition, value in sorted(offsets.items()))
@@ -73,7 +73,7 @@ class OffsetRequests:
 
     def delete(self, request: OffsetDelete, ticket: object, now: Now) -> None:
         """Answer when the tombstones are committed; topics that members are subscribed to keep their offsets (KIP-496)."""
-        group = self._shard.directory.find(request.group_id)
+        group = self._state.directory.find(request.group_id)
         error = ErrorCode.none
         if not request.group_id:
             error = ErrorCode.invalid_group_id
@@ -82,9 +82,9 @@ class OffsetRequests:
         elif group.state in _WITH_MEMBERS and not group.uses_consumer_protocol:
             error = ErrorCode.non_empty_group
         if group is None or error is not ErrorCode.none:
-            self._shard.outbox.answer(ticket, OffsetDeleteResult(error=error))
+            self._state.outbox.answer(ticket, OffsetDeleteResult(error=error))
             return
-        offsets = self._shard.offsets.newest(request.group_id)
+        offsets = self._state.offsets.newest(request.group_id)
         outcomes: list[PartitionError] = []
         changes: list[OffsetChange] = []
         for partition in request.partitions:
@@ -105,7 +105,7 @@ class OffsetRequests:
         Raises:
             ApiError: the client is no member, or one of another generation, or is to join or sync first.
         """
-        group = self._shard.directory.find(request.group_id)
+        group = self._state.directory.find(request.group_id)
         if group is None:
             _require_simple(request)
             return
@@ -125,7 +125,7 @@ class OffsetRequests:
         if not metadata.isascii():
             units = len(metadata.encode("utf-16-le")) // 2
         # the record of an offset that expires has less room
-        return units > self._shard.settings.offset_metadata_max_bytes or (
+        return units > self._state.settings.offset_metadata_max_bytes or (
             expires and len(metadata.encode()) > STRING_BYTES_MAX
         )
 
@@ -140,12 +140,12 @@ class OffsetRequests:
         """Answer with ``result`` once the changes, and what they rest on, are committed."""
 
         def outcome(error: ErrorCode | None, _now: Now) -> None:
-            self._shard.outbox.answer(ticket, result if error is None else failed(error))
+            self._state.outbox.answer(ticket, result if error is None else failed(error))
 
         if changes:
-            append_changes(self._shard, changes, now, outcome=outcome)
+            append_changes(self._state, changes, now, outcome=outcome)
         else:
-            self._shard.appends.after_all(outcome, now)
+            self._state.appends.after_all(outcome, now)
 
 
 def _require_simple(request: OffsetCommit) -> None:

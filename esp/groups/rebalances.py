@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Deadlines, Timer
 from esp.groups.group import Group, GroupEvent, GroupState, Member
 from esp.groups.group_log import generation_record
-from esp.groups.now import Now
 from esp.groups.responses import JoinResult, SyncResult
 from esp.groups.settings import NEW_MEMBER_JOIN_TIMEOUT_US
-from esp.groups.shard import Shard
 from esp.model.errors import ErrorCode
+from esp.model.now import Now
 
 
 class Sessions:
@@ -69,12 +69,12 @@ class Rebalances:
     """Moves groups through their states; the one place that does.
 
     Args:
-        shard: the coordinator's state.
+        state: the coordinator's state.
     """
 
-    def __init__(self, shard: Shard) -> None:
-        self._shard = shard
-        self.sessions: Final = Sessions(shard.deadlines, self._on_session_expired, self._on_pending_expired)
+    def __init__(self, state: CoordinatorState) -> None:
+        self._state = state
+        self.sessions: Final = Sessions(state.deadlines, self._on_session_expired, self._on_pending_expired)
 
     def rebalance(self, group: Group, now: Now) -> None:
         """Members came, went or changed: begin a rebalance, or end the one that is under way if nobody is missing any more."""
@@ -92,7 +92,7 @@ class Rebalances:
         is_initial = group.state is GroupState.EMPTY
         group.transit(GroupEvent.REBALANCE_NEEDED, now.wall_ms)
         if is_initial:
-            delay_ms = self._shard.settings.group_initial_rebalance_delay_ms
+            delay_ms = self._state.settings.group_initial_rebalance_delay_ms
             group.has_new_member = False
             self._delay(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0), now)
         elif group.has_all_joined:
@@ -130,21 +130,21 @@ class Rebalances:
         group.join_timer.cancel()
         group.sync_timer.cancel()
         group.transit(GroupEvent.REMOVED, wall_ms)
-        self._shard.directory.remove(group)
+        self._state.directory.remove(group)
 
     def answer_join(self, group: Group, member: Member, result: JoinResult) -> None:
         """Answer the member's JoinGroup, if it waits."""
         ticket = member.join_ticket
         if ticket is not None:
             group.set_join_ticket(member, None)
-            self._shard.outbox.answer(ticket, result)
+            self._state.outbox.answer(ticket, result)
 
     def answer_sync(self, member: Member, result: SyncResult) -> None:
         """Answer the member's SyncGroup, if it waits."""
         ticket = member.sync_ticket
         if ticket is not None:
             member.sync_ticket = None
-            self._shard.outbox.answer(ticket, result)
+            self._state.outbox.answer(ticket, result)
 
     def generation(self, group: Group, member: Member) -> JoinResult:
         """What a member is told of its generation; the leader also hears of the others."""
@@ -180,19 +180,19 @@ class Rebalances:
 
     def _delay(self, group: Group, delay_ms: int, remaining_ms: int, now: Now) -> None:
         due_us = now.monotonic_us + delay_ms * _US_PER_MS
-        self._shard.deadlines.set(group.join_timer, due_us, partial(self._on_delay_over, group, delay_ms, remaining_ms))
+        self._state.deadlines.set(group.join_timer, due_us, partial(self._on_delay_over, group, delay_ms, remaining_ms))
 
     def _on_delay_over(self, group: Group, delay_ms: int, remaining_ms: int, now: Now) -> None:
         if not group.has_new_member or not remaining_ms:
             self._complete_join(group, now)
             return
         group.has_new_member = False
-        next_delay_ms = min(self._shard.settings.group_initial_rebalance_delay_ms, remaining_ms)
+        next_delay_ms = min(self._state.settings.group_initial_rebalance_delay_ms, remaining_ms)
         self._delay(group, next_delay_ms, max(remaining_ms - delay_ms, 0), now)
 
     def _await_joins(self, group: Group, timeout_ms: int, now: Now) -> None:
         due_us = now.monotonic_us + timeout_ms * _US_PER_MS
-        self._shard.deadlines.set(group.join_timer, due_us, partial(self._complete_join, group))
+        self._state.deadlines.set(group.join_timer, due_us, partial(self._complete_join, group))
 
     def _complete_join(self, group: Group, now: Now) -> None:
         """The next generation is made of those who have joined, and of static members, which keep their place."""
@@ -204,7 +204,7 @@ class Rebalances:
             return
         group.begin_generation(now.wall_ms)
         if group.state is GroupState.EMPTY:
-            self._shard.appends.append([generation_record(group, {})], now)
+            self._state.appends.append([generation_record(group, {})], now)
             return
         for member in group:
             group.pending_syncs.add(member.member_id)
@@ -212,7 +212,7 @@ class Rebalances:
             member.is_new = False
             self.sessions.restart(group, member, now)
         due_us = now.monotonic_us + group.rebalance_timeout_ms * _US_PER_MS
-        self._shard.deadlines.set(group.sync_timer, due_us, partial(self._on_syncs_due, group))
+        self._state.deadlines.set(group.sync_timer, due_us, partial(self._on_syncs_due, group))
 
     def _on_syncs_due(self, group: Group, now: Now) -> None:
         if not group.pending_syncs:

@@ -14,7 +14,7 @@ Errors of the device and of the file system are ``OSError``.
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 
 
 class Stat(NamedTuple):

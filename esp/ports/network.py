@@ -8,11 +8,10 @@ without a coroutine per request.
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from esp.model.buffers import Buffer
+
 TURN_US: Final = 200
 """How long the owner of a connection goes on with what has arrived, unless the network wants others to have their turn sooner."""
-
-Buffer = bytes | bytearray | memoryview
-"""What can be written: any contiguous bytes. A buffer given to ``write`` must not change afterwards."""
 
 
 class Address(NamedTuple):

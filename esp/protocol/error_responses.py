@@ -46,7 +46,7 @@ def _build(entity: type[Entity], content: _Content, error: ApiError, progress: P
         else:
             built = []
             for element in content[field.name]:
-                if progress.is_due():
+                if progress.count_one():
                     yield
                 built.append((yield from _build(field.entity, element, error, progress)))
             values[field.name] = tuple(built)

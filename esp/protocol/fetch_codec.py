@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.primitives import (
     I32,
@@ -192,14 +192,14 @@ def _decode_legacy(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
     progress.take(topics)
     partitions: list[FetchPartition] = []
     for _ in range(topics):
-        if progress.is_due():
+        if progress.count_one():
             yield
         topic, position = read_legacy_text(body, position)
         count, position = read_legacy_count(body, position, layout.size)
         progress.take(count)
         end = position + count * layout.size
         for fields in layout.iter_unpack(body[position:end]):
-            if progress.is_due():
+            if progress.count_one():
                 yield
             if version >= LEADER_EPOCH_FROM:
                 partition, leader_epoch, offset, log_start, partition_max_bytes = fields
@@ -216,13 +216,13 @@ def _decode_legacy(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
         topics, position = read_legacy_count(body, position, 6)
         progress.take(topics)
         for _ in range(topics):
-            if progress.is_due():
+            if progress.count_one():
                 yield
             topic, position = read_legacy_text(body, position)
             count, position = read_legacy_count(body, position, 4)
             progress.take(count)
             for _ in range(count):
-                if progress.is_due():
+                if progress.count_one():
                     yield
                 forgotten.append((topic, I32.unpack_from(body, position)[0]))
                 position += 4
@@ -258,13 +258,13 @@ def _decode_compact(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
     progress.take(topics)
     partitions: list[FetchPartition] = []
     for _ in range(topics):
-        if progress.is_due():
+        if progress.count_one():
             yield
         topic, position = read_topic(body, position)
         count, position = read_compact_count(body, position, _V12_PARTITION.size + 1)
         progress.take(count)
         for _ in range(count):
-            if progress.is_due():
+            if progress.count_one():
                 yield
             partition, leader_epoch, offset, last_epoch, log_start, most = _V12_PARTITION.unpack_from(body, position)
             position += _V12_PARTITION.size
@@ -310,13 +310,13 @@ def _read_end(body: bytes, version: int, progress: Progress) -> SlicedWork[_Requ
     topics, position = read_compact_count(body, 0, 3)
     progress.take(topics)
     for _ in range(topics):
-        if progress.is_due():
+        if progress.count_one():
             yield
         topic, position = read_topic(body, position)
         count, position = read_compact_count(body, position, 4)
         progress.take(count)
         for _ in range(count):
-            if progress.is_due():
+            if progress.count_one():
                 yield
             forgotten.append((topic, I32.unpack_from(body, position)[0]))
             position += 4
@@ -453,7 +453,7 @@ def encode_fetch_response_in_slices(
         small.append(pack_topic(topic))
         small.append(pack_uvarint(end - index + 1) if flexible else I32.pack(end - index))
         for result in results[index:end]:
-            if progress.is_due():
+            if progress.count_one():
                 yield
             records = result.records
             small.append(_pack_result(version, result))

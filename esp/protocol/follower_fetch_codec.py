@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.fetch_codec import FetchPartition
 from esp.protocol.primitives import (
@@ -73,7 +73,7 @@ class FetchedPartition(NamedTuple):
     diverging_epoch: tuple[int, int] | None
 
 
-class FetchAnswer(NamedTuple):
+class FollowerFetchResponse(NamedTuple):
     """A leader's answer: an error of the whole request, or partitions."""
 
     error_code: int
@@ -119,7 +119,7 @@ def _write_topics(out: list[bytes], topics: dict[bytes, list[bytes]]) -> None:
         out.append(b"\0")
 
 
-def decode_fetch_answer(body: memoryview) -> FetchAnswer:
+def decode_fetch_answer(body: memoryview) -> FollowerFetchResponse:
     """Read the body of an answer. Records are views of ``body``; unknown tagged fields are skipped.
 
     Raises:
@@ -131,7 +131,7 @@ def decode_fetch_answer(body: memoryview) -> FetchAnswer:
         raise DecodeError("Fetch: the answer is truncated") from error
 
 
-def _decode(body: memoryview) -> FetchAnswer:
+def _decode(body: memoryview) -> FollowerFetchResponse:
     _throttle_ms, error_code, session_id = _ANSWER.unpack_from(body)
     topics, position = read_compact_count(body, _ANSWER.size, 18)
     partitions: list[FetchedPartition] = []
@@ -157,7 +157,7 @@ def _decode(body: memoryview) -> FetchAnswer:
             )
         position = skip_tagged_fields(body, position)
     skip_tagged_fields(body, position)
-    return FetchAnswer(error_code, session_id, partitions)
+    return FollowerFetchResponse(error_code, session_id, partitions)
 
 
 def _skip_aborted(body: Buffer, position: int) -> int:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.protocol.errors import DecodeError, UnsupportedRequestError
 from esp.protocol.primitives import skip_tagged_fields
 from esp.protocol.registry import SERVED, ApiKey, ServedApi

@@ -16,8 +16,8 @@ from typing import Any, Final
 from kio.schema.api_versions.v4.response import ApiVersionsResponse
 from kio.static.primitive import i32Timedelta
 
+from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
-from esp.ports.network import Buffer
 from esp.protocol.entity_fields import Entity
 from esp.protocol.headers import pack_request_header, pack_response_header
 from esp.protocol.reader import compile_reader

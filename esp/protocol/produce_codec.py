@@ -15,7 +15,7 @@ import struct
 from collections.abc import Generator, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.primitives import (
     I32,
@@ -200,13 +200,13 @@ def _decode_legacy(body: memoryview) -> SlicedWork[ProduceRequest]:
     progress.take(topics)
     partitions: list[tuple[TopicRef, int, memoryview | None]] = []
     for _ in range(topics):
-        if progress.is_due():
+        if progress.count_one():
             yield
         topic, position = read_legacy_text(body, position)
         count, position = read_legacy_count(body, position, 8)
         progress.take(count)
         for _ in range(count):
-            if progress.is_due():
+            if progress.count_one():
                 yield
             partition, size = _I32_I32.unpack_from(body, position)
             position += 8
@@ -228,13 +228,13 @@ def _decode_compact(body: memoryview, version: int) -> SlicedWork[ProduceRequest
     progress.take(topics)
     partitions: list[tuple[TopicRef, int, memoryview | None]] = []
     for _ in range(topics):
-        if progress.is_due():
+        if progress.count_one():
             yield
         topic, position = read_topic(body, position)
         count, position = read_compact_count(body, position, 6)
         progress.take(count)
         for _ in range(count):
-            if progress.is_due():
+            if progress.count_one():
                 yield
             partition = I32.unpack_from(body, position)[0]
             size, position = read_uvarint(body, position + 4)
@@ -348,7 +348,7 @@ def _encode_compact(
         topics += 1
         parts += (pack_compact_topic(topic), pack_uvarint(len(group) + 1))
         for result in group:
-            if progress.is_due():
+            if progress.count_one():
                 yield
             parts.append(_V5_PARTITION.pack(*result[1:6]))
             parts.append(pack_uvarint(len(result.record_errors) + 1))
@@ -381,7 +381,7 @@ def _encode_legacy(
         topics += 1
         parts += (pack_legacy_topic(topic), I32.pack(len(group)))
         for result in group:
-            if progress.is_due():
+            if progress.count_one():
                 yield
             parts.append(_V5_PARTITION.pack(*result[1:6]) if version >= 5 else _V3_PARTITION.pack(*result[1:5]))
             if version >= 8:

@@ -40,7 +40,7 @@ class Progress:
         self.elements_left = ELEMENTS_MAX
         """Elements that the message may still have."""
 
-    def is_due(self) -> bool:
+    def count_one(self) -> bool:
         """Go on to the next element; whether to yield before it."""
         self.left -= 1
         if self.left >= 0:

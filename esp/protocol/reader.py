@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
 from esp.model.ids import ZERO_UUID
-from esp.ports.network import Buffer
 from esp.protocol.entity_fields import EPOCH, FIXED_FORMATS, Entity, EntityField, entity_fields
 from esp.protocol.errors import DecodeError
 from esp.protocol.primitives import read_tagged_field_count, read_uvarint

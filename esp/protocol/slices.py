@@ -10,7 +10,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.protocol.entity_fields import Entity, EntityField, entity_fields
 from esp.protocol.progress import SLICE_ELEMENTS, Progress
 from esp.protocol.reader import (

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from esp.model.buffers import Buffer
 from esp.model.ids import LeaderEpoch, NodeId
-from esp.ports.network import Address, Buffer
+from esp.ports.network import Address
 from esp.raft.messages import Request, Response
 from esp.raft.quorum_state import QuorumState
 from esp.raft.snapshot import SnapshotId

@@ -1,8 +1,9 @@
 """Following: fetching what the leader has, cutting what it has not, looking for it when it is lost (RAFT-10, RAFT-11, RAFT-32)."""
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError, ErrorCode
 from esp.model.ids import LeaderEpoch, NodeId
-from esp.ports.network import Address, Buffer
+from esp.ports.network import Address
 from esp.raft.effects import Append, BeginEpoch, FinishSnapshot, Flush, Truncate, WriteSnapshotChunk
 from esp.raft.elections import Elections
 from esp.raft.member import BOOTSTRAP_IDS_START, LeaderContact, Member

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
+from esp.model.now import Now
 from esp.ports.network import Address
 from esp.ports.random import Random
 from esp.raft.effects import (
@@ -39,7 +40,6 @@ from esp.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from esp.raft.now import Now
 from esp.raft.quorum_state import STATIC_VERSION, QuorumState
 from esp.raft.roles import TRANSITIONS, Election, Follower, LeaderState, Resigned, Role, Unattached
 from esp.raft.settings import QuorumSettings

@@ -6,9 +6,10 @@ that the sender did not say it, or does not know it (static voters).
 
 from msgspec import Struct
 
+from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
-from esp.ports.network import Address, Buffer
+from esp.ports.network import Address
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterEndpoint, VoterKey
 

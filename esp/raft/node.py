@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
+from esp.model.now import Now
 from esp.ports.network import Address
 from esp.ports.random import Random
 from esp.raft.effects import Effect, Flush
@@ -35,7 +36,6 @@ from esp.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from esp.raft.now import Now
 from esp.raft.quorum_state import QuorumState
 from esp.raft.roles import Election, Follower, LeaderState, Resigned, Role, Unattached
 from esp.raft.settings import QuorumSettings

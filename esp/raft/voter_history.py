@@ -5,7 +5,7 @@ from typing import NamedTuple
 from kio.schema.k_raft_version_record.v0.data import KRaftVersionRecord
 from kio.schema.voters_record.v0.data import VotersRecord
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterSet
 from esp.records.batch import iterate_records

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.ports.network import Buffer
 from esp.records.batch_header import (
     ATTRIBUTES_OFFSET,
     HEADER_SIZE,

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 
 HEADER_SIZE: Final = 61
 """A batch without records; also the least size of any batch."""

@@ -17,8 +17,8 @@ from typing import Final
 
 import cramjam
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.ports.network import Buffer
 
 
 class Codec(IntEnum):

@@ -6,8 +6,8 @@ read bytes of unknown origin turn the former into the latter.
 
 from typing import Final
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.ports.network import Buffer
 
 GOES_ON: Final = 0x80
 """From this value on a byte is not the last one of its integer."""

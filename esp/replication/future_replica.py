@@ -7,7 +7,7 @@ follower about its leader.
 
 from typing import NamedTuple
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.replication.partition_follower import append_fetched, must_begin_below
 from esp.replication.replica_log import ReplicaLog
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.model.partition import PartitionState
-from esp.ports.network import Buffer
 from esp.records.batch import check_batch
 from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS, BatchHeader, read_header
 from esp.replication.fetch_check import UNDEFINED, FetchOffsets, check_leader_epoch, check_position
@@ -187,8 +187,8 @@ class PartitionFollower:
         state: the partition as the controller decided it, another node leading.
         node_id: this node.
         high_watermark_is_firm: whether this process learned the log's high watermark by following or leading, and all elections since
-            were clean (:func:`~esp.replication.partition_follower.is_clean_step`). After a restart it is not: what the metadata went through
-            meanwhile is not known.
+            were clean (:func:`~esp.replication.partition_follower.is_clean_step`). After a restart it is not: what the metadata went
+            through meanwhile is not known.
     """
 
     __slots__ = ("_node_id", "high_watermark_is_firm", "leader_epoch", "leader_has_answered", "log", "state")

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.records.batch_header import HeaderFields
 from esp.settings.topic import TopicSettings
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import NoReturn, cast
 
+from esp.model.buffers import Buffer
 from esp.ports.host import Host
-from esp.ports.network import TURN_US, Address, Buffer, Connection, ConnectionOwner
+from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner
 from esp.runtime.buffer_sweeper import BufferSweeper
 from esp.runtime.loop_shares import SPENT_TURN_US, AddressShare, LoopShares
 from esp.runtime.receive_buffer import RECEIVED_UNNOTICED_MAX, ReceiveBuffer

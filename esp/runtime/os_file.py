@@ -19,7 +19,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.runtime.mapped_views import MappedViews, WindowCache
 
 if sys.platform == "darwin":

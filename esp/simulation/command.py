@@ -12,7 +12,6 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.outcome import Outcome
 from esp.simulation.seeds import run_seed
 from esp.simulation.shrink import shrink as shrink_places
-from tests.mutants.wall import print_wall
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Runs whole clusters through faults, by seed.")
 
@@ -82,20 +81,6 @@ def shrink(seed: int, nodes: Nodes = None) -> None:
     size = f" --nodes {nodes}" if nodes else ""
     only = ",".join(map(str, left)) or "none"
     typer.echo(f"again: {sys.executable} -m esp.simulation replay {seed}{size} --only {only}")
-
-
-@app.command()
-def mutants(
-    names: Annotated[list[str] | None, typer.Argument(help="Which; without any, all.")] = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="Most seeds for each; without it, as many as its tier is worth.")
-    ] = None,
-    first: Annotated[int | None, typer.Option(help="The first of them; without it, 1 but for a few mutants.")] = None,
-    nodes: Nodes = None,
-    tier: Annotated[str | None, typer.Option(help="Only this tier: nodes, partition or quorum.")] = None,
-) -> None:
-    """Put known bugs back, one at a time, and count the seeds until each is caught; exit with 1 if one survives."""
-    raise typer.Exit(0 if print_wall(names or [], first=first, seeds=seeds, nodes=nodes, tier=tier) else 1)
 
 
 @app.command()

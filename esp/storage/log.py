@@ -19,10 +19,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import TopicId, TopicPartition
 from esp.ports.cpu import Cpu
-from esp.ports.network import Buffer
 from esp.records.batch_header import HeaderFields
 from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs

@@ -11,8 +11,8 @@ from itertools import pairwise
 from operator import lt
 from typing import Final
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.ports.network import Buffer
 
 ENTRY_SIZE: Final = 8
 

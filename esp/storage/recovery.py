@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.model.ids import INTERNAL_TOPICS, METADATA_PARTITION, TopicId, TopicPartition
 from esp.ports.disk import Disk
-from esp.ports.network import Buffer
 from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS
 from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.storage.layout import (

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.ports.disk import Disk, File
-from esp.ports.network import Buffer
 from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
 from esp.settings.topic import LONG_MAX, TopicSettings
 from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, offset_file_name

@@ -7,8 +7,8 @@ device. The same search or flush so runs on the event loop from the page cache, 
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
+from esp.model.buffers import Buffer
 from esp.ports.disk import Disk, File
-from esp.ports.network import Buffer
 
 Result = TypeVar("Result")
 

@@ -9,8 +9,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Final
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.ports.network import Buffer
 
 ENTRY_SIZE: Final = 12
 _ENTRY: Final = struct.Struct(">qi")

@@ -5,9 +5,9 @@ Batches are opened off the loop: what is in them nobody has looked at, so they m
 
 from typing import Final, NamedTuple
 
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.ports.cpu import Cpu
-from esp.ports.network import Buffer
 from esp.records.batch import check_batch, find_offset_by_timestamp
 from esp.records.batch_header import BatchHeader, read_header
 from esp.records.compression import TooLargeError

@@ -19,10 +19,7 @@ EXCEPTIONS: Final = {
     ("esp/simulation/coverage/report.py", "subprocess.run"): "as above",
     ("esp/simulation/fleet.py", "multiprocessing.get_context"): "runs many simulations, each in one process",
     ("esp/simulation/machine/loop.py", "asyncio.all_tasks"): "what is left when it closes, and a report that is sorted",
-    ("tests/mutants/tiers.py", "time.process_time"): "tells how long a simulation took",
-    ("tests/mutants/wall.py", "concurrent.futures.ThreadPoolExecutor"): "waits for processes that simulate",
-    ("tests/mutants/wall.py", "concurrent.futures.as_completed"): "as above",
-    ("tests/mutants/wall.py", "subprocess.run"): "as above",
+    ("esp/simulation/tiers.py", "time.process_time"): "tells how long a simulation took",
     ("esp/simulation/seeds.py", "time.process_time"): "tells how long a simulation took",
     ("esp/storage/last_stop.py", "epochs"): "the one element of a set of one",
 }

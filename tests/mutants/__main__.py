@@ -1,33 +1,23 @@
-"""The process of one mutant: ``python -m tests.mutants NAME TIER FIRST SEEDS [NODES]``.
+"""``python -m tests.mutants``: the wall of known bugs."""
 
-``unmutated`` in place of a name runs the product as it is. What came of it is one line of JSON on stdout.
-"""
+from typing import Annotated
 
-import json
-import logging
-import sys
+import typer
 
-from tests.mutants.mutant import UNMUTATED
-from tests.mutants.patching import install
-from tests.mutants.table import MUTANTS
+from tests.mutants.wall import print_wall
 
 
-def main(name: str, tier: str, first: int, seeds: int, nodes: int | None = None) -> None:
-    """Install the mutant, and run seeds until one finds a violation."""
-    if name != UNMUTATED:
-        install(MUTANTS[name])
-    # The product is imported only now, with the bug in it.
-    from tests.mutants.tiers import RUNS, Found  # noqa: PLC0415
-
-    logging.disable(logging.CRITICAL)
-    cpu_s = 0.0
-    count = 0
-    found = Found(None, None, 0.0)
-    while count < seeds and found.violation is None:
-        found = RUNS[tier](first + count, nodes)
-        count += 1
-        cpu_s += found.cpu_s
-    json.dump({"invariant": found.invariant, "violation": found.violation, "seeds": count, "cpu_s": cpu_s}, sys.stdout)
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; without any, all.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Most seeds for each; without it, as many as its tier is worth.")
+    ] = None,
+    first: Annotated[int | None, typer.Option(help="The first of them; without it, 1 but for a few mutants.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Size of the cluster; without it, the seed decides.")] = None,
+    tier: Annotated[str | None, typer.Option(help="Only this tier: nodes, partition, quorum or log.")] = None,
+) -> None:
+    """Put known bugs back, one at a time, and count the seeds until each is caught; exit with 1 if one survives."""
+    raise typer.Exit(0 if print_wall(names or [], first=first, seeds=seeds, nodes=nodes, tier=tier) else 1)
 
 
-main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
+typer.run(main)

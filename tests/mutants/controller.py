@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from tests.mutants.mutant import PARTITION, Mutant
+from esp.simulation.tiers import PARTITION
+from tests.mutants.mutant import Mutant
 
 CONTROLLER_MUTANTS: Final = (
     Mutant(

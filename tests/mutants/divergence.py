@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from tests.mutants.mutant import LOG, PARTITION, Mutant
+from esp.simulation.tiers import LOG, PARTITION
+from tests.mutants.mutant import Mutant
 
 DIVERGENCE_MUTANTS: Final = (
     Mutant(

@@ -12,7 +12,7 @@ GROUP_MUTANTS: Final = (
         "offset-acknowledged-before-commit",
         "HW-2 broken",
         "HW-2",
-        "esp.broker.groups.group_shard",
+        "esp.broker.groups.driver",
         "        if not appended or self._hosted.log.high_watermark < appended[0].next_offset:\n",
         "        if not appended or self._hosted.log.log_end_offset < appended[0].next_offset:\n",
     ),
@@ -21,8 +21,8 @@ GROUP_MUTANTS: Final = (
         "PROMISE-3 broken",
         "PROMISE-3",
         "esp.groups.offset_requests",
-        "        offsets = self._shard.offsets.committed(request.group_id)\n",
-        "        offsets = self._shard.offsets.newest(request.group_id)\n",
+        "        offsets = self._state.offsets.committed(request.group_id)\n",
+        "        offsets = self._state.offsets.newest(request.group_id)\n",
     ),
     Mutant(
         "commit-of-an-earlier-generation",
@@ -45,7 +45,7 @@ GROUP_MUTANTS: Final = (
         "told too early",
         GROUPS,
         "esp.groups.leaving",
-        """            self._shard.appends.append(
+        """            self._state.appends.append(
                 [generation_record(group, assignments)],
                 now,
                 outcome=partial(self._on_outcome, group, group.generation_id, assignments),

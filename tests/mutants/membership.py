@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from tests.mutants.mutant import PARTITION, QUORUM, Mutant
+from esp.simulation.tiers import PARTITION, QUORUM
+from tests.mutants.mutant import Mutant
 
 MEMBERSHIP_MUTANTS: Final = (
     Mutant(

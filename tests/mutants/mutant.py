@@ -2,19 +2,7 @@
 
 from typing import Final, NamedTuple
 
-NODES: Final = "nodes"
-"""The tier of whole nodes on a virtual-time loop."""
-
-PARTITION: Final = "partition"
-"""The tier of one partition's cores on a heap."""
-
-QUORUM: Final = "quorum"
-"""The tier of the metadata quorum's cores on a heap."""
-
-LOG: Final = "log"
-"""The tier of one log on a simulated disk."""
-
-TIERS: Final = (NODES, PARTITION, QUORUM, LOG)
+from esp.simulation.tiers import NODES
 
 UNMUTATED: Final = "unmutated"
 """What stands for a mutant's name where the product is to run as it is."""

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from tests.mutants.mutant import QUORUM, Mutant
+from esp.simulation.tiers import QUORUM
+from tests.mutants.mutant import Mutant
 
 QUORUM_MUTANTS: Final = (
     Mutant(

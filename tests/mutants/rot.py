@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from tests.mutants.mutant import LOG, Mutant
+from esp.simulation.tiers import LOG
+from tests.mutants.mutant import Mutant
 
 ROT_MUTANTS: Final = (
     Mutant(

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from tests.mutants.mutant import LOG, NODES, PARTITION, Mutant
+from esp.simulation.tiers import LOG, NODES, PARTITION
+from tests.mutants.mutant import Mutant
 
 STORAGE_MUTANTS: Final = (
     Mutant(
@@ -86,8 +87,9 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-10471",
         "REC-1",
         "esp.storage.clean_marker",
+        '                _logger.warning("%s cannot be read; the last stop counts as unclean: %s", self._path, error)\n'
         "            self._disk.remove(self._path)\n",
-        "            pass\n",
+        '                _logger.warning("%s cannot be read; the last stop counts as unclean: %s", self._path, error)\n',
         tiers=(LOG,),
     ),
     Mutant(
@@ -206,17 +208,17 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-9491",
         "TRUNC-6",
         "esp.storage.log",
-        "        log.log_start_offset = log.log_end_offset = log.high_watermark = log.recovery_point = offset\n",
-        "        log.log_start_offset = log.log_end_offset = log.recovery_point = offset\n",
+        "            self.log_start_offset = self.log_end_offset = self.high_watermark = self.recovery_point = offset\n",
+        "            self.log_start_offset = self.log_end_offset = self.recovery_point = offset\n",
         tiers=(LOG,),
     ),
     Mutant(
         "retention-above-the-high-watermark",
         "KAFKA-5634",
         "LOG-12",
-        "esp.storage.retention",
-        "        high_watermark=log.high_watermark,\n    )\n",
-        "        high_watermark=log.log_end_offset,\n    )\n",
+        "esp.storage.log",
+        "            high_watermark=self.high_watermark,\n        )\n",
+        "            high_watermark=self.log_end_offset,\n        )\n",
         tiers=(LOG,),
     ),
     Mutant(
@@ -244,8 +246,8 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-12153",
         "TRUNC-6",
         "esp.storage.log",
-        "    log.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)\n",
-        "    log.producers = log.producers or load_producers_blocking(files.disk, files.path, files.segments, 0, None, 0)\n",
+        "        self.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)\n",
+        "        self.producers = self.producers or load_producers_blocking(files.disk, files.path, files.segments, 0, None, 0)\n",
         tiers=(LOG,),
     ),
     Mutant(
@@ -253,7 +255,7 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-13098 class",
         "PROD-9",
         "esp.storage.log",
-        "    remove_snapshots(files.disk, files.path, above=end_offset, up_to=-1)\n",
+        "        remove_snapshots(files.disk, files.path, above=end_offset, up_to=-1)\n",
         "",
         tiers=(LOG,),
     ),

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple, TypedDict
 
 import typer
 
-from tests.mutants.mutant import LOG, NODES, PARTITION, QUORUM, UNMUTATED, Mutant
+from esp.simulation.tiers import LOG, NODES, PARTITION, QUORUM
+from tests.mutants.mutant import UNMUTATED, Mutant
 from tests.mutants.table import MUTANTS
 
 SEEDS: Final[Mapping[str, int]] = {NODES: 100, PARTITION: 3000, QUORUM: 1000, LOG: 1000}
@@ -123,7 +124,7 @@ def run_mutant(mutant: Mutant, tier: str, *, first: int, seeds: int, nodes: int 
 
 
 def _run(name: str, tier: str, first: int, seeds: int, nodes: int | None) -> _Result:
-    command = [sys.executable, "-m", "tests.mutants", name, tier, str(first), str(seeds)]
+    command = [sys.executable, "-m", "tests.mutants.process", name, tier, str(first), str(seeds)]
     command += [str(nodes)] if nodes is not None else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

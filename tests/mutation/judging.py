@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.mutants.mutant import LOG, NODES, PARTITION, QUORUM
+from esp.simulation.tiers import LOG, NODES, PARTITION, QUORUM
 from tests.mutation.applying import VARIABLE
 from tests.mutation.operators import Mutation
 

@@ -9,7 +9,7 @@ import sys
 import typer
 
 import tests.mutation.applying  # noqa: F401 - before the product
-from tests.mutants.tiers import RUNS
+from esp.simulation.tiers import RUNS
 
 logging.disable(logging.CRITICAL)
 tier, first, seeds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -9,7 +9,7 @@ from kio.static.primitive import i8, i32
 from esp.broker.answer_fields import NO_THROTTLE, broker_ids
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
-from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrChange
+from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrProposal
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -45,14 +45,14 @@ async def handle_at_controller(
     )
 
 
-def _change(topic_id: TopicId, partition: v3.PartitionData | v2.PartitionData) -> IsrChange:
+def _change(topic_id: TopicId, partition: v3.PartitionData | v2.PartitionData) -> IsrProposal:
     if isinstance(partition, v2.PartitionData):  # it knows nothing of broker epochs
         new_isr = tuple((NodeId(node), UNCHECKED_EPOCH) for node in partition.new_isr)
     else:
         new_isr = tuple(
             (NodeId(state.broker_id), BrokerEpoch(state.broker_epoch)) for state in partition.new_isr_with_epochs
         )
-    return IsrChange(
+    return IsrProposal(
         topic_id=topic_id,
         partition=partition.partition_index,
         leader_epoch=LeaderEpoch(partition.leader_epoch),

@@ -9,7 +9,7 @@ from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGro
 from kio.schema.types import GroupId
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.answers import all_answered
+from esp.broker.groups.wire import all_answered
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.responses import DeleteGroupResult

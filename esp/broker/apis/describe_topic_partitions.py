@@ -51,7 +51,7 @@ def handle(
     progress = Progress()
     while heap:
         name = heappop(heap)
-        if progress.is_due():
+        if progress.count_one():
             yield
         topic = image.topics_by_name.get(TopicName(name))
         if topic is None:
@@ -71,7 +71,7 @@ def handle(
         partitions = topic.partitions[first_partition : first_partition + left]
         described: list[DescribeTopicPartitionsResponsePartition] = []
         for partition in partitions:
-            if progress.is_due():
+            if progress.count_one():
                 yield
             described.append(_partition(services, partition))
         topics.append(_topic(services, topic, tuple(described)))

@@ -4,8 +4,8 @@ Records leave as they stand in the segment, as views of the mapped file. A reque
 partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the loop for
 them, so that it holds up nobody else. What names very many partitions, or has a session with as many, is answered in slices.
 ``read_committed`` ends at the last stable offset, which is the high watermark while there are no transactions. Version 13 names topics by
-id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replication.session`). Consumers that say where they
-are (``client.rack``, version 11) may be sent to a nearer replica, and are served by followers that are in sync (KIP-392).
+id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replication.session`). Consumers that say where
+they are (``client.rack``, version 11) may be sent to a nearer replica, and are served by followers that are in sync (KIP-392).
 
 On the listeners of controllers: other members of the quorum fetch the metadata log, and nothing else (KIP-595).
 """
@@ -28,9 +28,9 @@ from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import LongRequests
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
-from esp.ports.network import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.fetch_codec import (
     FINAL_EPOCH,

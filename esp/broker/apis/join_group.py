@@ -8,7 +8,7 @@ from kio.schema.join_group.v9.response import JoinGroupResponse, JoinGroupRespon
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.answers import answered, milliseconds
+from esp.broker.groups.wire import answered, milliseconds
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import JoinGroup, Protocol

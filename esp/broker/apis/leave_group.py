@@ -8,7 +8,7 @@ from kio.schema.leave_group.v5.request import LeaveGroupRequest
 from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.answers import answered
+from esp.broker.groups.wire import answered
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import LeaveGroup, LeavingMember

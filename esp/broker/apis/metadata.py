@@ -164,7 +164,7 @@ def _topic(
 ) -> SlicedWork[MetadataResponseTopic]:
     partitions: list[MetadataResponsePartition] = []
     for partition in topic.partitions:
-        if progress.is_due():
+        if progress.count_one():
             yield
         partitions.append(_partition(services, request, partition))
     return MetadataResponseTopic(

@@ -11,7 +11,7 @@ from kio.schema.offset_commit.v10.request import OffsetCommitRequest
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.answers import answered, milliseconds
+from esp.broker.groups.wire import answered, milliseconds
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import NO_LEADER_EPOCH, NO_RETENTION, CommittedOffset, OffsetCommit

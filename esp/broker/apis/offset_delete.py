@@ -12,7 +12,7 @@ from kio.schema.offset_delete.v0.response import (
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.answers import answered
+from esp.broker.groups.wire import answered
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import OffsetDelete

@@ -26,8 +26,8 @@ from esp.broker.request import NO_REPLY, Request
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import LongRequests
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, ErrorCode
-from esp.ports.network import Buffer
 from esp.protocol.errors import DecodeError
 from esp.protocol.produce_codec import (
     ProduceRequest,

@@ -7,7 +7,7 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest
 from kio.schema.sync_group.v5.response import SyncGroupResponse
 
 from esp.broker.answer_fields import NO_THROTTLE
-from esp.broker.groups.answers import answered
+from esp.broker.groups.wire import answered
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import SyncGroup

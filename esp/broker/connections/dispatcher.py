@@ -19,9 +19,10 @@ from esp.broker.request import ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done
 from esp.broker.turns.turns import Turns
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError
 from esp.ports.clock import Clock
-from esp.ports.network import Address, Buffer
+from esp.ports.network import Address
 from esp.protocol import messages
 from esp.protocol.error_responses import error_response, error_response_in_slices
 from esp.protocol.progress import begin

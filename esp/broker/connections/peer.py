@@ -18,9 +18,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+from esp.model.buffers import Buffer
 from esp.ports.clock import Timer
 from esp.ports.env import Env
-from esp.ports.network import Address, Buffer, Connection
+from esp.ports.network import Address, Connection
 from esp.protocol.errors import DecodeError
 from esp.protocol.headers import pack_request_header, read_response_header
 from esp.protocol.messages import decode_response, encode_request

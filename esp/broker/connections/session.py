@@ -15,8 +15,9 @@ from typing import Final
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.request import NO_REPLY, ClientContext, Request
 from esp.broker.turns.request_memory import FREE_BYTES, RequestMemory
+from esp.model.buffers import Buffer
 from esp.ports.clock import Clock
-from esp.ports.network import Buffer, Connection
+from esp.ports.network import Connection
 from esp.protocol.errors import DecodeError
 from esp.protocol.headers import read_request_header
 

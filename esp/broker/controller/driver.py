@@ -12,7 +12,7 @@ from esp.broker.controller.proposals import NewestMetadata, Proposals, Quorum
 from esp.broker.controller.term import ControllerTerm
 from esp.broker.request import ClientContext
 from esp.broker.tasks import Tasks
-from esp.controller.alter_partition import IsrChange, decide_alter_partition
+from esp.controller.alter_partition import IsrProposal, decide_alter_partition
 from esp.controller.brokers import (
     BrokerRegistration,
     ControllerRegistration,
@@ -120,7 +120,7 @@ class ControllerDriver:
             and self._has_session(term, node_id)
             and is_duplicate(existing, registration, is_connected=self._is_connected(term, node_id))
         ):
-            await term.find_dead(existing)
+            await term.end_session_if_dead(existing)
             term = self._require_term()
 
         def decide(image: ClusterImage) -> Decision[BrokerEpoch]:
@@ -193,7 +193,7 @@ class ControllerDriver:
             self._term.probe(node_id)
 
     async def alter_partitions(
-        self, sender: NodeId, broker_epoch: BrokerEpoch, changes: Sequence[IsrChange]
+        self, sender: NodeId, broker_epoch: BrokerEpoch, changes: Sequence[IsrProposal]
     ) -> list[PartitionState | ApiError]:
         """See :func:`~esp.controller.alter_partition.decide_alter_partition`."""
         self._require_term()

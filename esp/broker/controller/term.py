@@ -149,7 +149,7 @@ class ControllerTerm:
                 self._unclean_job.timer.cancel()
             self._schedule(self._unclean_job, _AT_ONCE_US)
 
-    async def find_dead(self, broker: BrokerImage) -> bool:
+    async def end_session_if_dead(self, broker: BrokerImage) -> bool:
         """Whether the process of a registered broker is known to be gone; its session has ended then."""
         if not await is_gone(self._env, broker.endpoints.values()):
             return False
@@ -174,7 +174,7 @@ class ControllerTerm:
 
     async def _probe(self, broker: BrokerImage) -> None:
         try:
-            is_dead = await self.find_dead(broker)
+            is_dead = await self.end_session_if_dead(broker)
         finally:
             self._probed.discard((broker.node_id, broker.epoch))
         if is_dead:

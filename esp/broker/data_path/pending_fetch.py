@@ -13,10 +13,10 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS, code_of
 from esp.broker.request import Request
 from esp.broker.turns.turns import Turns
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
-from esp.ports.network import Buffer
 from esp.protocol.fetch_codec import NO_SESSION, FetchPartition, FetchResult, encode_fetch_response_in_slices
 from esp.protocol.produce_codec import TopicRef
 from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, Progress, SlicedWork, whole
@@ -244,7 +244,7 @@ class PendingFetch:
         shown = []
         progress = Progress(AT_ONCE_ELEMENTS)
         for result in results:
-            if progress.is_due():
+            if progress.count_one():
                 yield
             key = (result.topic, result.partition)
             told = tuple.__new__(Told, result[3:6])  # high watermark, last stable offset, log start

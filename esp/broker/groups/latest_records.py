@@ -7,8 +7,8 @@ decoded. Records of a transaction count from its commit marker on; those of one 
 from collections.abc import Iterable
 from typing import Final
 
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.ports.network import Buffer
 from esp.records.batch import iterate_records, read_whole_header
 from esp.records.batch_header import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
 from esp.records.compression import decompress

@@ -22,9 +22,10 @@ from esp.broker.metrics.http_server import HttpServer, Page
 from esp.broker.metrics.request_metrics import RequestCounts, RequestMetrics
 from esp.broker.request import Request
 from esp.broker.tasks import Tasks
+from esp.model.buffers import Buffer
 from esp.ports.clock import Clock, Timer
 from esp.ports.env import Env
-from esp.ports.network import Address, Buffer
+from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
 
 

@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol
 
 from esp.broker.raft.metadata_log import split_batches
 from esp.controller.image import ClusterImage
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError
 from esp.model.ids import LeaderEpoch
-from esp.ports.network import Buffer
 from esp.raft.snapshot import SnapshotId
 from esp.storage.log import Log
 

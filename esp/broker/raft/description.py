@@ -10,8 +10,8 @@ from kio.static.primitive import i32, i64, u16
 from esp.broker.raft.calls import PARTITION, TOPIC
 from esp.model.errors import ErrorCode
 from esp.model.ids import METADATA_TOPIC
+from esp.model.now import Now
 from esp.raft.leading import QuorumDescription, ReplicaDescription
-from esp.raft.now import Now
 
 
 def only_metadata(topics: Sequence[Any]) -> bool:

@@ -27,12 +27,13 @@ from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.files import RaftFiles
 from esp.broker.raft.peers import QuorumPeers
 from esp.broker.raft.snapshot_keeper import SnapshotKeeper
-from esp.broker.raft.start import OTHER_DISK_REMEDY, Member, find_other_disk, read_member
+from esp.broker.raft.start import OTHER_DISK_REMEDY, RecoveredMember, find_other_disk, read_member
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import time_limit
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
+from esp.model.now import Now
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft import effects
@@ -41,7 +42,6 @@ from esp.raft.leading import QuorumDescription
 from esp.raft.member import LeaderContact
 from esp.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from esp.raft.node import RaftNode
-from esp.raft.now import Now
 from esp.raft.roles import Role
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voters import VoterSet
@@ -164,7 +164,7 @@ class RaftDriver:
         member: what was found on the disk.
     """
 
-    def __init__(self, env: Env, config: RaftConfig, log: Log, member: Member) -> None:
+    def __init__(self, env: Env, config: RaftConfig, log: Log, member: RecoveredMember) -> None:
         self.config = config
         self.files = RaftFiles(env, log, member.snapshots, self._on_flushed)
         self._env = env

@@ -10,9 +10,9 @@ from typing import Final, NoReturn
 from msgspec.structs import replace
 
 from esp.broker.raft.snapshots import MetadataSnapshots, SnapshotDownload
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.ports.env import Env
-from esp.ports.network import Buffer
 from esp.raft import effects, quorum_state
 from esp.raft.messages import FetchSnapshotResponse
 from esp.raft.quorum_state import QuorumState

@@ -19,10 +19,10 @@ from esp.controller.image import EMPTY_IMAGE, ClusterDelta, ClusterImage
 from esp.controller.image_difference import image_difference
 from esp.controller.replay import MetadataReplay, ReplayPoint
 from esp.controller.snapshot_records import snapshot_records
+from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.model.ids import LeaderEpoch
 from esp.ports.env import Env
-from esp.ports.network import Buffer
 from esp.records.batch import iterate_records
 from esp.schemas.metadata_frames import UnknownRecordError, decode_record, encode_record
 from esp.schemas.metadata_records import MetadataRecord

@@ -8,8 +8,8 @@ import logging
 import re
 from typing import Final, NamedTuple
 
+from esp.model.buffers import Buffer
 from esp.ports.disk import Disk, File
-from esp.ports.network import Buffer
 from esp.raft.snapshot import SUFFIX, SnapshotId
 
 _logger = logging.getLogger(__name__)

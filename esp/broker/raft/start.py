@@ -34,7 +34,7 @@ class InitialSnapshot(NamedTuple):
     contents: SnapshotContents
 
 
-class Member(NamedTuple):
+class RecoveredMember(NamedTuple):
     """A member that has not taken part yet."""
 
     node: RaftNode
@@ -44,7 +44,7 @@ class Member(NamedTuple):
     """None: the state begins with the log."""
 
 
-async def read_member(env: Env, log: Log, config: RaftConfig) -> Member:
+async def read_member(env: Env, log: Log, config: RaftConfig) -> RecoveredMember:
     """Make the core of what is on the disk.
 
     Raises:
@@ -91,7 +91,7 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> Member:
         ),
         random=env.random,
     )
-    return Member(node, voters, snapshots, initial)
+    return RecoveredMember(node, voters, snapshots, initial)
 
 
 async def _read_initial(env: Env, log: Log, snapshots: MetadataSnapshots) -> InitialSnapshot | None:

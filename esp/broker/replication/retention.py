@@ -1,9 +1,9 @@
 """Retention of many logs: what is past its limits goes, and the loop waits for no device (LOG-12).
 
-A pass over thousands of replicas is one of slices, between which others have their turns. What a slice has to drop shares one checkpoint of
-log starts in each directory. While it is written, :attr:`~esp.broker.replication.host.ReplicaHost.directories_lock` is held, so that no log is
-cut or moved; :attr:`~esp.broker.replication.hosted_partition.HostedPartition.busy` is held for the moments in which a log's segments change,
-since a flush goes by their names.
+A pass over thousands of replicas is one of slices, between which others have their turns. What a slice has to drop shares one checkpoint
+of log starts in each directory. While it is written, :attr:`~esp.broker.replication.host.ReplicaHost.directories_lock` is held, so that no
+log is cut or moved; :attr:`~esp.broker.replication.hosted_partition.HostedPartition.busy` is held for the moments in which a log's segments
+change, since a flush goes by their names.
 """
 
 import logging

@@ -7,8 +7,8 @@ until a request names it.
 
 A request that is parked is answered when there are records, or an error; when its time is up; when the next request of the session comes
 in, which the follower sends ahead where it has something new to say; and a moment after more was committed, so that consumers of followers
-do not wait long, without an answer for each commit. A partition that is throttled (:mod:`esp.broker.replication.replication_throttle`) is left
-out of answers until its turn comes; the others are answered as ever.
+do not wait long, without an answer for each commit. A partition that is throttled (:mod:`esp.broker.replication.replication_throttle`) is
+left out of answers until its turn comes; the others are answered as ever.
 
 A partition as a follower's session at the leader sees it: what was asked last, and what the follower was told.
 """
@@ -24,10 +24,10 @@ from esp.broker.replication.replication_throttle import Share, release
 from esp.broker.replication.throttles import DirectionThrottles
 from esp.broker.request import Request
 from esp.broker.tasks import Tasks
+from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
-from esp.ports.network import Buffer
 from esp.protocol.fetch_codec import FetchPartition, FetchRequest, FetchResult, encode_fetch_response
 from esp.protocol.primitives import TopicRef
 from esp.replication.partition_leader import PartitionLeader

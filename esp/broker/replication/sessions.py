@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from esp.broker.replication.session import ReplicaSession, Surroundings
 from esp.broker.request import Request
+from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
-from esp.ports.network import Buffer
 from esp.ports.random import Random
 from esp.protocol.fetch_codec import (
     FINAL_EPOCH,

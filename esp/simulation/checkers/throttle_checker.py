@@ -14,9 +14,9 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.replication_throttle import BURST_US, FETCH_US, ReplicationThrottle
 from esp.broker.replication.session import ReplicaSession, SessionPartition
 from esp.broker.replication.throttles import DirectionThrottles
+from esp.model.buffers import Buffer
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
-from esp.ports.network import Buffer
 from esp.protocol.fetch_codec import FetchResult
 from esp.protocol.follower_fetch_codec import FetchedPartition
 from esp.records.batch_header import read_header

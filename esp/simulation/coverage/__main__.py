@@ -15,7 +15,7 @@ def main(tier: str, first: int, seeds: int) -> None:
     entered: dict[str, None] = {}
     install(entered)
     # The product is imported only now.
-    from tests.mutants.tiers import RUNS  # noqa: PLC0415
+    from esp.simulation.tiers import RUNS  # noqa: PLC0415
 
     logging.disable(logging.CRITICAL)
     violations = {}

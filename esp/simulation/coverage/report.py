@@ -13,7 +13,7 @@ import typer
 
 from esp.simulation.coverage.functions import ROOMS, find_all_functions, room_of
 from esp.simulation.coverage.unreached import SELDOM, UNREACHED
-from tests.mutants.mutant import NODES, TIERS
+from esp.simulation.tiers import NODES, TIERS
 
 _SEEDS_PER_PROCESS: Final = 25
 

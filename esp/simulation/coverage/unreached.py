@@ -114,7 +114,7 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
         "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
-        "esp.broker.groups.answers:_all_later": "offsets of many groups are asked for while one of them is being committed",
+        "esp.broker.groups.wire:_all_later": "offsets of many groups are asked for while one of them is being committed",
         "esp.broker.apis.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
         "esp.broker.raft.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",

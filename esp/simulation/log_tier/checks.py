@@ -5,7 +5,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any, Final
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.partition_tier.memory_log import KeptBatch

@@ -9,8 +9,8 @@ import errno
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
+from esp.model.buffers import Buffer
 from esp.ports.disk import File, Lock, Stat
-from esp.ports.network import Buffer
 from esp.simulation.machine.directory_tree import Change, Directory, DirectoryTree, file_error
 from esp.simulation.machine.disk_faults import DiskFaults, Fault, Operation, ProcessKilledError
 from esp.simulation.machine.file_content import FileContent

@@ -10,7 +10,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER_SIZE, LENGTH_OFFSET, MAGIC_OFFSET
 
 _MAGIC: Final = b"\x02"

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from esp.ports.network import TURN_US, Address, Buffer, Connection, ConnectionOwner, Listener
+from esp.model.buffers import Buffer
+from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner, Listener
 from esp.simulation.machine.flips import WireFlips
 from esp.simulation.machine.links import Links
 from esp.simulation.machine.loop import Process, current_process

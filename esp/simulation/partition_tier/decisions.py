@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from esp.controller.alter_partition import IsrChange as ProposedIsr
+from esp.controller.alter_partition import IsrProposal as ProposedIsr
 from esp.controller.alter_partition import decide_alter_partition
 from esp.controller.broker_sessions import BrokerSessions
 from esp.controller.brokers import BrokerRegistration, decide_broker_registration

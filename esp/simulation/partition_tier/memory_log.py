@@ -7,7 +7,7 @@ from bisect import bisect_left
 from random import Random
 from typing import NamedTuple
 
-from esp.ports.network import Buffer
+from esp.model.buffers import Buffer
 from esp.records.batch_header import BatchHeader, HeaderFields
 from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs

@@ -8,8 +8,8 @@ from operator import itemgetter
 from random import Random
 from typing import Final, NamedTuple
 
+from esp.model.buffers import Buffer
 from esp.model.ids import DirectoryId, NodeId
-from esp.ports.network import Buffer
 from esp.raft.log_outline import LogOutline
 from esp.raft.quorum_state import QuorumState
 from esp.raft.snapshot import SnapshotId

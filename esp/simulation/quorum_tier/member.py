@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, NodeId
+from esp.model.now import Now
 from esp.ports.network import Address
 from esp.raft import effects
 from esp.raft.effects import Effect, Peer
 from esp.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from esp.raft.node import RaftNode
-from esp.raft.now import Now
 from esp.raft.roles import Role
 from esp.raft.settings import QuorumSettings
 from esp.raft.snapshot import SnapshotId

@@ -7,7 +7,6 @@ from typing import Final
 
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
-from esp.groups.now import Now
 from esp.groups.requests import (
     NO_GENERATION,
     CommittedOffset,
@@ -24,6 +23,7 @@ from esp.groups.responses import JoinResult, LeaveResult, OffsetCommitResult, Re
 from esp.groups.settings import GroupSettings
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
+from esp.model.now import Now
 from esp.records.builder import NewRecord
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import OffsetCommitRecord

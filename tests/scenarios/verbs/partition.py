@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from esp.controller.alter_partition import IsrChange as ProposedIsr
+from esp.controller.alter_partition import IsrProposal as ProposedIsr
 from esp.controller.alter_partition import decide_alter_partition
 from esp.controller.broker_sessions import BrokerSessions
 from esp.controller.heartbeats import decide_fence

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, NodeId
+from esp.model.now import Now
 from esp.ports.network import Address
 from esp.raft import effects, messages
 from esp.raft.effects import Effect
 from esp.raft.node import RaftNode
-from esp.raft.now import Now
 from esp.raft.quorum_state import QuorumState
 from esp.raft.settings import QuorumSettings
 from esp.raft.voters import VoterSet

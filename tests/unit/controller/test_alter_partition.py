@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrChange, decide_alter_partition
+from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrProposal, decide_alter_partition
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId, TopicId
 from esp.schemas.metadata_records import RECOVERED, BrokerRegistrationChangeRecord, PartitionChangeRecord
@@ -21,7 +21,7 @@ def _proposal(cluster, *members, topic="t", **changes):
         "partition_epoch": state.partition_epoch,
         "new_isr": _members(cluster, *members),
     }
-    return IsrChange(**fields | changes)
+    return IsrProposal(**fields | changes)
 
 
 def _members(cluster, *members):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.controller.alter_partition import IsrChange as Proposed
+from esp.controller.alter_partition import IsrProposal as Proposed
 from esp.controller.alter_partition import decide_alter_partition
 from esp.controller.changed_minimums import plan_epochs_of_raised_minimums
 from esp.controller.config_rules import ConfigRules

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from esp.controller.alter_partition import IsrChange, decide_alter_partition
+from esp.controller.alter_partition import IsrProposal, decide_alter_partition
 from esp.controller.elections import decide_elect_leaders, decide_preferred_leaders
 from esp.controller.partition_change import Election, apply_partition_change, is_unclean_election
 from esp.controller.reassignment import Reassignment, decide_reassignments
@@ -51,7 +51,7 @@ class _Sent(NamedTuple):
     sender: NodeId
     broker_epoch: BrokerEpoch
     topic: str
-    change: IsrChange
+    change: IsrProposal
 
 
 class _Partition:
@@ -132,7 +132,7 @@ class PartitionHistory:
             for node in state.replicas
             if node == state.leader or (node in wanted and (node in state.isr or partition.logs[node] == log))
         ]
-        change = IsrChange(
+        change = IsrProposal(
             topic_id=state.topic_id,
             partition=0,
             leader_epoch=state.leader_epoch,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.controller.alter_partition import IsrChange, decide_alter_partition
+from esp.controller.alter_partition import IsrProposal, decide_alter_partition
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.topics import decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
@@ -24,7 +24,7 @@ def reassign(cluster, target, *, topic="t", partition=0, **options):
 def propose(cluster, isr, topic="t"):
     """The leader proposes an in-sync set; the answer."""
     state = cluster.partition(topic)
-    change = IsrChange(
+    change = IsrProposal(
         topic_id=state.topic_id,
         partition=0,
         leader_epoch=state.leader_epoch,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.controller.alter_partition import IsrChange, decide_alter_partition
+from esp.controller.alter_partition import IsrProposal, decide_alter_partition
 from esp.controller.image import CLUSTER_DEFAULT
 from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.self_repair import BrokerAbsences, Mode, SelfRepair, SelfRepairSettings
@@ -61,7 +61,7 @@ class Repaired:
                 most -= 1
                 alive = [node for node in state.replicas if node in self.image.brokers]
                 isr = [node for node in alive if self.image.brokers[node].is_active]
-                change = IsrChange(
+                change = IsrProposal(
                     topic_id=topic.topic_id,
                     partition=state.partition,
                     leader_epoch=state.leader_epoch,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esp.controller.alter_partition import IsrChange, decide_alter_partition
+from esp.controller.alter_partition import IsrProposal, decide_alter_partition
 from esp.controller.config_rules import ConfigRules
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation, decide_alter_configs
 from esp.controller.reassignment import Reassignment, decide_reassignments
@@ -44,7 +44,7 @@ class Marked:
     def catch_up(self, number):
         """Everything that is being added comes into the in-sync set."""
         state = self.state(number)
-        change = IsrChange(
+        change = IsrProposal(
             topic_id=state.topic_id,
             partition=number,
             leader_epoch=state.leader_epoch,

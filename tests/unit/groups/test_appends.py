@@ -3,8 +3,8 @@ import pytest
 from esp.groups.appends import Appends, answer_to
 from esp.groups.deadlines import Deadlines
 from esp.groups.effects import Outbox
-from esp.groups.now import Now
 from esp.model.errors import ErrorCode
+from esp.model.now import Now
 from esp.records.builder import NewRecord
 
 RECORDS = [NewRecord(b"value", b"key")]

@@ -3,9 +3,9 @@
 import pytest
 
 from esp.groups.coordinator import GroupCoordinator
-from esp.groups.now import Now
 from esp.groups.settings import GroupSettings
 from esp.model.errors import CorruptionError, ErrorCode
+from esp.model.now import Now
 from esp.simulation.machine.env import SeededRandom
 from tests.unit.groups.world import DELAY_MS, GROUP, SESSION_MS, World
 

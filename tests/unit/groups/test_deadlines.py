@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.groups.deadlines import Deadlines, Timer
-from esp.groups.now import Now
+from esp.model.now import Now
 
 
 def at(us):

@@ -5,7 +5,6 @@ from random import Random
 
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append
-from esp.groups.now import Now
 from esp.groups.requests import (
     CommittedOffset,
     Heartbeat,
@@ -22,6 +21,7 @@ from esp.groups.requests import (
 from esp.groups.settings import GroupSettings
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
+from esp.model.now import Now
 from esp.simulation.machine.env import SeededRandom
 
 START_MS = 1_700_000_000_000

@@ -39,9 +39,9 @@ def steps(count):
 
 def test_an_element_is_due_after_each_slice():
     progress = Progress(3)
-    assert [progress.is_due() for _ in range(3)] == [False] * 3
+    assert [progress.count_one() for _ in range(3)] == [False] * 3
     for _ in range(3):
-        assert [progress.is_due() for _ in range(SLICE_ELEMENTS)] == [True] + [False] * (SLICE_ELEMENTS - 1)
+        assert [progress.count_one() for _ in range(SLICE_ELEMENTS)] == [True] + [False] * (SLICE_ELEMENTS - 1)
 
 
 def test_more_elements_than_anybody_could_want_are_refused():

@@ -5,12 +5,12 @@ from random import Random
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import DirectoryId, LeaderEpoch, NodeId
+from esp.model.now import Now
 from esp.ports.network import Address
 from esp.raft.effects import Commit, Persist, Reply, Send
 from esp.raft.log_outline import LogOutline
 from esp.raft.messages import FetchRequest, FetchResponse, VoteRequest, VoteResponse
 from esp.raft.node import RaftNode
-from esp.raft.now import Now
 from esp.raft.settings import QuorumSettings
 from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, ParamSpec, TypeVar
 
+from esp.model.buffers import Buffer
 from esp.model.ids import TopicId, TopicPartition
-from esp.ports.network import Buffer
 from esp.records.batch_header import BatchHeader, read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.topic import TopicSettings

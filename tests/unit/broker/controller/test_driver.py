@@ -6,7 +6,7 @@ import contextvars
 import pytest
 
 from esp.broker.request import ClientContext
-from esp.controller.alter_partition import IsrChange
+from esp.controller.alter_partition import IsrProposal
 from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource, Operation
 from esp.controller.partition_change import Election
 from esp.controller.topics import NewTopic
@@ -45,7 +45,7 @@ async def _pass(seconds):
 
 def _isr_change(controller, topic, isr):
     state = controller.partition(topic)
-    return IsrChange(
+    return IsrProposal(
         topic_id=state.topic_id,
         partition=0,
         leader_epoch=state.leader_epoch,

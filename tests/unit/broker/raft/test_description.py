@@ -8,10 +8,10 @@ import pytest
 from esp.broker.raft.description import describe_answer, describe_refusal, only_metadata
 from esp.model.errors import ErrorCode
 from esp.model.ids import DirectoryId, LeaderEpoch, NodeId
+from esp.model.now import Now
 from esp.protocol.messages import decode_response, encode_response, load_class
 from esp.protocol.registry import SERVED, ApiKey
 from esp.raft.leading import QuorumDescription, ReplicaDescription
-from esp.raft.now import Now
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 
 

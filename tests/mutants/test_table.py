@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutant import TIERS
+from esp.simulation.tiers import TIERS
 from tests.mutants.patching import mutate
 from tests.mutants.table import ALL, MUTANTS
 

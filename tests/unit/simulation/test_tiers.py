@@ -2,7 +2,7 @@ import pytest
 
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.partition_tier.checks import InvariantError
-from tests.mutants.tiers import NO_CRASH, _run_cores
+from esp.simulation.tiers import NO_CRASH, _run_cores
 
 
 def raising(error):

@@ -12,7 +12,7 @@ from esp.ports.random import Random
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class CoordinatorState:
     """The state of one coordinator, and its ways out."""
 
     settings: GroupSettings

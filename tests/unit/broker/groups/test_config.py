@@ -1,4 +1,4 @@
-from esp.broker.groups.shard_config import shard_config
+from esp.broker.groups.config import shard_config
 from esp.groups.settings import GroupSettings
 from esp.settings.broker import BrokerSettings
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from esp.broker.groups.group_coordinators import GroupCoordinators
-from esp.broker.groups.shard_config import shard_config
+from esp.broker.groups.config import shard_config
+from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.request import ClientContext
 from esp.groups.requests import CommittedOffset, JoinGroup, OffsetCommit, OffsetFetch, Protocol
 from esp.model.errors import ApiError, ErrorCode

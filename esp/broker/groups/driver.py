@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from esp.broker.deadline_timer import DeadlineTimer
+from esp.broker.groups.config import CoordinatorConfig
 from esp.broker.groups.latest_records import LatestRecords
-from esp.broker.groups.shard_config import ShardConfig
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS
 from esp.broker.request import ClientContext
 from esp.broker.waiting import Waiters
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
-from esp.groups.now import Now
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
+from esp.model.now import Now
 from esp.ports.env import Env
 from esp.records.builder import build_batch
 from esp.replication.partition_leader import ALL_REPLICAS
@@ -57,7 +57,7 @@ class _Appended(NamedTuple):
     token: int
 
 
-class GroupShard:
+class GroupCoordinatorDriver:
     """See the module.
 
     Args:
@@ -66,7 +66,7 @@ class GroupShard:
         config: the node's.
     """
 
-    def __init__(self, env: Env, hosted: HostedPartition, config: ShardConfig) -> None:
+    def __init__(self, env: Env, hosted: HostedPartition, config: CoordinatorConfig) -> None:
         assert hosted.leader is not None, "a shard belongs to a leader"
         self._clock = env.clock
         self._hosted = hosted

@@ -2,8 +2,9 @@
 
 import pytest
 
+from esp.simulation.tiers import NODES, PARTITION
 from tests.mutants import wall
-from tests.mutants.mutant import NODES, PARTITION, UNMUTATED, Mutant
+from tests.mutants.mutant import UNMUTATED, Mutant
 from tests.mutants.table import MUTANTS
 from tests.mutants.wall import print_wall, run_mutant
 

@@ -9,4 +9,4 @@ class Now(NamedTuple):
     monotonic_us: int
     """What timeouts are counted in; never goes back."""
     wall_ms: int
-    """Milliseconds since the Unix epoch; it stands in batches and means nothing to the protocol, since it may jump."""
+    """Milliseconds since the Unix epoch: stands in batches and says when offsets were committed. It may jump both ways."""

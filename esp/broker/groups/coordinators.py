@@ -1,11 +1,11 @@
-"""All groups that this node coordinates: a :class:`GroupShard` for each partition of ``__consumer_offsets`` that it leads."""
+"""All groups that this node coordinates: a :class:`GroupCoordinatorDriver` for each partition of ``__consumer_offsets`` that it leads."""
 
 import importlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from esp.broker.cluster_view.cache import MetadataCache
-from esp.broker.groups.shard_config import ShardConfig
+from esp.broker.groups.config import CoordinatorConfig
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.controller.image import TopicImage
@@ -15,9 +15,9 @@ from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.ports.env import Env
 
 if TYPE_CHECKING:
-    from esp.broker.groups.group_shard import GroupShard
+    from esp.broker.groups.driver import GroupCoordinatorDriver
 
-_SHARD: Final = "esp.broker.groups.group_shard"
+_DRIVER: Final = "esp.broker.groups.driver"
 
 
 class GroupCoordinators:
@@ -30,12 +30,12 @@ class GroupCoordinators:
         tasks: where shards load.
     """
 
-    def __init__(self, env: Env, config: ShardConfig, metadata: MetadataCache, tasks: Tasks) -> None:
+    def __init__(self, env: Env, config: CoordinatorConfig, metadata: MetadataCache, tasks: Tasks) -> None:
         self._env = env
         self._config = config
         self._metadata = metadata
         self._tasks = tasks
-        self._shards: dict[int, GroupShard] = {}
+        self._shards: dict[int, GroupCoordinatorDriver] = {}
 
     def on_leading(self, hosted: HostedPartition) -> None:
         """This node leads a partition, in a new epoch."""
@@ -45,8 +45,8 @@ class GroupCoordinators:
         before = self._shards.get(number)
         if before is not None:
             before.end()
-        shard_class = load_shard_class()
-        shard = self._shards[number] = shard_class(self._env, hosted, self._config)
+        driver_class = load_driver_class()
+        shard = self._shards[number] = driver_class(self._env, hosted, self._config)
         self._tasks.start(shard.load(), name=f"load the groups of {hosted.name}")
 
     def on_deleted(self, topics: Iterable[TopicImage]) -> None:
@@ -64,7 +64,7 @@ class GroupCoordinators:
             shard.end()
         self._shards.clear()
 
-    def shard_of(self, group_id: str, *, or_empty: bool = False) -> "GroupShard":
+    def shard_of(self, group_id: str, *, or_empty: bool = False) -> "GroupCoordinatorDriver":
         """The shard that has a group.
 
         Args:
@@ -82,12 +82,12 @@ class GroupCoordinators:
             raise ApiError(ErrorCode.not_coordinator)
         return shard
 
-    def __iter__(self) -> "Iterator[GroupShard]":
+    def __iter__(self) -> "Iterator[GroupCoordinatorDriver]":
         """All shards, by partition."""
         return (self._shards[number] for number in sorted(self._shards))
 
 
-def load_shard_class() -> "type[GroupShard]":
+def load_driver_class() -> "type[GroupCoordinatorDriver]":
     """What coordinates groups: loaded when there are any, or when the node has the time, so that its start does not wait for it."""
-    found: type[GroupShard] = importlib.import_module(_SHARD).GroupShard
+    found: type[GroupCoordinatorDriver] = importlib.import_module(_DRIVER).GroupCoordinatorDriver
     return found

@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from esp.broker.groups.answers import all_answered, answered, milliseconds
+from esp.broker.groups.wire import all_answered, answered, milliseconds
 
 
 def test_what_is_there_is_answered_at_once_and_the_rest_by_a_coroutine():

@@ -12,8 +12,8 @@ _MINUTE_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class ShardConfig:
-    """See :class:`esp.broker.groups.group_shard.GroupShard`."""
+class CoordinatorConfig:
+    """See :class:`esp.broker.groups.driver.GroupCoordinatorDriver`."""
 
     settings: GroupSettings
     codec: int
@@ -22,9 +22,11 @@ class ShardConfig:
     """Called when the partition's log could not be written."""
 
 
-def shard_config(settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]) -> ShardConfig:
+def shard_config(
+    settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]
+) -> CoordinatorConfig:
     """What the node's settings say of groups."""
-    return ShardConfig(
+    return CoordinatorConfig(
         GroupSettings(
             group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
             group_max_session_timeout_ms=settings.group_max_session_timeout_ms,

@@ -1,10 +1,26 @@
-"""One seed of each tier, for mutants. Imports the product: after the mutant was installed, and only what the tier needs."""
+"""The tiers of the simulator, and one seed of each.
+
+A tier is imported with its first run, and only what it needs: code that is changed as it is imported (mutants, notes of coverage) is
+changed before that.
+"""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from tests.mutants.mutant import LOG, NODES, PARTITION, QUORUM
+NODES: Final = "nodes"
+"""The tier of whole nodes on a virtual-time loop."""
+
+PARTITION: Final = "partition"
+"""The tier of one partition's cores on a heap."""
+
+QUORUM: Final = "quorum"
+"""The tier of the metadata quorum's cores on a heap."""
+
+LOG: Final = "log"
+"""The tier of one log on a simulated disk."""
+
+TIERS: Final = (NODES, PARTITION, QUORUM, LOG)
 
 PATCH_ERRORS: Final = (NameError, TypeError, AttributeError, ImportError, SyntaxError)
 """What a bad patch raises. A mutant that dies of these would be dead for the wrong reason, so they end its process."""
