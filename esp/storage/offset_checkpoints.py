@@ -103,7 +103,7 @@ class OffsetCheckpoints:
         """Write the checkpoint of high watermarks, which Kafka does more often than the others. Raises OSError."""
         high_watermarks = self._still_there(self._high_watermarks)
         for log in self._logs():
-            # What the metadata log's says the next start takes for what is committed and on this disk: see raft_start.py.
+            # What the metadata log's says the next start takes for what is committed and on this disk: see esp/broker/raft/start.py.
             is_metadata = log.partition == METADATA_PARTITION
             committed = min(log.high_watermark, log.recovery_point) if is_metadata else log.high_watermark
             high_watermarks[log.partition] = committed

@@ -158,7 +158,7 @@ def attributes_read(*, outside=()):
     }
 
 
-READ = attributes_read(outside={"model/settings.py", "model/listeners.py"})
+READ = attributes_read(outside={"settings/node.py", "settings/listeners.py"})
 """What is done with the settings, apart from reading them from their texts."""
 
 
