@@ -1,0 +1,44 @@
+"""Prose says the noun (docs/STYLE.md): what is counted here may only fall."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.architecture.prose import count_pronouns, count_questions
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+COUNTS: Final = {
+    "model": (3, 2),
+    "ports": (6, 3),
+    "records": (5, 2),
+    "schemas": (10, 0),
+    "protocol": (23, 11),
+    "storage": (56, 27),
+    "raft": (54, 46),
+    "replication": (37, 11),
+    "groups": (52, 21),
+    "placement": (58, 18),
+    "controller": (73, 61),
+    "runtime": (27, 29),
+    "settings": (11, 5),
+    "doctor": (36, 15),
+}
+"""For each room: docstrings that begin with a question word, and pronouns for persons. A count that has fallen is written down here."""
+
+
+@pytest.mark.parametrize("room", COUNTS)
+def test_prose_says_the_noun(room: str) -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "esp" / room).rglob("*.py")]
+    assert (sum(map(count_questions, sources)), sum(map(count_pronouns, sources))) == COUNTS[room]
+
+
+def test_a_question_word_counts_where_a_docstring_begins() -> None:
+    assert count_questions('"""What this is."""\nx = 1\n"""How many there are."""') == 2
+    assert count_questions('"""Say what this is."""\ny = "What"') == 0
+
+
+def test_a_pronoun_counts_in_docstrings_and_comments() -> None:
+    assert count_pronouns('"""Nobody waits for whoever asks."""\nx = 1  # somebody may') == 3
+    assert count_pronouns('"""The whole."""\nwho = "nobody"') == 0
