@@ -20,8 +20,8 @@ class ApiError(Exception):
     """A request, or one part of it, is refused with a code of Kafka's protocol.
 
     Args:
-        code: what the peer is told.
-        message: the text beside the code where the answer has room for one; the peer is told its beginning.
+        code: the code that the peer receives.
+        message: the text beside the code where the answer has room for one; the peer receives its beginning.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -31,7 +31,7 @@ class ApiError(Exception):
 
 
 class OperatorError(Exception):
-    """The node cannot do what it was told, and whoever runs it can mend that.
+    """The node cannot do what it was configured or asked to do, and its operator can put that right.
 
     Args:
         problem: what is wrong, naming the file, setting or address.

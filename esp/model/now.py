@@ -7,6 +7,6 @@ class Now(NamedTuple):
     """Both clocks of the node, read once for one call."""
 
     monotonic_us: int
-    """What timeouts are counted in; never goes back."""
+    """The time that timeouts are counted in; never goes back."""
     wall_ms: int
     """Milliseconds since the Unix epoch: stands in batches and says when offsets were committed. It may jump both ways."""

@@ -1,4 +1,4 @@
-"""What the metadata says of one partition."""
+"""The state of one partition, as the metadata holds it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class PartitionState:
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether replicas come or go now."""
+        """True while replicas are being added or removed."""
         return bool(self.adding_replicas or self.removing_replicas)
 
     @property
@@ -46,9 +46,10 @@ class PartitionState:
 
 
 def find_contradictions(state: PartitionState) -> Iterator[str]:
-    """In what a partition's state contradicts itself, whoever decided it (ISR-11, ELR-2, ELECT-2, REASSIGN-1; KIP-704).
+    """Yield each contradiction in a partition's state (ISR-11, ELR-2, ELECT-2, REASSIGN-1; KIP-704).
 
-    A metadata log may hold such a state, perhaps since another implementation wrote it: it is taken as it is. A decision makes none.
+    A metadata log may hold such a state, perhaps because another implementation wrote it: a replayed state is taken as it is. A decision of
+    this controller never makes one.
     """
     replicas, isr, elr = set(state.replicas), set(state.isr), set(state.elr)
     if not replicas:

@@ -1,4 +1,4 @@
-"""Work that would hold up the loop."""
+"""Computations that would block the loop."""
 
 from collections.abc import Callable
 from typing import ParamSpec, Protocol, TypeVar

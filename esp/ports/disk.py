@@ -1,6 +1,6 @@
 """Files and directories, as a log needs them.
 
-Three kinds of calls, told apart by name:
+Three kinds of calls, distinguished by name:
 
 * plain ones return at once, because they touch the page cache or the directory cache only;
 * ``async`` ones leave the event loop while the device works;
@@ -18,7 +18,7 @@ from esp.model.buffers import Buffer
 
 
 class Stat(NamedTuple):
-    """What a path names: its size in bytes, its modification time in milliseconds since the Unix epoch, whether a directory.
+    """A file or directory: its size in bytes, its modification time in milliseconds since the Unix epoch, whether a directory.
 
     ``identity`` tells a file from every other that is there at the same time: a copy has another one, and so has a file of the same name
     that was restored.
@@ -48,7 +48,7 @@ class File(Protocol):
     def read_cached(self, offset: int, length: int) -> Buffer | None:
         """Return ``length`` bytes from ``offset`` (fewer at the end of the file), or None if they are not all in the page cache.
 
-        The buffer stays as it is for as long as somebody holds it, also when the file is truncated, deleted or closed meanwhile;
+        The buffer does not change while it is referenced, also when the file is truncated, deleted or closed meanwhile;
         large ones are views of the mapped file and cost no copy.
         """
 
@@ -85,7 +85,7 @@ class Disk(Protocol):
         """Open a file to read and append. With ``create`` it is made when missing; else FileNotFoundError is raised."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path names a file or a directory."""
+        """True if the path names a file or a directory."""
 
     def stat(self, path: str) -> Stat:
         """Raises FileNotFoundError if there is nothing of that name."""

@@ -4,7 +4,7 @@ from typing import NoReturn, Protocol
 
 
 class Host(Protocol):
-    """What a node can know of its machine, and how it ends itself."""
+    """The node's view of its machine, and the way in which it ends its own process."""
 
     boot_id: str
     """Changes with every start of the machine, never while it runs."""
@@ -13,4 +13,4 @@ class Host(Protocol):
     """The machine's own host name."""
 
     def fatal(self, reason: str) -> NoReturn:
-        """Stop the node at once, without an orderly shutdown: its own state cannot be trusted any more."""
+        """Stop the node at once, without a clean shutdown: its own state cannot be trusted any more."""

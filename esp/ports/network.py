@@ -11,11 +11,11 @@ from typing import Final, NamedTuple, Protocol
 from esp.model.buffers import Buffer
 
 TURN_US: Final = 200
-"""How long the owner of a connection goes on with what has arrived, unless the network wants others to have their turn sooner."""
+"""The time for which a connection's owner goes on with received bytes, unless the network wants other connections to go first."""
 
 
 class Address(NamedTuple):
-    """Where a listener waits or a peer is: a host name or IP address, and a port."""
+    """The address of a listener or a peer: a host name or IP address, and a port."""
 
     host: str
     port: int
@@ -25,7 +25,7 @@ class Address(NamedTuple):
 
 
 class ConnectionOwner(Protocol):
-    """What a connection calls; all calls come from the node's loop, one at a time."""
+    """The callbacks of a connection; all calls come from the node's loop, one at a time."""
 
     def on_bytes(self, received: memoryview) -> int:
         """Take bytes from the front of all that was received and not yet taken; return how many were taken.
@@ -39,10 +39,10 @@ class ConnectionOwner(Protocol):
         """
 
     def on_closed(self) -> None:
-        """The connection has ended, whoever ended it; nothing is called after this."""
+        """The connection has ended, at either end or in between; nothing is called after this."""
 
     def on_writable(self, writable: bool) -> None:
-        """The peer takes too slowly what is written (False), or caught up again (True)."""
+        """The peer reads too slowly what is written (False), or has caught up again (True)."""
 
 
 class Connection(Protocol):
@@ -50,7 +50,7 @@ class Connection(Protocol):
 
     peer: Address
     turn_us: int
-    """How long its owner is to go on with what has arrived before it lets others have their turn."""
+    """The time for which its owner goes on with received bytes before other connections have their turn."""
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Queue the buffers, in order. Nothing happens when the connection has ended."""
@@ -99,5 +99,5 @@ class Network(Protocol):
         """Connect to ``address``.
 
         Raises:
-            OSError: nobody answers there, or not within ``timeout_us``.
+            OSError: the peer does not answer, or not within ``timeout_us``.
         """

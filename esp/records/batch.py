@@ -1,6 +1,7 @@
-"""The records inside a batch. Every length is checked against the bytes that are there, because a batch may come from anybody.
+"""Checks of batches, and the records inside them. No byte is copied, and no record is opened unless records are asked for.
 
-Whether a batch that was read back, or fetched from a leader, is the one that was written. No record is opened, no byte copied.
+A batch that was read back, or fetched from a leader, is checked to be the one that was written. Every length is checked against the bytes
+that are there, because any client may have sent the batch.
 """
 
 from collections.abc import Iterator

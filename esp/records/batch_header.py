@@ -85,17 +85,17 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are markers of the broker's own."""
+        """True if the records are control records, written by the broker itself."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
     @property
     def has_log_append_time(self) -> bool:
-        """Whether the broker's time stands for the records' own: ``max_timestamp`` counts for every record."""
+        """True if the broker's time replaces the records' own: ``max_timestamp`` counts for every record."""
         return bool(self.attributes & TIMESTAMP_TYPE_BIT)
 
 

@@ -1,7 +1,4 @@
-"""Builds batches: what the broker writes itself, and what tests send.
-
-One record: as it is read from a batch, and as it is handed to the builder of one.
-"""
+"""Builds batches, for what the broker writes itself and for tests; and the records that are handed to the builder or read from a batch."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

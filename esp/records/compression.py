@@ -37,7 +37,7 @@ ZSTD_LEVEL: Final = 3
 _DEFAULT_LEVELS: Final[dict[int, int]] = {Codec.GZIP: GZIP_LEVEL, Codec.LZ4: LZ4_LEVEL, Codec.ZSTD: ZSTD_LEVEL}
 
 _GZIP_DEFAULT: Final = 6
-"""What gzip's own default, which Kafka calls -1, stands for."""
+"""The level for which gzip's own default, -1 in Kafka's settings, stands."""
 
 _LZ4_FAST: Final = 0
 _LZ4_HIGH: Final = range(3, 13)
@@ -52,7 +52,7 @@ _FIRST_OUTPUT_SIZE: Final = 64 * 1024
 _ZEROED_MAX: Final = 256 * 1024
 _GROWTH: Final = 4
 _OUTPUT_FULL: Final = "failed to write whole buffer"
-"""How cramjam says that the output buffer is too small; its other errors are about the input."""
+"""The text of cramjam's error for an output buffer that is too small; its other errors are about the input."""
 
 
 class TooLargeError(CorruptionError):
@@ -96,7 +96,7 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
 
 
 def decompress_uncopied(codec: int, data: Buffer, limit: int) -> Buffer:
-    """As :func:`decompress`, for whoever may hold a large result only once."""
+    """As :func:`decompress`, for callers that can hold a large result only once: it is not copied."""
     if codec == Codec.NONE:
         if len(data) > limit:
             raise TooLargeError(f"{len(data)} bytes of records exceed the limit of {limit}")
@@ -152,7 +152,7 @@ def make_large_rooms_by(make: Callable[[int], memoryview]) -> None:
 
 
 def _room(size: int) -> memoryview:
-    """That many bytes to write to."""
+    """Return ``size`` bytes to write to."""
     return _zeroed(size) if size <= _ZEROED_MAX else _make_large_room(size)
 
 

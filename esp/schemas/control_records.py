@@ -24,7 +24,7 @@ from esp.model.ids import NodeId
 
 
 class ControlType(IntEnum):
-    """What a control record of the metadata log is about."""
+    """The subjects of control records in the metadata log."""
 
     LEADER_CHANGE = 2
     SNAPSHOT_HEADER = 3
@@ -68,10 +68,10 @@ def encode_control_record(entity: ControlEntity) -> ControlRecord:
 
 
 def decode_control_record(key: bytes | None, value: bytes | None) -> ControlEntity | None:
-    """What a control record says; None if its type has no meaning in the metadata log.
+    """Return the content of a control record; None if its type has no meaning in the metadata log.
 
     Raises:
-        CorruptionError: it is none, or not of a version that can be read.
+        CorruptionError: it is no control record, or its version cannot be read.
     """
     if key is None or value is None or len(key) != _KEY.size:
         raise CorruptionError("control record without key or value")

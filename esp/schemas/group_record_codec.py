@@ -1,9 +1,8 @@
 """Records of ``__consumer_offsets`` as key and value of a log record: Kafka's ``GroupCoordinatorRecordSerde``.
 
-A key is its type and its fields, a value its version and its fields. The versions written are those of Kafka 4.3; all that it reads are
-read. Values are flexible from version 4 on. Commits are written by the thousand, so these bytes are put together by hand.
-
-Reads a value of Kafka's message format, in plain or in flexible form, field by field.
+A key is its type and its fields, a value its version and its fields. All versions that Kafka 4.3 reads are read; the versions written are
+those of Kafka 4.3. Values are flexible from version 4 on. Commits are written by the thousand, so their bytes are put together by hand;
+values are read in plain or in flexible form, field by field.
 """
 
 import struct
@@ -42,7 +41,7 @@ class ValueReader:
         self._data = data
         self._position = 0
         self.is_flexible = False
-        """Whether strings, bytes and arrays are compact, and tagged fields end a struct; set it behind the version."""
+        """True if strings, bytes and arrays are compact, and tagged fields end a struct; set after the version has been read."""
 
     def i16(self) -> int:
         """A signed number of 2 bytes."""
@@ -79,7 +78,7 @@ class ValueReader:
         return self._take(size) if size > 0 else b""
 
     def count(self) -> int:
-        """How many elements of an array follow: no more than there are bytes."""
+        """The number of elements of the array that follows: no more than there are bytes."""
         count = self._unsigned_varint() - 1 if self.is_flexible else self.i32()
         if count > len(self._data):
             raise CorruptionError(f"an array of {count} elements in {len(self._data)} bytes")
@@ -96,7 +95,7 @@ class ValueReader:
         return fields
 
     def require_end(self) -> None:
-        """Nothing may follow."""
+        """Raise unless the value ends here."""
         if self._position != len(self._data):
             raise CorruptionError(f"a value ends at {self._position} of {len(self._data)} bytes")
 
@@ -206,10 +205,10 @@ def encode_group_metadata_value(value: GroupMetadataValue) -> bytes:
 
 
 def decode_group_record(key: bytes | None, value: bytes | None) -> GroupRecord | None:
-    """What a record says; None if it is of a type that the classic protocol does not have.
+    """Return the content of a record; None if it is of a type that the classic protocol does not have.
 
     Raises:
-        CorruptionError: a record without a key, one of a version that is not known, or bytes that are none.
+        CorruptionError: the record has no key, its version is not known, or its bytes are malformed.
     """
     if key is None:
         raise CorruptionError("group record without a key")

@@ -1,4 +1,4 @@
-"""What the log of the group coordinator holds (``__consumer_offsets``): committed offsets, and groups of the classic protocol.
+"""The records in the log of the group coordinator (``__consumer_offsets``): committed offsets, and groups of the classic protocol.
 
 One shape for all versions of a record: what an old version lacks has its default. The bytes are in :mod:`esp.schemas.group_record_codec`.
 """
@@ -30,13 +30,13 @@ class OffsetCommitValue(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int = NO_TIMESTAMP
-    """When it expires whatever the settings say; in version 1 only, for clients that asked for a retention."""
+    """The time at which it expires, whatever the settings; in version 1 only, for clients that asked for a retention."""
     topic_id: uuid.UUID | None = None
     """From version 4 on."""
 
 
 class GroupMetadataKey(NamedTuple):
-    """Of which group a value tells."""
+    """The group that a value belongs to."""
 
     group: str
 
@@ -51,7 +51,7 @@ class GroupMember(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     subscription: bytes
-    """What it told the leader, in the protocol of the generation."""
+    """The member's metadata for the group leader, in the protocol of the generation."""
     assignment: bytes
 
 

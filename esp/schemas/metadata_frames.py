@@ -1,9 +1,8 @@
 """A metadata record in the bytes of a log record's value: Kafka's ``MetadataRecordSerde``.
 
 A frame is the frame version, the record's key and the record's version, each an unsigned varint, then the record itself, in flexible
-form. The log's batches are covered by a checksum, so kio's reader may read the record.
-
-The bytes of a new partition's record, made without a field by field walk: thousands of them may be decided in one turn of the loop.
+form. The log's batches are covered by a checksum, so kio's reader may read the record. The record of a new partition is written without a
+walk over its fields: thousands of them may be decided in one turn of the loop.
 """
 
 import io
@@ -38,7 +37,7 @@ from esp.schemas.metadata_records import (
 )
 
 _COUNT_MAX: Final = 126
-"""Of elements in an array whose length is a varint of one byte."""
+"""The largest number of elements in an array whose length is a varint of one byte."""
 _ID: Final = struct.Struct(">i16s")
 _LEADER: Final = struct.Struct(">iii")
 _NO_ID: Final = bytes(16)
@@ -47,7 +46,7 @@ _INTEGERS: Final = tuple(struct.Struct(f">B{count}i") for count in range(_COUNT_
 
 
 def encode_partition(record: PartitionRecord) -> bytes | None:
-    """The record in flexible form, without frame; None if it has what seldom is there, and is for the general writer."""
+    """Return the record in flexible form, without frame; None if it has one of the rare fields, and is for the general writer."""
     counts = (len(record.replicas), len(record.isr), len(record.removing_replicas), len(record.adding_replicas))
     if (
         max(*counts, len(record.directories)) > _COUNT_MAX

@@ -1,6 +1,6 @@
 """The records of the metadata log: Kafka's KRaft records (KIP-631, KIP-966), as kio-style entities.
 
-Only those that ESP writes or must be able to replay are here. Each class is the shape that Kafka 4.3 gives the record at
+Only the records that ESP writes or must be able to replay are here. Each class is the shape that Kafka 4.3 gives the record at
 metadata.version 30; the versions of a record that share the shape, so that one class reads them all, stand in
 :mod:`esp.schemas.metadata_frames`.
 Tagged fields have explicit defaults and are omitted from the bytes at their default. A uuid of zero is None, as everywhere in kio.
@@ -226,7 +226,7 @@ class NoOpRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTransactionRecord:
-    """What follows takes effect at the EndTransactionRecord, all at once (KIP-868)."""
+    """The records that follow take effect at the EndTransactionRecord, all at once (KIP-868)."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(0)
@@ -236,7 +236,7 @@ class BeginTransactionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransactionRecord:
-    """What came since the BeginTransactionRecord takes effect."""
+    """The records since the BeginTransactionRecord take effect."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(0)
@@ -245,7 +245,7 @@ class EndTransactionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortTransactionRecord:
-    """What came since the BeginTransactionRecord never happened."""
+    """The records since the BeginTransactionRecord are dropped."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(0)

@@ -10,10 +10,10 @@ from tests.architecture.prose import count_pronouns, count_questions
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 COUNTS: Final = {
-    "model": (3, 2),
-    "ports": (6, 3),
-    "records": (5, 2),
-    "schemas": (10, 0),
+    "model": (0, 0),
+    "ports": (0, 0),
+    "records": (0, 0),
+    "schemas": (0, 0),
     "protocol": (23, 11),
     "storage": (56, 27),
     "raft": (54, 46),
@@ -31,7 +31,8 @@ COUNTS: Final = {
 @pytest.mark.parametrize("room", COUNTS)
 def test_prose_says_the_noun(room: str) -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "esp" / room).rglob("*.py")]
-    assert (sum(map(count_questions, sources)), sum(map(count_pronouns, sources))) == COUNTS[room]
+    found = sum(map(count_questions, sources)), sum(map(count_pronouns, sources))
+    assert found == COUNTS[room]
 
 
 def test_a_question_word_counts_where_a_docstring_begins() -> None:
