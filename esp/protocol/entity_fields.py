@@ -60,7 +60,7 @@ class EntityField(NamedTuple):
     """One field of a message class.
 
     Exactly one of ``kafka_type`` and ``entity`` is set: the type of a primitive, or the class of a struct; ``is_array`` says that the
-    field holds a tuple of those. ``is_nullable`` is about the whole field, never about an array's elements.
+    field holds a tuple of such values. ``is_nullable`` is about the whole field, never about an array's elements.
     """
 
     name: str
@@ -73,7 +73,7 @@ class EntityField(NamedTuple):
     """The schema's default, or ``NO_DEFAULT``."""
 
     def implied_default(self) -> object:
-        """What stands in the field where a version does not have it: its default, or nothing, or the zero of its type."""
+        """The value of the field where a version does not have it: its default, or None or empty, or the zero of its type."""
         if self.default is not NO_DEFAULT:
             return self.default
         if self.is_nullable:

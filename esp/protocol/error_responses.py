@@ -1,4 +1,4 @@
-"""The answer that says nothing but an error, for any API whose answers have a place for one.
+"""The answer that carries only an error, for any API whose answers have a place for one.
 
 Most answers have an ``error_code`` of their own; everything else in them is left at its default. In the others each element has one, and
 there is an element for each that the request names, as in Kafka.
@@ -128,4 +128,4 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _partitions_to_reassign,
 }
-"""What is in answers with errors beside, or in place of, one for the whole."""
+"""The elements of an answer that have errors of their own, beside an error for the whole or in place of it."""

@@ -1,4 +1,4 @@
-"""What is wrong with bytes that a peer sent."""
+"""The error for malformed bytes from a peer."""
 
 
 class DecodeError(Exception):

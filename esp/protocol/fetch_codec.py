@@ -1,10 +1,9 @@
-"""Fetch, the hot way out: requests read into plain tuples, answers written around records that are handed through. Versions 4 to 18.
+"""Fetch, the hot read path: requests read into plain tuples, answers written around records that pass through as is. Versions 4 to 18.
 
 The bytes are those of kio's classes, which is the oracle in tests; field by field they are in Kafka's ``FetchRequest.json`` and
-``FetchResponse.json``. An answer is a list of buffers: the records as they were given, and what stands between them. Reader and writer are
-generators, which yield after each slice: some clients name thousands of partitions, and anybody could.
-
-How requests and answers name an incremental fetch session, and where they are in it (KIP-227: Kafka's FetchMetadata).
+``FetchResponse.json``. An answer is a list of buffers: the records as they were given, and the bytes between them. Reader and writer are
+generators, which yield after each slice: some clients name thousands of partitions, and any client could. The session ids and epochs by
+which requests and answers refer to an incremental fetch session (KIP-227: Kafka's FetchMetadata) are here too.
 """
 
 import struct
@@ -70,13 +69,13 @@ DIRECTORY_FROM: Final = 17
 HIGH_WATERMARK_FROM: Final = 18
 
 NO_HIGH_WATERMARK: Final = 2**63 - 1
-"""What a request says that does not know the partition's high watermark (KIP-1166)."""
+"""The value in a request of a replica that does not know the partition's high watermark (KIP-1166)."""
 
 _ZERO_ID: Final = bytes(16)
 
 
 class FetchPartition(NamedTuple):
-    """What a request asks of one partition; equal values ask the same.
+    """One partition of a request; equal values ask the same.
 
     The last four are a follower's: the start of its log, the epoch of its last record, the id of its log directory (None if
     not said) and the high watermark that it knows.
@@ -301,7 +300,7 @@ def _decode_compact(body: memoryview, version: int) -> SlicedWork[FetchRequest]:
 
 
 _RequestEnd = tuple[tuple[tuple[TopicRef, int], ...], str, str | None, tuple[int, int] | None]
-"""What stands behind the partitions: forgotten ones, rack, cluster id, the replica's id and epoch."""
+"""The fields behind the partitions: forgotten partitions, rack, cluster id, the replica's id and epoch."""
 
 
 def _read_end(body: bytes, version: int, progress: Progress) -> SlicedWork[_RequestEnd]:

@@ -49,7 +49,7 @@ _LEAST_RESULT: Final = _RESULT.size + 7
 
 
 class FollowerFetch(NamedTuple):
-    """What a follower's request says beside its partitions: who asks (``replica_epoch``: its broker epoch), limits, session."""
+    """A follower's request without its partitions: the follower (``replica_epoch``: its broker epoch), limits, session."""
 
     replica_id: int
     replica_epoch: int
@@ -103,7 +103,7 @@ def encode_follower_fetch(
 
 @lru_cache(maxsize=8)
 def _pack_end(replica_id: int, replica_epoch: int, cluster_id: str | None) -> bytes:
-    """What stands behind the topics, the same in every request of a follower: no rack, which is of interest to consumers, and who asks."""
+    """Return the bytes behind the topics, the same in every request of a follower: no rack, which only consumers name, and the follower."""
     fields = [(1, _REPLICA_STATE.pack(replica_id, replica_epoch, 0))]
     if cluster_id is not None:
         fields.insert(0, (0, pack_nullable_text(cluster_id, flexible=True)))

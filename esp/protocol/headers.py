@@ -29,12 +29,12 @@ class RequestHeader(NamedTuple):
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether messages of a served API's version have compact lengths and tagged fields."""
+    """True if messages of a served API's version have compact lengths and tagged fields."""
     return version >= SERVED[api_key].flexible_from
 
 
 def read_request_header(frame: Buffer, served: Mapping[int, ServedApi] = SERVED) -> RequestHeader:
-    """Read the header of a request; ``frame`` is the request without the length in front of it, ``served`` what may be asked.
+    """Read the header of a request; ``frame`` is the request without the length in front of it, ``served`` the APIs that are served.
 
     An ApiVersions request comes back whatever its version, with nothing to be read of the body of an unsupported one: it is answered by
     :func:`~esp.protocol.messages.encode_unsupported_api_versions` (KIP-511).
@@ -101,5 +101,5 @@ def read_response_header(frame: Buffer, api_key: int, version: int) -> tuple[int
 
 
 def has_tagged_response_header(api_key: int, version: int) -> bool:
-    """Whether the response header is version 1, which ends with tagged fields."""
+    """True if the response header is version 1, which ends with tagged fields."""
     return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version)

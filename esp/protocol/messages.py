@@ -3,7 +3,7 @@
 Handlers see classes of the model version only (:mod:`esp.protocol.registry`). Classes, readers and writers load on first use of an API's
 version: all of kio's classes together cost 0.9 s and 62 MB.
 
-Messages are typed ``Any`` here: which class comes back depends on numbers. Handlers annotate what they get.
+Messages are typed ``Any`` here: the numbers decide which class is returned. Handlers annotate what they get.
 """
 
 import datetime as dt

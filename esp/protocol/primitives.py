@@ -65,14 +65,15 @@ TOPIC_IDS_FROM: Final = 13
 """The version of both Produce and Fetch that names topics by id."""
 
 TAGGED_FIELDS_MAX: Final = 100
-"""Of one struct or header: ten times what Kafka's messages have. Each costs time, and anybody could send millions that nobody knows."""
+"""The most tagged fields of one struct or header: ten times as many as Kafka's messages have. Each costs time, and any client could send
+millions of unknown ones."""
 
 I16: Final = struct.Struct(">h")
 I32: Final = struct.Struct(">i")
 
 
 class NodeEndpoint(NamedTuple):
-    """Where a new leader is to be found (KIP-951)."""
+    """The address of a new leader (KIP-951)."""
 
     node_id: int
     host: str

@@ -2,13 +2,12 @@
 
 The bytes are those of kio's classes, which is the oracle in tests; field by field they are in Kafka's ``ProduceRequest.json`` and
 ``ProduceResponse.json``. Almost every request holds one partition, which has a short way of its own through reader and writer. All others
-are read and written by generators, which yield after each slice: some clients name thousands of partitions, and anybody could.
+are read and written by generators, which yield after each slice: some clients name thousands of partitions, and any client could.
 
-What Produce requests of one client for one partition have in common, byte for byte, and the answer to them; from version 9 on.
-
-Such requests differ in their size, their correlation id and their records; their answers in correlation id, offsets and time. Whoever has
-decoded one, and answered it, need not decode and encode the rest of the others. Layout: :mod:`esp.protocol.produce_codec`, from whose own
-answer the pieces are cut, and against which the tests hold both.
+From version 9 on, successive requests of one client for one partition are the same byte for byte, except for their size, their correlation
+id and their records; the answers are the same except for correlation id, offsets and time. Once one such request has been decoded and
+answered, the common bytes of the others need not be decoded or encoded again. The common bytes are cut from the answers of this module's
+own writer, and the tests hold them against its reader and writer.
 """
 
 import struct
@@ -55,7 +54,7 @@ __all__ = [
 
 FLEXIBLE_FROM: Final = 9
 LEADERS_FROM: Final = 10
-"""The version that tells of new leaders (KIP-951)."""
+"""The version from which answers name new leaders (KIP-951)."""
 
 
 class ProduceRequest(NamedTuple):
@@ -408,10 +407,10 @@ def _by_topic(results: Sequence[ProduceResult]) -> Iterator[tuple[TopicRef, Sequ
 
 
 COMMON_OFFSET: Final = 12
-"""Where the common bytes begin in a frame, its length included: behind that, API key and version, and correlation id."""
+"""The position in a frame, its length included, at which the common bytes begin: behind API key and version, and correlation id."""
 
 NO_TAGS: Final[Buffer] = b"\0\0\0"
-"""What follows the records of a request's only partition: the tagged fields of partition, topic and request."""
+"""The bytes behind the records of a request's only partition: the tagged fields of partition, topic and request."""
 
 _CLIENT_ID_LENGTH: Final = struct.Struct(">h")
 _REPEATED_ACKS_TIMEOUT: Final = struct.Struct(">xxhiB")

@@ -1,7 +1,7 @@
-"""How far the reading or writing of one message is, in slices: who does it yields after each, so that others can have their turn.
+"""Progress in reading or writing one message, in slices: a reader or writer yields after each, so that other work can have its turn.
 
-A message that nobody could want is refused while its first elements are read: what is built of bytes takes up to a hundred times the memory
-of the bytes.
+A message with more elements than any client needs is refused while its first elements are read: what is built of bytes takes up to a
+hundred times the memory of the bytes.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -13,10 +13,11 @@ SLICE_ELEMENTS: Final = 4
 """Elements of arrays between two yields: some tens of microseconds."""
 
 AT_ONCE_ELEMENTS: Final = 64
-"""Of topics and partitions of a Produce or Fetch request before the first yield; it has no second slice if there are no more."""
+"""The elements of a Produce or Fetch request's topics and partitions before the first yield; a message with no more has no second slice."""
 
 ELEMENTS_MAX: Final = 500_000
-"""Of one message, all arrays together: more than a cluster has partitions. Kafka tries to answer more, and needs gigabytes for it."""
+"""The most elements of one message, all arrays together: more than a cluster has partitions. Kafka tries to answer more, and needs
+gigabytes for it."""
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -26,7 +27,7 @@ SlicedWork = Generator[None, None, Result]
 
 
 class Progress:
-    """How far one message is.
+    """The progress in one message.
 
     Args:
         first: elements before the first yield.
@@ -41,7 +42,7 @@ class Progress:
         """Elements that the message may still have."""
 
     def count_one(self) -> bool:
-        """Go on to the next element; whether to yield before it."""
+        """Go on to the next element; return True if the caller is to yield before it."""
         self.left -= 1
         if self.left >= 0:
             return False
@@ -60,7 +61,7 @@ class Progress:
 
 
 def begin(work: SlicedWork[Result]) -> Result | SlicedWork[Result]:
-    """Do the first slice of the work: return, or raise, what it does if that is all of it, else the work."""
+    """Do the first slice of the work: if that is all of it, return its result or raise its error; otherwise return the work."""
     try:
         next(work)
     except StopIteration as end:
@@ -70,7 +71,7 @@ def begin(work: SlicedWork[Result]) -> Result | SlicedWork[Result]:
 
 
 def whole(work: SlicedWork[Result]) -> Result:
-    """Do all of the work in one go, and return, or raise, what it does."""
+    """Do all of the work in one go, and return its result or raise its error."""
     while True:
         try:
             next(work)
@@ -80,6 +81,6 @@ def whole(work: SlicedWork[Result]) -> Result:
 
 
 def slices(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """The items, as many at a time as a slice has."""
+    """Yield the items, a slice's number of elements at a time."""
     for start in range(0, len(items), SLICE_ELEMENTS):
         yield items[start : start + SLICE_ELEMENTS]

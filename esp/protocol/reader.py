@@ -67,7 +67,7 @@ def compile_reader(wire: type[Entity], model: type[Entity]) -> Callable[[Buffer]
 
 
 def truncated(wire: type[Entity]) -> DecodeError:
-    """What is wrong where a reader within a message of class ``wire`` raises IndexError or struct.error."""
+    """The error for a message of class ``wire`` in which a reader raises IndexError or struct.error."""
     return DecodeError(f"{wire.__name__}: the message is truncated")
 
 
@@ -322,7 +322,7 @@ def _nullable_struct_reader(read_struct: _Read) -> _Read:
 
 
 def _converter(field: EntityField) -> Callable[[Any], Any] | None:
-    """What turns the number or bytes of struct into the field's value; None where they are the value."""
+    """Return the function from the number or bytes of struct to the field's value; None where they are the value."""
     match field.kafka_type:
         case "bool":
             return bool

@@ -1,4 +1,4 @@
-"""The APIs and versions that a node serves, on which kind of listener, and what the rest of the protocol layer must know of each.
+"""The APIs and versions that a node serves, on which kind of listener, and the properties of each that the protocol layer needs.
 
 ApiVersions answers, the check of a request's version, the choice of handlers and message classes and the table in ``docs/PROTOCOL.md`` all
 derive from :data:`SERVED`. Every advertised version is served, with one exception: Produce 0-2 is advertised and not served, as in Kafka
@@ -6,9 +6,7 @@ derive from :data:`SERVED`. Every advertised version is served, with one excepti
 
 A *model version* is the version whose message class handlers are written against. Requests and answers of older versions are read
 into, and written from, that class by the names of its fields. Where a field disappeared on the way, an API has several model versions, each
-for the versions up to it.
-
-What an ApiVersions answer lists, derived from the registry.
+for the versions up to it. The rows of an ApiVersions answer are derived from the registry too.
 """
 
 from collections.abc import Mapping
@@ -21,7 +19,7 @@ from kio.static.primitive import i16
 
 
 class ListenerKind(Enum):
-    """Whom a listener is for."""
+    """The peers that a listener is for."""
 
     BROKER = "broker"
     """Clients and other brokers."""
@@ -121,11 +119,11 @@ class ServedApi(NamedTuple):
     """The kinds of listener on which it is served; the versions are the same on each."""
 
     def serves(self, version: int) -> bool:
-        """Whether requests of this version are answered."""
+        """True if requests of this version are answered."""
         return self.min_version <= version <= self.max_version
 
     def is_flexible(self, version: int) -> bool:
-        """Whether this version's messages have compact lengths and tagged fields."""
+        """True if this version's messages have compact lengths and tagged fields."""
         return version >= self.flexible_from
 
     def request_model(self, version: int) -> int:
@@ -230,7 +228,7 @@ _APIS: Final = (
     _served(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", (0, 0), 0, listeners=_CONTROLLER),
-    # Version 0 was ListClientMetricsResources, and lists just those (KIP-1142).
+    # Version 0 was ListClientMetricsResources, and lists client metrics only (KIP-1142).
     _served(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", (0, 1), 0),
     _served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", (0, 0), 0),
     _served(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", (0, 1), 0, listeners=_BOTH),
@@ -251,7 +249,7 @@ SERVED_ON: Final[Mapping[ListenerKind, Mapping[int, ServedApi]]] = MappingProxyT
 
 
 def api_version_row(api: ServedApi) -> ApiVersion:
-    """One API's row: its key and the versions that clients are told of."""
+    """One API's row: its key and the versions that are advertised to clients."""
     return ApiVersion(api_key=i16(api.key), min_version=i16(api.advertised_min), max_version=i16(api.max_version))
 
 

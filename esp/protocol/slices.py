@@ -1,7 +1,7 @@
 """Reading and writing of messages a slice at a time, for those with very many elements.
 
-The readers and writers here are generators. They do what those of :mod:`esp.protocol.reader` and :mod:`esp.protocol.writer` do, with the
-same result, and yield after each slice (:mod:`esp.protocol.progress`), so that whoever drives them can let others have their turn.
+The readers and writers here are generators. Their results are the same as with :mod:`esp.protocol.reader` and :mod:`esp.protocol.writer`,
+but they yield after each slice (:mod:`esp.protocol.progress`), so that their caller can let other work have its turn.
 """
 
 import struct
@@ -63,7 +63,7 @@ def compile_sliced_writer(wire: type[Entity], model: type[Entity]) -> Callable[[
 
 @cache
 def has_arrays(entity: type[Entity]) -> bool:
-    """Whether a message or struct has an array in it, at whatever depth."""
+    """True if a message or struct has an array in it, at whatever depth."""
     return any(_is_deep(field) for field in entity_fields(entity))
 
 

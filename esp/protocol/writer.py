@@ -50,7 +50,7 @@ def entity_writer(wire: type[Entity], model: type[Entity]) -> WriteStep:
 
 
 def tagged_fields_writer(wire: type[Entity], model: type[Entity]) -> WriteStep | None:
-    """What writes the end of a struct; None if nothing stands there."""
+    """Return the function that writes the end of a struct; None if nothing stands there."""
     model_fields = {field.name: field for field in entity_fields(model)}
     flexible = wire.__flexible__
     tagged = tuple(
@@ -188,13 +188,13 @@ def _fixed_writer(field: EntityField) -> WriteStep:
 
 
 def _length_writer(flexible: bool, legacy: struct.Struct) -> Callable[[int], bytes]:
-    """What encodes a length or count; -1 is null."""
+    """Return the encoder of a length or count; -1 is null."""
     pack = legacy.pack
     return (lambda length: pack_uvarint(length + 1)) if flexible else pack
 
 
 def array_count_writer(field: EntityField, flexible: bool) -> Callable[[Append, Sequence[Any] | None], None]:
-    """What writes the count in front of an array's elements."""
+    """Return the function that writes the count in front of an array's elements."""
     pack_count = _length_writer(flexible, _I32)
     nullable = field.is_nullable
 
@@ -261,7 +261,7 @@ def _nullable_struct_writer(write_struct: WriteStep) -> WriteStep:
 
 
 def _converter(field: EntityField) -> Callable[[Any], Any] | None:
-    """What turns the field's value into the number or bytes for struct; None where it is that."""
+    """Return the function from the field's value to the number or bytes for struct; None where the value is that."""
     match field.kafka_type:
         case "uuid":
             return _from_uuid

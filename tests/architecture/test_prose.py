@@ -14,7 +14,7 @@ COUNTS: Final = {
     "ports": (0, 0),
     "records": (0, 0),
     "schemas": (0, 0),
-    "protocol": (23, 11),
+    "protocol": (0, 0),
     "storage": (56, 27),
     "raft": (54, 46),
     "replication": (37, 11),
