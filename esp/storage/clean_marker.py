@@ -1,13 +1,14 @@
-"""The marker of an orderly stop of one data directory, ``.kafka_cleanshutdown``: under which broker epoch it was left (REC-1, REC-2).
+"""The two markers of how a data directory was left: by a clean shutdown, or by a process that was killed.
 
-The marker of a process that runs on a data directory, by which the next one knows that nothing was lost when it was killed (BRK-3).
+``.kafka_cleanshutdown`` is the marker of a clean shutdown, with the broker epoch under which it happened (REC-1, REC-2).
 
-The end of a process, unlike that of its machine, takes nothing that was written: the kernel has it. So a directory that was left without
-order is complete, but for a write that was cut off, if the machine has been up ever since, which its boot id tells, and no sync has failed,
-after which the kernel may have dropped what it could not write. The marker need not outlast the machine, and is not synced. It names the
-very file that it stands in: a copy of the directory that was put in its place, however fresh, is not what the process left.
-
-It is written under each broker epoch once the logs were found whole, and removed before a failed sync is told to anybody.
+The running marker is that of a process that runs on the data directory; by it the next process knows that nothing was lost when that one
+was killed (BRK-3). The end of a process, unlike that of its machine, loses nothing that was written: the kernel has it. So a directory that
+was left without a clean shutdown is complete, but for a write that was cut off, on two conditions: the machine has been up ever since,
+which its boot id shows, and no sync has failed, after which the kernel may have dropped what it could not write. The marker need not
+outlast the machine, and is not synced. It names the very file that it stands in: a copy of the directory that was put in its place,
+however fresh, is not what the process left. It is written under each broker epoch once the logs were found whole, and removed before any
+part of the node learns of a failed sync.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class RunningMarker:
-    """That of one data directory.
+    """The running marker of one data directory.
 
     Args:
         disk: where it lives.
@@ -64,13 +65,13 @@ class RunningMarker:
             self.remove()
 
     def remove(self) -> None:
-        """What is in the directory can no longer be relied on, or there is a better marker."""
-        with contextlib.suppress(OSError):  # the device has failed: nobody will open logs for writing on it either
+        """Remove the marker: the directory's content can no longer be relied on, or there is a better marker."""
+        with contextlib.suppress(OSError):  # the device has failed: no process will open logs for writing on it either
             self._disk.remove(self._path)
 
 
 class CleanMarker:
-    """That of one data directory.
+    """The clean shutdown marker of one data directory.
 
     Args:
         disk: where it lives.
@@ -85,7 +86,7 @@ class CleanMarker:
         self._reserve = reserve
 
     def take_blocking(self) -> BrokerEpoch | None:
-        """Read and remove it, durably; None if the last stop was none in order.
+        """Read and remove it, durably; None if the last shutdown was not clean.
 
         The directory is synced even if there is none: a start that was cut off may have removed it, and a power loss would bring it back.
 

@@ -1,7 +1,7 @@
 """A little room on the disk of a data directory that only the files a node cannot do without may take (REC-9).
 
-A full disk stops appends, which is told to producers and loses nothing. But a node must also write down its vote, its checkpoints and the
-marker of an orderly stop, or it can neither start nor stop in order. For that a file of zeros lies in each data directory; it is removed
+A full disk stops appends: producers receive an error, and nothing is lost. But a node must also write its vote, its checkpoints and the
+clean shutdown marker, or it can neither start nor shut down cleanly. For that a file of zeros lies in each data directory; it is removed
 when such a write finds no room, and made again when there is plenty.
 """
 
@@ -20,7 +20,7 @@ ROOM_TO_RESERVE_BYTES: Final = 8 * RESERVE_BYTES
 """The reserve is only made where this much is free: else it would be what fills the disk."""
 
 ROOM_TO_WORK_BYTES: Final = RESERVE_BYTES // 2
-"""With less than this a node can hardly start, or stop in order."""
+"""With less than this a node can hardly start, or shut down cleanly."""
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -41,7 +41,7 @@ class DiskReserve:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is room in reserve."""
+        """True if there is room in reserve."""
         return self._disk.exists(self._path)
 
     def keep_blocking(self) -> None:
@@ -55,7 +55,7 @@ class DiskReserve:
         try:
             if self._disk.free_bytes(self._directory) < ROOM_TO_WORK_BYTES:
                 self._spend_blocking()
-        except OSError as error:  # whoever writes will be told
+        except OSError as error:  # the writes that follow will report it
             _logger.warning("%s: the reserve cannot be used: %s", self._directory, error)
 
     def write_blocking(self, write: Callable[[], None]) -> None:

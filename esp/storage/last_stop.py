@@ -1,4 +1,4 @@
-"""How this node ended last: whether whoever wrote to its data directories lost nothing, and under which broker epoch that was."""
+"""The end of this node's last run: the broker epoch under which it ended, if none of its data directories lost anything."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from esp.storage.log_directory import LogDirectory
 def previous_broker_epoch(
     directories: Iterable[LogDirectory], boot_id: str, *, trusts_running_markers: bool = True
 ) -> BrokerEpoch:
-    """The broker epoch of the last stop, if it lost nothing: an orderly one (REC-2), or that of the process alone (BRK-3).
+    """The broker epoch of the last stop, if it lost nothing: a clean shutdown (REC-2), or the end of the process alone (BRK-3).
 
     Only if all directories agree about it, else -1.
 

@@ -33,14 +33,14 @@ LOG_START_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
 
 _NAME_BYTES_MAX: Final = 255
-"""What file systems allow for one name."""
+"""The limit of file systems for one name, in bytes."""
 _OFFSET_FILE: Final = re.compile(r"(\d{20})(\.\w+)")
 _REPLICA: Final = re.compile(r"(.+)-(\d+)")
 _MARKED_REPLICA: Final = re.compile(r"(.+)-(\d+)\.([0-9a-f]{32})-(delete|future|stray)")
 
 
 class DirectoryKind(Enum):
-    """What a directory below a data directory holds."""
+    """The content of a directory below a data directory."""
 
     REPLICA = "replica"
     DELETE = "delete"
@@ -86,7 +86,7 @@ def marked_directory_name(partition: TopicPartition, unique: TopicId, kind: Dire
 
 
 def parse_directory_name(name: str) -> DirectoryName | None:
-    """What a directory name says; None if it is not a replica's."""
+    """Return the parts of a directory's name; None if it is not a replica's."""
     if match := _MARKED_REPLICA.fullmatch(name):
         return DirectoryName(TopicPartition(match[1], int(match[2])), DirectoryKind(match[4]))
     if match := _REPLICA.fullmatch(name):

@@ -1,4 +1,4 @@
-"""At which offset each leader epoch of a log began (LOG-7..11; Kafka's ``LeaderEpochFileCache``).
+"""The start offset of each leader epoch of a log (LOG-7..11; Kafka's ``LeaderEpochFileCache``).
 
 Epochs and start offsets both rise strictly. The file is written by the log that owns the object:
 a ``version`` that it did not write yet says that it is due.

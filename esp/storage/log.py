@@ -1,6 +1,6 @@
 """The append-only log of one replica: append, read, flush, cut.
 
-Who may call what: everything is called from the node's loop, one call at a time; ``async`` methods may overlap with any other call.
+Calling rules: everything is called from the node's loop, one call at a time; ``async`` methods may overlap with any other call.
 ``*_blocking`` methods wait for the device; a worker thread may run them while the loop leaves this log alone. :meth:`Log.truncate_to`,
 :meth:`Log.truncate_fully_and_start_at` and the begin of a log's second segment sync small files as well. Only this package touches
 :attr:`Log.files`.
@@ -8,10 +8,10 @@ Who may call what: everything is called from the node's loop, one call at a time
 Invariants (LOG-1): ``log_start_offset <= high_watermark <= log_end_offset`` and ``recovery_point <= log_end_offset``; what lies below the
 recovery point was synced before it moved. A write that failed is cut away again, or the log takes no more (LOG-13).
 
-Truncation takes away a log's end, or all of it, and whatever the log derived from what is gone (LOG-9, TRUNC-5, TRUNC-6, PROD-9): the
+Truncation removes a log's end, or all of it, and all that the log derived from the removed batches (LOG-9, TRUNC-5, TRUNC-6, PROD-9): the
 recovery point and the high watermark go down, durably, before bytes go, and all that is cut is cut on the device too before the log takes
-another batch. Retention (LOG-12; Kafka's ``UnifiedLog.deleteOldSegments``) has three steps, of which the owner does the second for many
-logs at once: the log start is raised, it is made durable, the segments below it are put aside. So no crash brings back a part of them.
+another batch. Retention (LOG-12; Kafka's ``UnifiedLog.deleteOldSegments``) has three steps: the log start is raised, it is made durable,
+and the segments below it are put aside. The owner does the second for many logs at once. So no crash brings back a part of the segments.
 """
 
 import errno
@@ -44,7 +44,7 @@ DROPPED_AT_ONCE_MAX: Final = 32
 
 
 def _keep_nothing() -> None:
-    """Somebody else does it, or nobody has to."""
+    """The callback of a log that has no other."""
 
 
 class Log:
@@ -113,17 +113,17 @@ class Log:
         self.high_watermark = log_start_offset
         self.recovery_point = recovery_point
         self.is_offline = False
-        """Whether an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
+        """True if an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
         self.is_whole = True
-        """Whether nothing was missing when it was opened but a write that was cut off (BRK-3)."""
+        """True if nothing was missing when it was opened but a write that was cut off (BRK-3)."""
         self.was_there = True
-        """Whether it had a segment when it was opened (BRK-11)."""
+        """True if it had a segment when it was opened (BRK-11)."""
         self.on_offline: Callable[[], None] = _keep_nothing
-        """Called, on any thread, before anybody learns that the log is offline."""
+        """Called, on any thread, before any other part of the node learns that the log is offline."""
         self.checkpointed_high_watermark = 0
-        """What the checkpoint said when the log was opened, be it beyond the log's end."""
+        """The offset in the checkpoint when the log was opened, even if it was beyond the log's end."""
         self.rot: CorruptionError | None = None
-        """What was found first that is not what was written, if anything was (REC-4)."""
+        """The first corruption that was found, if any: bytes that are not what was written (REC-4)."""
         self.on_rot: Callable[[], None] = _keep_nothing
         """Called when :attr:`rot` is set."""
         self.checkpoint_offsets = checkpoint_offsets
@@ -152,12 +152,12 @@ class Log:
 
     @property
     def has_unflushed_segment(self) -> bool:
-        """Whether a segment was rolled and is not flushed yet: the owner then flushes in the background."""
+        """True if a segment was rolled and is not flushed yet: the owner then flushes in the background."""
         return self._unsynced.has_segments
 
     @property
     def names_are_durable(self) -> bool:
-        """Whether no creation, rename or removal in the directory waits for a sync."""
+        """True if no creation, rename or removal in the directory waits for a sync."""
         return not self._unsynced.has_names
 
     @property
@@ -204,7 +204,7 @@ class Log:
             self.leader_epochs.truncate_from_start(offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Bytes from ``offset`` on are about to go. One on disk beyond it would have those believed that follow and were never synced.
+        """Lower it before bytes from ``offset`` on go: beyond that, it would vouch for later batches there that were never synced.
 
         Raises:
             OSError: the device failed.
@@ -292,7 +292,7 @@ class Log:
         """Note that this leader epoch begins at the log end (LOG-8); on disk it stands with the next flush.
 
         Until then a power loss takes nothing that matters: where batches of the epoch survive, recovery finds its start in the first of
-        them (LOG-10), and where none does, the epoch left no trace that anybody could ask for.
+        them (LOG-10), and where none does, the epoch left no trace that a replica or client could ask for.
         """
         self.leader_epochs.assign(epoch, self.log_end_offset)
 
@@ -332,7 +332,7 @@ class Log:
         """Whole batches from the one that holds ``offset``, at most ``max_bytes``, within one segment; empty if there is nothing.
 
         Args:
-            offset: where the reader stands.
+            offset: the reader's position.
             max_bytes: the most that is returned.
             end_offset: where the visible part ends: the high watermark or the log end, where a batch begins or the log ends.
             at_least_one: return the first batch whole, whatever its size.
@@ -437,7 +437,7 @@ class Log:
     def close_blocking(self) -> None:
         """Flush, complete the indexes, leave a producer snapshot at the log end, and let go of the files (PROD-8).
 
-        A log that nobody has written to since it was begun, or opened after an orderly stop, costs no sync.
+        A log that was not written to since it was begun, or opened after a clean shutdown, costs no sync.
 
         Raises:
             OSError: the device failed or is full; the log is not clean.
@@ -479,7 +479,7 @@ class Log:
     # --- cut -----------------------------------------------------------------------------------------------------------------------
 
     def has_old_segments(self, now_ms: int) -> bool:
-        """Whether segments are past the limits of retention or below the log start."""
+        """True if segments are past the limits of retention or below the log start."""
         return self._count_old_segments(now_ms) > 0
 
     async def hide_old_segments(self, now_ms: int) -> int | None:
@@ -524,8 +524,8 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at ``offset``, or before it where ``offset`` stands within a batch (LOG-9, TRUNC-6, PROD-9).
 
-        Epochs that begin at ``offset`` or later are forgotten, also where no batch goes: one that this replica began to lead, and in which
-        it appended nothing, is unknown to everybody else.
+        Epochs that begin at ``offset`` or later are forgotten, also where no batch goes: an epoch in which this replica became leader and
+        appended nothing is unknown to all other replicas.
 
         Raises:
             OSError: the device failed or is full, or a segment is broken where it is to be cut: the log is offline.
@@ -592,7 +592,7 @@ class Log:
         self.check_offsets()
 
     def _count_old_segments(self, now_ms: int) -> int:
-        """How many of the oldest segments may go now."""
+        """The number of the oldest segments that may be removed now."""
         summaries = [
             SegmentSummary(min(segment.next_base_offset, self.log_end_offset), segment.size, segment.age_reference_ms())
             for segment in self.files.segments

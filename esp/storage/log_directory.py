@@ -1,16 +1,16 @@
-"""One entry of ``log.dirs``: its lock and identity, the logs in it, their checkpoints, and the marker of an orderly stop.
+"""One entry of ``log.dirs``: its lock and identity, the logs in it, their checkpoints, and the clean shutdown marker.
 
-What stands where: docs/OPERATIONS.md, "The data directory". A directory is clean if it was left by :meth:`LogDirectory.close_blocking`; the
-marker says under which broker epoch, and is gone, durably, before anything is read or written (REC-1).
+The files are described in docs/OPERATIONS.md, "The data directory". A directory is clean if it was left by
+:meth:`LogDirectory.close_blocking`; the marker holds the broker epoch of that, and is gone, durably, before anything is read or written
+(REC-1).
 
-Where the directories of replicas stand in one data directory, and how one gets out of the way of another.
+:class:`ReplicaPaths` says where the directories of replicas are, and how one makes room for another; :func:`find_replica` reads what such a
+directory says of itself at the start, before its log is opened.
 
-Replicas that were put aside because the metadata did not know them (REASSIGN-4): a broker's that was away while they went elsewhere.
-
-They are kept for the operator, as Kafka keeps them: nobody can tell whether they hold the only copy of something. They are never served,
-listed, counted or removed, and a replica of the same partition that comes back is begun anew beside them. So somebody has to hear of them.
-
-What a replica's directory says of itself at the start, before its log is opened.
+Stray replicas are put aside because the metadata did not know them (REASSIGN-4): a broker held them that was away while they were moved to
+other brokers. They are kept for the operator, as Kafka keeps them, because the node cannot know whether one holds the only copy of a
+record. They are never served, listed, counted or removed, and a replica of the same partition that comes back is begun anew beside them.
+So the node warns of them at each start.
 """
 
 import logging
@@ -50,14 +50,14 @@ class FoundReplica(NamedTuple):
     """A directory that bears the name of a replica."""
 
     topic_id: TopicId | None
-    """Whose it is; None if a crash cut its creation off, or took the file that says so before the log's first flush."""
+    """The topic of the replica; None if a crash cut its creation off, or took ``partition.metadata`` before the log's first flush."""
     has_files: bool
     has_records: bool
-    """Whether there are bytes in a segment."""
+    """True if there are bytes in a segment."""
 
     @property
     def is_nameless(self) -> bool:
-        """Whether there are records and nobody knows of which topic: they may be those of an earlier topic of the same name."""
+        """True if there are records of an unknown topic: they may be those of an earlier topic of the same name."""
         return self.topic_id is None and self.has_records
 
 
@@ -129,7 +129,7 @@ class ReplicaPaths:
         self._directory = directory
 
     def replica(self, partition: TopicPartition) -> str:
-        """That of the replica itself."""
+        """The path of the replica's own directory."""
         return f"{self._directory}/{replica_directory_name(partition)}"
 
     def free(self, partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
@@ -162,9 +162,9 @@ class LogDirectory:
     def __init__(self, disk: Disk, path: str, lock: Lock, producer_id_expiration_ms: int) -> None:
         self.path = path
         self.meta: MetaProperties | None = None
-        """Whose directory it is; None before it was formatted."""
+        """The owner of the directory; None before it was formatted."""
         self.was_clean = False
-        """Whether it was left in an orderly stop."""
+        """True if it was left by a clean shutdown."""
         self.clean_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
         """The broker epoch of that stop, -1 if there was none."""
         self.replicas: dict[TopicPartition, TopicId | None] = {}
@@ -176,7 +176,7 @@ class LogDirectory:
         self.left_futures: dict[str, TopicId | None] = {}
         """The directories of moves that an earlier process began, not loaded, with the topic id that each says it has."""
         self.reserve = DiskReserve(disk, path)
-        """Room for what the node cannot do without, once it is told to keep some."""
+        """Room for the files that the node cannot do without, once :meth:`DiskReserve.keep_blocking` was called."""
         self.running_marker = RunningMarker(disk, path)
         self._clean_marker = CleanMarker(disk, path, self.reserve)
         self._disk = disk
@@ -216,7 +216,7 @@ class LogDirectory:
         except OSError as error:
             lock.release()
             raise OperatorError(
-                f"The data directory {path} cannot be read: {error}.", "Mend the disk, or take it out of log.dirs."
+                f"The data directory {path} cannot be read: {error}.", "Repair the disk, or take it out of log.dirs."
             ) from error
         except OperatorError:
             lock.release()
@@ -277,7 +277,7 @@ class LogDirectory:
         self._lock.release()
 
     def close_blocking(self, broker_epoch: BrokerEpoch) -> None:
-        """Close all logs; if all went well, leave the marker of an orderly stop under ``broker_epoch``. Releases the lock in any case.
+        """Close all logs; if all went well, leave the clean shutdown marker with ``broker_epoch``. Releases the lock in any case.
 
         Raises:
             OSError: the device failed or is full: the next start finds an unclean stop.
@@ -297,7 +297,7 @@ class LogDirectory:
 
     @property
     def is_offline(self) -> bool:
-        """Whether an error of the device left one of the logs in doubt."""
+        """True if an error of the device left one of the logs in doubt."""
         return any(log.is_offline for log in self._open_logs())
 
     def _open_logs(self) -> list[Log]:
@@ -312,7 +312,7 @@ class LogDirectory:
         """Open the log of a replica directory that is there.
 
         Raises:
-            CorruptionError: flushed batches are broken or missing, or nobody knows whose they are.
+            CorruptionError: flushed batches are broken or missing, or the topic that they belong to is unknown.
             OSError: the device failed.
         """
         topic_id = self.replicas[partition]
@@ -380,7 +380,7 @@ class LogDirectory:
             trash=self._trash,
             checkpoint_offsets=self._offsets.write_offsets_blocking,
             checkpoint_high_watermarks=self._offsets.write_high_watermarks_blocking,
-            # After a crash nobody knows whether the replica's own name was synced, and an empty log's never has to be.
+            # After a crash it is unknown whether the replica's own name was synced, and an empty log's never has to be.
             unsynced_directory=None if was_clean and known.recovery_point else self.path,
             is_new=is_new,
         )
@@ -471,7 +471,7 @@ class LogDirectory:
         """
         assert not self._is_there(partition)
         topic_id = self.left_futures.pop(path)
-        assert topic_id is not None, "a move whose topic nobody knows is discarded"
+        assert topic_id is not None, "a move of an unknown topic is discarded"
         log = self._open_log_blocking(path, partition, topic_id, settings, now_ms, was_clean=self.was_clean)
         self.futures[partition] = log
         return log

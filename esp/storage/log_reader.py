@@ -3,14 +3,13 @@
 Readers mostly go on where they stopped, so the place after each read is remembered; only other offsets need the index and a walk over
 headers. All of it can run from the page cache or wait for the device (:mod:`esp.storage.steps`).
 
-Whether bytes that came back from the device are the batches that were written there (REC-4).
+Bytes that came back from the device are checked to be the batches that were written there (REC-4). Batches that this process appended were
+checked on arrival, and readers get them from the page cache as they are. Bytes that the device gave back
+(:attr:`~esp.storage.segment.Segment.suspect_end`) may have rotted: they are held against their checksums before a reader gets them, once
+for as long as the page cache keeps them. Kafka leaves that to the consumers and followers, and some of them never check.
 
-What this process appended was checked when it came, and whoever reads it from the page cache gets it as it is. Bytes that the device gave
-back (:attr:`~esp.storage.segment.Segment.suspect_end`) may have rotted: they are held against their checksums before anybody is given them,
-once for as long as the page cache keeps them. Kafka leaves that to the readers, of whom some never look.
-
-What no checksum covers can be told in part only: a base offset must not overlap its neighbours', and a batch must hold the offset that was
-asked for.
+Fields that no checksum covers can be checked in part only: a base offset must not overlap its neighbours', and a batch must hold the offset
+that was asked for.
 """
 
 import struct
@@ -61,7 +60,7 @@ def sound_part(segment: Segment, position: int, data: Buffer, offset: int, end_o
 
 
 def _measure_sound(view: memoryview, offset: int, end_offset: int) -> tuple[int, str | None]:
-    """How many bytes of whole, sound batches ``view`` begins with, and what is wrong with the next one, if there is one."""
+    """Return the size of the whole, sound batches at the front of ``view``, and the fault of the next one, if there is one."""
     position = 0
     available = len(view)
     next_offset = -1
@@ -191,9 +190,9 @@ class LogReader:
         end_offset: int,
         at_least_one: bool,
     ) -> Reading[Buffer]:
-        """As many whole batches as ``max_bytes`` have room for, of more that are available from ``position`` on."""
+        """Return as many whole batches as fit into ``max_bytes``, of more that are available from ``position`` on."""
         file = segment.file
-        # One header more than may be handed out: it tells where the next read begins.
+        # One header more than may be handed out: the next read begins there.
         indexes = yield from self._segments.load_indexes(segment)
         data = yield file, position, min(available, max_bytes + HEADER_SIZE)
         cut, size = _find_cut(indexes, data, position, max_bytes)
@@ -269,9 +268,9 @@ def _sound(segment: Segment, position: int, data: Buffer, offset: int, end_offse
 
 
 def _find_cut(indexes: SegmentIndexes, data: Buffer, position: int, max_bytes: int) -> tuple[int, int]:
-    """Where the last whole batch within ``max_bytes`` of ``data`` ends, 0 if there is none, and the size of the batch that follows.
+    """Return the end of the last whole batch within ``max_bytes`` of ``data``, 0 if there is none, and the size of the batch that follows.
 
-    ``data`` begins at ``position`` and has one header more than that: it tells where the next read begins.
+    ``data`` begins at ``position`` and has one header more than that: the next read begins there.
     """
     cut = max(0, indexes.offsets.floor_position(position + max_bytes) - position)
     if cut and not _is_at_entry(indexes, data, position, cut):
@@ -284,7 +283,7 @@ def _find_cut(indexes: SegmentIndexes, data: Buffer, position: int, max_bytes: i
 
 
 def _is_at_entry(indexes: SegmentIndexes, data: Buffer, position: int, cut: int) -> bool:
-    """Whether the batch of the index entry that names ``position + cut`` stands there in ``data``, which begins at ``position``."""
+    """True if the batch of the index entry that names ``position + cut`` stands there in ``data``, which begins at ``position``."""
     if not indexes.is_from_file:
         return True
     is_whole = cut + HEADER_SIZE <= len(data)

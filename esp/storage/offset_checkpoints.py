@@ -12,7 +12,7 @@ from esp.storage.recovery import KnownOffsets
 
 
 class OffsetCheckpoints:
-    """What the files say, and how they are brought up to date. Entries of replicas that are there and not loaded are kept.
+    """The checkpoint files of a data directory, read and brought up to date. Entries of replicas that are there and not loaded are kept.
 
     Args:
         disk: where they are.
@@ -46,7 +46,7 @@ class OffsetCheckpoints:
         self._high_watermarks = read_checkpoint(self._disk, f"{self._path}/{HIGH_WATERMARK_FILE}")
 
     def known(self, partition: TopicPartition) -> KnownOffsets:
-        """What they say of one log."""
+        """The checkpointed offsets of one log."""
         return KnownOffsets(
             self._recovery_points.get(partition, 0),
             self._log_starts.get(partition, 0),
@@ -91,8 +91,8 @@ class OffsetCheckpoints:
     def write_log_starts_blocking(self) -> None:
         """Write the checkpoint of log starts. Raises OSError.
 
-        Kafka has no line for a log that starts with its first segment. Here it has one: else nobody would notice that this segment is gone
-        (REC-11).
+        Kafka has no line for a log that starts with its first segment. Here it has one: otherwise the loss of this segment would go
+        unnoticed (REC-11).
         """
         log_starts = self._still_there(self._log_starts)
         log_starts.update({log.partition: log.log_start_offset for log in self._logs()})

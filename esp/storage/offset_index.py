@@ -1,4 +1,4 @@
-"""The sparse offset index of one segment: where in the file some of its batches start (Kafka's ``OffsetIndex``).
+"""The sparse offset index of one segment: the positions of some of its batches in the file (Kafka's ``OffsetIndex``).
 
 An entry holds the *last* offset of the batch that starts at its position. Both columns rise strictly. Offsets are kept relative to the
 segment's base, as in the file.
@@ -33,7 +33,7 @@ class OffsetIndex:
         self._offsets = array("i")
         self._positions = array("i")
         self.saved = 0
-        """How many entries stand in the file."""
+        """The number of entries in the file."""
 
     @classmethod
     def decode(cls, base_offset: int, data: Buffer) -> "OffsetIndex":
@@ -97,7 +97,7 @@ class OffsetIndex:
         return self._base_offset + self._offsets[bisect_right(self._positions, position) - 1]
 
     def count_within(self, end_offset: int, end_position: int) -> int:
-        """How many entries, from the first on, end below ``end_offset`` and start below ``end_position``."""
+        """Return the number of entries, from the first on, that end below ``end_offset`` and start below ``end_position``."""
         return min(
             bisect_right(self._offsets, end_offset - 1 - self._base_offset),
             bisect_right(self._positions, end_position - 1),

@@ -1,7 +1,7 @@
-"""``partition.metadata``: to which topic a replica's directory belongs, in Kafka's format (KIP-516).
+"""``partition.metadata``: the topic to which a replica's directory belongs, in Kafka's format (KIP-516).
 
-That of a new replica becomes durable with its log's first flush, as the names in its directory do. A power loss before that may leave it
-missing or torn; nothing in such a directory was ever promised (docs/decisions/0013-durable-with-the-first-flush.md).
+The file of a new replica becomes durable with its log's first flush, as the names in its directory do. A power loss before that may leave
+it missing or torn; nothing in such a directory was ever promised (docs/decisions/0013-durable-with-the-first-flush.md).
 """
 
 import string
@@ -18,7 +18,7 @@ _ID_BYTES: Final = string.ascii_letters.encode() + string.digits.encode() + b"-_
 
 
 def write_topic_id(disk: Disk, replica_path: str, topic_id: TopicId) -> None:
-    """Write the file, before any other of the log: a torn one belongs to a log of which there is nothing else."""
+    """Write the file, before any other of the log: a torn one belongs to a log that has no other files."""
     disk.write_file(f"{replica_path}/{PARTITION_METADATA_FILE}", _encode(topic_id))
 
 
@@ -37,7 +37,7 @@ def _encode(topic_id: TopicId) -> bytes:
 
 
 def is_torn(disk: Disk, replica_path: str) -> bool:
-    """Whether the file is what a power loss may leave of one that was not synced: bytes of it, nothing or zeros where others were."""
+    """True if the file is what a power loss may leave of one that was not synced: bytes of it, nothing or zeros where others were."""
     data = disk.read_file(f"{replica_path}/{PARTITION_METADATA_FILE}")
     whole = zip(data, _BEGINNING, strict=False)
     return len(data) <= len(_BEGINNING) + _ID_LENGTH and (

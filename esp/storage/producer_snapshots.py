@@ -1,4 +1,4 @@
-"""The producer snapshots beside a log's segments: written at rolls and orderly stops, loaded at start and after truncations (PROD-7..9)."""
+"""Producer snapshots beside a log's segments: written at rolls and clean shutdowns, loaded at start and after truncations (PROD-7..9)."""
 
 import logging
 from collections.abc import Collection, Iterator
@@ -16,7 +16,7 @@ from esp.storage.steps import read_blocking
 _logger = logging.getLogger(__name__)
 
 OLDER_BATCHES_WINDOW_BYTES: Final = 64 * 1024 * 1024
-"""How much of the log's end is searched for batches that a snapshot left out: far more than a producer's five requests in flight."""
+"""The size of the log's end that is searched for batches missing in a snapshot: far more than a producer's five requests in flight."""
 
 
 def snapshot_path(directory: str, offset: int) -> str:
@@ -43,7 +43,7 @@ def remove_snapshots(disk: Disk, directory: str, *, above: int, up_to: int) -> b
 
 
 def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -> None:
-    """Remove all snapshots but those at the base of a segment and the newest."""
+    """Remove all snapshots but the newest and those at the base of a segment."""
     for offset in snapshot_offsets(disk, directory)[:-1]:
         if offset not in bases:
             disk.remove(snapshot_path(directory, offset))

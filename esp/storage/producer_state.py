@@ -17,7 +17,7 @@ from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, HeaderFields
 
 BATCHES_KEPT: Final = 5
-"""What Kafka keeps per producer: a client has at most five requests in flight."""
+"""The number that Kafka keeps per producer: a client has at most five requests in flight."""
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _NO_SEQUENCE: Final = -1
 
@@ -28,7 +28,7 @@ _VERSION: Final = 1
 
 
 class ProducedBatch(NamedTuple):
-    """What is kept of a batch: its sequences and offsets, first and last of each."""
+    """A batch as it is remembered: its sequences and offsets, first and last of each."""
 
     first_sequence: int
     last_sequence: int
@@ -80,7 +80,7 @@ class ProducerStates:
         return self._states.get(producer_id)
 
     def check(self, header: HeaderFields) -> int | None:
-        """Whether a client's batch may be appended: None if so, the base offset it already has if it is a duplicate (PROD-5).
+        """Check a client's batch: return None if it may be appended, or the base offset that it already has if it is a duplicate (PROD-5).
 
         Raises:
             ApiError: INVALID_PRODUCER_EPOCH (PROD-1) or OUT_OF_ORDER_SEQUENCE_NUMBER (PROD-2, PROD-3, PROD-5).
@@ -118,7 +118,7 @@ class ProducerStates:
         return (state.last_sequence + 1) & _SEQUENCE_MASK if state is not None and state.epoch == epoch else 0
 
     def update(self, header: HeaderFields) -> None:
-        """Take in a batch of a producer that was appended, whoever wrote it."""
+        """Take in an appended batch of a producer, from a client or from the leader."""
         base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, first, _ = header
         state = self._states.get(producer_id)
         if state is None:
@@ -138,7 +138,7 @@ class ProducerStates:
             state.transaction_first_offset = base_offset
 
     def add_older(self, headers: Iterable[BatchHeader]) -> None:
-        """Take in batches that a snapshot left out: those, in rising order of offsets, that stand below their producer's oldest known one.
+        """Take in batches that a snapshot left out and that stand below their producer's oldest known batch, in rising order of offsets.
 
         Batches of producers that are not known, or of another epoch, are passed over.
         """

@@ -1,9 +1,8 @@
-"""Opens a log from its files: what is trusted after an orderly stop, what is read again after any other (Kafka's ``LogLoader``).
+"""Opens a log from its files: trusts them after a clean shutdown, and reads them again after any other end (Kafka's ``LogLoader``).
 
-After an orderly stop everything was synced and the index files are complete. After a crash what lies below the recovery point was
-synced; from there on every batch is read and checked, and the log ends before the first bad byte (REC-3).
-
-What a crash in the middle of a deletion, a compaction or the replacing of a file left in a replica's directory (REC-2).
+After a clean shutdown everything was synced and the index files are complete. After a crash all below the recovery point was
+synced; from there on every batch is read and checked, and the log ends before the first bad byte (REC-3). Before that, the remains of a
+deletion, a compaction or a replaced file that a crash interrupted are removed or completed (REC-2).
 """
 
 import logging
@@ -58,7 +57,7 @@ _logger = logging.getLogger(__name__)
 
 
 def remove_leftovers_blocking(disk: Disk, directory: str) -> bool:
-    """Remove what is half done, finish what was decided, and remove index files without a segment; whether anything changed.
+    """Remove unfinished files, finish decided swaps, and remove index files without a segment; return True if anything changed.
 
     A compacted segment is written as ``*.cleaned``; once all of them are complete they become ``*.swap``, and from then on replace the
     segments whose offsets they cover. While one ``*.cleaned`` is left the swap was not decided for offsets from its own on.
@@ -106,7 +105,7 @@ def _finish_swap_blocking(disk: Disk, directory: str, base_offset: int) -> None:
 
 
 def _remove_orphans(disk: Disk, directory: str) -> bool:
-    """Remove index files whose segment is missing."""
+    """Remove index files whose segment is missing; return True if there were any."""
     parsed = [entry for name in disk.listdir(directory) if (entry := parse_offset_file_name(name)) is not None]
     bases = {offset for offset, suffix in parsed if suffix == LOG_SUFFIX}
     orphans = [(offset, suffix) for offset, suffix in parsed if suffix in INDEX_SUFFIXES and offset not in bases]
@@ -117,13 +116,13 @@ def _remove_orphans(disk: Disk, directory: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KnownOffsets:
-    """What the checkpoint files of the data directory say of one log; hints, but for the recovery point after a crash."""
+    """The offsets of one log in the checkpoint files of the data directory; hints, but for the recovery point after a crash."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
     has_log_start: bool = field(default=False, compare=False)
-    """Whether they say anything of the log start. Kafka leaves it out where the first segment says it."""
+    """True if the files hold a log start. Kafka leaves it out where the first segment says it."""
 
 
 def load_log_blocking(
@@ -152,7 +151,7 @@ def load_log_blocking(
         topic_id: its topic's id.
         settings: the topic's.
         known: the checkpointed offsets.
-        was_clean: whether the data directory was left in an orderly stop.
+        was_clean: whether the data directory was left by a clean shutdown.
         now_ms: wall time.
         producer_id_expiration_ms: producers that wrote nothing for so long are forgotten.
         trash: see :class:`~esp.storage.segment_files.SegmentFiles`.
@@ -226,7 +225,7 @@ class _Loader:
         self._now_ms = now_ms
         self._may_have_gaps = may_have_gaps  # Kafka has compacted it, if it was Kafka's
         self.removed = False
-        """Whether segments were."""
+        """True if segments were removed."""
         self.segments = Segments()
         self.epochs = LeaderEpochs()
         self.unsynced: list[Segment] = []
@@ -234,9 +233,9 @@ class _Loader:
         self.log_start_offset = 0
         self.end_offset = 0
         self.is_whole = True
-        """Whether nothing was missing but a write that was cut off (BRK-3)."""
+        """True if nothing was missing but a write that was cut off (BRK-3)."""
         self.was_there = True
-        """Whether there was a segment (BRK-11)."""
+        """True if there was a segment (BRK-11)."""
 
     def begin(self) -> None:
         """Begin an empty log in an empty directory."""
@@ -268,7 +267,7 @@ class _Loader:
             self._disk.sync_directory_blocking(self._path)
 
     def _list_segments(self) -> list[Segment]:
-        """The segments that are there, but for those wholly below the log start: they were removed, or are about to be."""
+        """The segments that are there, except those wholly below the log start: they were removed, or are about to be."""
         parsed = map(parse_offset_file_name, self._disk.listdir(self._path))
         bases = [entry[0] for entry in parsed if entry is not None and entry[1] == LOG_SUFFIX]
         found = [Segment(self._disk, self._path, base, self._settings, self._now_ms) for base in bases]
@@ -327,7 +326,7 @@ class _Loader:
         self.segments.active.next_base_offset = LONG_MAX
         self.unsynced = [segment for segment in self.unsynced if segment is not self.segments.active]
         self.end_offset = next_offset
-        # A removal that was not synced may leave the segments below the log start, without those that followed.
+        # A removal that was not synced may leave the segments below the log start, without the segments after them.
         self._require_nothing_flushed_beyond(max(next_offset, self._known.log_start_offset))
         if next_offset < self._known.high_watermark:
             self.is_whole = False  # a process that is killed leaves what it had, and that was more (REC-11)
@@ -441,13 +440,13 @@ _BEGINNING = struct.Struct(">qi")
 
 
 def is_cut_off(rest: Buffer, size: int, next_offset: int, max_message_bytes: int) -> bool:
-    """Whether bytes behind the last whole batch look like the beginning of the next one, as the end of a process leaves a write (BRK-3).
+    """True if bytes behind the last whole batch look like the beginning of the next one, as the end of a process leaves a write (BRK-3).
 
-    Args:
-        rest: their first ones.
-        size: how many there are.
-        next_offset: the offset that the next batch has.
-        max_message_bytes: no batch is larger; a length that has rotted mostly says so.
+    rest: the first of these bytes.
+    size: the number of these bytes.
+    size: how many there are.
+    next_offset: the offset that the next batch has.
+    max_message_bytes: no batch is larger; a length that has rotted mostly says so.
     """
     if len(rest) < _BEGINNING.size:
         return True

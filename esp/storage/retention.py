@@ -7,7 +7,7 @@ from esp.settings.topic import TopicSettings
 
 
 class SegmentSummary(NamedTuple):
-    """What retention looks at: the offset after the segment, its bytes, the age reference in milliseconds since the Unix epoch."""
+    """The facts that retention needs: the offset after the segment, its bytes, the age reference in milliseconds since the Unix epoch."""
 
     end_offset: int
     size: int
@@ -22,7 +22,7 @@ def count_deletable(
     log_start_offset: int,
     high_watermark: int,
 ) -> int:
-    """How many of the oldest segments are past the limits of time or size, or wholly below the log start.
+    """Return the number of the oldest segments that are past the limits of time or size, or wholly below the log start.
 
     A segment with an offset at or above the high watermark stays, and so does an empty last one. Compacted topics know the log
     start only, unless their policy names ``delete`` too.

@@ -8,7 +8,7 @@ from esp.storage.segment import Segment
 
 
 def roll_jitter_ms(settings: TopicSettings, partition: TopicPartition, base_offset: int) -> int:
-    """How much earlier than ``segment.ms`` a segment is rolled, so that logs do not roll all at once (``segment.jitter.ms``).
+    """The time by which a segment is rolled earlier than ``segment.ms``, so that logs do not roll all at once (``segment.jitter.ms``).
 
     A number of the segment's own takes the place of Kafka's random one: the same history gives the same segments.
     """
@@ -19,9 +19,9 @@ def roll_jitter_ms(settings: TopicSettings, partition: TopicPartition, base_offs
 def is_roll_due(
     segment: Segment, settings: TopicSettings, jitter_ms: int, *, size: int, max_timestamp: int, now_ms: int
 ) -> bool:
-    """Whether a batch belongs into a new segment for size, time or a full index; an empty segment takes any batch.
+    """True if a batch belongs into a new segment for size, time or a full index; an empty segment takes any batch.
 
-    Time is that of the records; where the first batch has none, that of the wall.
+    Time is that of the records; where the first batch has none, wall time.
 
     Args:
         segment: the active one.

@@ -1,13 +1,12 @@
 """One segment of a log: a file of batches, and the two sparse indexes over it.
 
-A segment keeps its indexes in memory while it is active. Those of a sealed one are read when a search first needs them and may be let go
-again once they stand in their files. What a batch adds to the indexes is the same whether it is appended, recovered or searched
+A segment keeps its indexes in memory while it is active. The indexes of a sealed segment are read when a search first needs them and may be
+let go again once they stand in their files. A batch adds the same entries to the indexes whether it is appended, recovered or searched
 through: :meth:`Segment.note`.
 
-The file of an index whose entries are kept in memory.
-
-Kafka maps its index files and pads them; here entries are appended when a segment is flushed, rolled or closed, and the file is never
-longer than they are. Nothing depends on it: what is missing or wrong is rebuilt from the segment (REC-3, REC-4).
+Kafka maps its index files and pads them; here entries are kept in memory and appended to the files when a segment is flushed, rolled or
+closed, and a file is never longer than its entries. Nothing depends on it: missing or wrong entries are rebuilt from the segment (REC-3,
+REC-4).
 """
 
 import logging
@@ -68,7 +67,7 @@ def save_index(disk: Disk, path: str, index: SavedIndex) -> None:
 RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """The index files hold offsets and positions as int32."""
 _WALK_BYTES: Final = 8192
-"""What a search reads at a time: the headers between two index entries, as long as batches are smaller than that."""
+"""The bytes that a search reads at a time: the headers between two index entries, as long as batches are smaller than that."""
 
 
 class SegmentIndexes:
@@ -80,7 +79,7 @@ class SegmentIndexes:
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
         self.is_from_file = False
-        """Whether entries were read from the files: they have no checksum, so each is held against its batch before it is used (REC-4)."""
+        """True if entries were read from the files: they have no checksum, so each is held against its batch before it is used (REC-4)."""
 
     @property
     def unsaved(self) -> int:
@@ -141,7 +140,7 @@ class Segment:
         self.suspect_end = 0
         """Bytes below this position may have come from the device since they were written (:mod:`esp.storage.log_reader`)."""
         self.checked_start = self.checked_end = 0
-        """Of those, the ones that were held against their checksums since."""
+        """The range of such bytes that was held against its checksums since."""
         self.start_over()
 
     def start_over(self) -> None:
@@ -225,7 +224,7 @@ class Segment:
         self.size = position
 
     def suspect(self) -> None:
-        """The device was asked for bytes of the segment: whatever it holds now is checked before readers get it."""
+        """The device was asked for bytes of the segment: the bytes in memory now are checked before readers get them."""
         self.suspect_end = self.size
         self.checked_start = self.checked_end = 0
 
@@ -252,7 +251,7 @@ class Segment:
             file.close()
 
     def age_reference_ms(self) -> int:
-        """What its age is counted from: its largest timestamp, or its file's time if no record has one."""
+        """The time from which its age is counted: its largest timestamp, or its file's time if no record has one."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.stat(self.path(LOG_SUFFIX)).modified_ms
 
     def close(self) -> None:
@@ -322,7 +321,7 @@ class Segment:
         return False
 
     def _matches(self, indexes: SegmentIndexes) -> bool:
-        """Whether loaded indexes name nothing beyond the segment, and its largest timestamp."""
+        """True if loaded indexes name nothing beyond the segment, and its largest timestamp."""
         if len(indexes.offsets) and indexes.offsets.entry(-1)[1] >= self.size:
             return False
         return indexes.times.last()[0] == self.max_timestamp

@@ -1,7 +1,7 @@
-"""The segments of one log as files of its directory: how they are begun, taken out and cut.
+"""The segments of one log as files of its directory: beginning, removing and cutting them.
 
-Whoever calls this decides at which offsets. What the steps leave unsynced stands in :attr:`SegmentFiles.unsynced`; where their order
-matters for what a power loss leaves, they sync small files themselves.
+The caller decides at which offsets. Files that the steps leave unsynced stand in :attr:`SegmentFiles.unsynced`; where their order matters
+for what a power loss leaves, the steps sync small files themselves.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from esp.storage.unsynced import Unsynced
 
 
 class CutPlace(NamedTuple):
-    """Where a log is cut: in the segment of this number, at this position (None: at its end), to end at this offset."""
+    """The place of a cut: in the segment of this number, at this position (None: at its end), so that the log ends at this offset."""
 
     number: int
     position: int | None
@@ -30,13 +30,13 @@ class CutPlace(NamedTuple):
 
 
 class SegmentFiles:
-    """The segments, who reads them, and what of them is not on the device.
+    """The segments, their reader, and their files that are not on the device.
 
     Args:
         disk: where they live.
         path: the replica's directory.
         segments: at least one, the active one with its indexes in memory.
-        unsynced: what waits for a sync from the time before.
+        unsynced: the files that already wait for a sync.
         trash: takes the files that are put aside.
     """
 
@@ -96,7 +96,7 @@ class SegmentFiles:
         self._put_aside(self.segments.remove_front(count), due_ms)
 
     def find_cut(self, offset: int) -> CutPlace:
-        """Where the segments are to be cut so that no record at ``offset``, which is above the first segment's, or behind it stays.
+        """Find the place of the cut after which no record at ``offset``, which is above the first segment's, or behind it stays.
 
         Raises:
             CorruptionError: a segment is broken there.

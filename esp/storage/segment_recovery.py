@@ -34,18 +34,18 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 
 class IndexTrust(Enum):
-    """What is taken from a segment's index files."""
+    """The entries of a segment's index files that are trusted."""
 
     NOTHING = "nothing"
     FLUSHED = "flushed"
-    """What they say of flushed batches; their ends may be missing."""
+    """Entries of flushed batches; the ends of the files may be missing."""
     EVERYTHING = "everything"
-    """They were completed in an orderly stop: nothing before the last entry needs a look."""
+    """All entries: the files were completed in a clean shutdown, and nothing before the last entry needs a look."""
 
 
 class SegmentEnd(NamedTuple):
-    """Where a segment's whole batches end: the offset after the last, the last leader epoch that was read (-1: none), and why what follows,
-    if anything does, is no batch.
+    """The end of a segment's whole batches: the offset after the last, the last leader epoch that was read (-1: none), and the reason why
+    the bytes behind them, if there are any, are no batch.
     """
 
     next_offset: int
@@ -59,7 +59,7 @@ def iterate_headers_blocking(
     """Yield position and header of each batch in ``[position, end)``; from offset ``verify_from`` on checksums are held against the bytes.
 
     Raises:
-        CorruptionError: the next bytes are no whole batch that follows those before.
+        CorruptionError: the next bytes are no whole batch that follows the previous ones.
     """
     next_offset = 0
     chunk = memoryview(b"")
@@ -126,7 +126,7 @@ def restore_segment_blocking(
         trusted_end: batches below this offset were flushed: their checksums are not looked at.
         trust: what the index files are good for.
         next_offset: no batch has a smaller offset.
-        epochs: is told of batches with an epoch that it does not know yet (LOG-10).
+        epochs: gets the epochs of batches that it does not know yet (LOG-10).
 
     Raises:
         CorruptionError: a batch below ``trusted_end`` is broken or missing.
@@ -219,7 +219,7 @@ def require_nothing_missing_blocking(segment: Segment, disk: Disk) -> None:
 
 
 def _last_indexed_position(segment: Segment, disk: Disk) -> int:
-    """Where the batch stands that the last entry of the offset index file names; 0 if there is none, or none that can be right."""
+    """The position of the batch in the last entry of the offset index file; 0 if there is none, or none that can be right."""
     try:
         size = disk.stat(segment.path(INDEX_SUFFIX)).size
         file = disk.open(segment.path(INDEX_SUFFIX))

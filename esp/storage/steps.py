@@ -1,7 +1,8 @@
 """Work on files whose waiting is left to the caller.
 
-A :data:`Reading` is a generator that yields the regions it needs and is sent their bytes; a :data:`Syncing` yields what must reach the
-device. The same search or flush so runs on the event loop from the page cache, off it where the device must work, or on a blocked thread.
+A :data:`Reading` is a generator that yields the regions it needs and is sent their bytes; a :data:`Syncing` yields the files that must
+reach the device. So the same search or flush runs on the event loop from the page cache, off it where the device must work, or on a
+blocked thread.
 """
 
 from collections.abc import Generator
@@ -16,7 +17,7 @@ Region: TypeAlias = tuple[File, int, int]
 """A file, an offset in it, a number of bytes."""
 Reading: TypeAlias = Generator[Region, Buffer, Result]
 Syncing: TypeAlias = Generator[File | str, None, Result]
-"""Yields a file, or the path of a directory whose names must be durable. An error of the device is raised there, and ends it."""
+"""Yields a file, or the path of a directory whose names must be durable. An error of the device is raised at the yield, and ends it."""
 
 
 def read_cached(reading: Reading[Result]) -> Result | None:

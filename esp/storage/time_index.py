@@ -32,7 +32,7 @@ class TimeIndex:
         self._timestamps = array("q")
         self._offsets = array("i")
         self.saved = 0
-        """How many entries stand in the file."""
+        """The number of entries in the file."""
 
     @classmethod
     def decode(cls, base_offset: int, data: Buffer) -> "TimeIndex":
@@ -85,7 +85,7 @@ class TimeIndex:
         return self._base_offset + (self._offsets[place - 1] if place else 0)
 
     def count_within(self, end_offset: int) -> int:
-        """How many entries, from the first on, name an offset below ``end_offset``."""
+        """Return the number of entries, from the first on, that name an offset below ``end_offset``."""
         return bisect_right(self._offsets, end_offset - 1 - self._base_offset)
 
     def truncate(self, count: int) -> None:

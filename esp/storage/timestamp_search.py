@@ -1,6 +1,6 @@
 """Answers of ListOffsets that need a look into the log (KIP-79, KIP-734).
 
-Batches are opened off the loop: what is in them nobody has looked at, so they may take long to decompress, or be no records at all.
+Batches are opened off the loop: their content was never checked, so they may take long to decompress, or hold no records at all.
 """
 
 from typing import Final, NamedTuple
@@ -16,8 +16,8 @@ from esp.storage.segments import Segments
 from esp.storage.steps import Reading, read
 
 OPENED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""How much a batch may hold, decompressed, to be opened for its records' timestamps. Within a larger one a search ends at its beginning:
-whoever reads from there gets nothing less."""
+"""The most bytes of a batch, decompressed, that is opened for its records' timestamps. Within a larger one a search ends at its beginning:
+a client that reads from there gets all the records that it asked for, and some before."""
 
 
 class TimestampAndOffset(NamedTuple):

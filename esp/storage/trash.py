@@ -7,7 +7,7 @@ from esp.ports.disk import Disk
 
 
 def _nothing() -> None:
-    """There is nothing to let go of."""
+    """The default: nothing has to be let go of."""
 
 
 class _Item(NamedTuple):
@@ -17,7 +17,7 @@ class _Item(NamedTuple):
 
 
 class Trash:
-    """What one data directory will remove."""
+    """The files and directories that one data directory will remove."""
 
     __slots__ = ("_disk", "_items")
 

@@ -1,4 +1,4 @@
-"""What of one log is not on the device yet, and the order in which it gets there.
+"""The parts of one log that are not on the device yet, and the order in which they get there.
 
 A new segment, but for a log's second, costs the loop no sync: its names, the sealed segment before it and the producer snapshot are synced
 by the next flush, before the recovery point passes them.
@@ -26,7 +26,7 @@ _UNSAVED_ENTRIES_MAX: Final = 256
 
 
 class Unsynced:
-    """Counts of what was written, lists of what must be synced.
+    """Counts of written batches and bytes, and lists of files that must be synced.
 
     Args:
         disk: where the log lives.
@@ -35,7 +35,7 @@ class Unsynced:
         segments: sealed ones that may not be synced.
         snapshots: paths of producer snapshots that may not be synced.
         directory: the directory above, if the replica's name in it, and whose replica it is, may not be synced.
-        is_settled: whether all that is there now was left in an orderly stop, or was just begun and holds nothing.
+        is_settled: whether all that is there now was left by a clean shutdown, or was just begun and holds nothing.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Unsynced:
         self._names_changed = 1  # a log that was just made or recovered may have new names
         self._names_synced = 0
         self._failure: OSError | None = None
-        """Of a sync of names between two flushes."""
+        """The error of a sync of names between two flushes."""
 
     def relocate(self, path: str) -> None:
         """The replica's directory has another name now, which is durable."""
@@ -93,17 +93,17 @@ class Unsynced:
 
     @property
     def has_segments(self) -> bool:
-        """Whether a sealed segment waits."""
+        """True if a sealed segment waits for a sync."""
         return bool(self._segments)
 
     @property
     def has_names(self) -> bool:
-        """Whether a creation, rename or removal in the directory waits."""
+        """True if a creation, rename or removal in the directory waits for a sync."""
         return self._names_changed != self._names_synced
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the files hold what an orderly stop left in them, or nothing at all: then nothing has to be synced for the next one.
+        """True if the files hold what a clean shutdown left in them, or nothing at all: then nothing has to be synced for the next one.
 
         Leader epochs that began since have no batch, so that the next start does not look at them (LOG-10).
         """
@@ -141,7 +141,7 @@ class Unsynced:
             self._epochs_saved = version
 
     def sync_identity_blocking(self) -> None:
-        """Make durable whose replica this is, before a recovery point says that something of it is (decision 13).
+        """Make the replica's identity durable, before a recovery point says that something of it is (decision 13).
 
         Raises:
             OSError: the device failed, finally (SYNC-1).
@@ -158,7 +158,7 @@ class Unsynced:
         """Make the names in the directory durable.
 
         Raises:
-            OSError: the device failed, now or before: nobody syncs again what failed once (SYNC-1), and the next flush fails as well.
+            OSError: the device failed, now or before: a sync that failed once is never repeated (SYNC-1), and the next flush fails as well.
         """
         self._require_sound()
         changed = self._names_changed
@@ -196,7 +196,7 @@ class Unsynced:
     def syncing(self, active: Segment, *, active_too: bool) -> Syncing[bool]:
         """Sync all that was written before; True if nothing was cut meanwhile and nothing is missing for want of space.
 
-        After a cut, which :attr:`cuts` tells, nothing is known of what was synced: the caller begins again.
+        After a cut, which :attr:`cuts` shows, nothing is known of what was synced: the caller begins again.
         ``active_too``: the active segment holds bytes that were not synced.
         """
         self._require_sound()
@@ -241,7 +241,7 @@ class Unsynced:
         return True
 
     def _syncing_closed(self, path: str) -> Syncing[None]:
-        """Sync a file that nobody holds open."""
+        """Sync a file that is not open."""
         file = self._disk.open(path)
         try:
             yield file
@@ -251,8 +251,8 @@ class Unsynced:
     def _syncing_epochs(self) -> Syncing[bool]:
         """Write the leader epochs if they changed; the directory is synced afterwards. False if there is no room for them.
 
-        If they change again while the device works, they are written again: once the recovery point has passed a batch, nobody looks for
-        its epoch but in this file (LOG-10).
+        If they change again while the device works, they are written again: once the recovery point has passed a batch, recovery looks for
+        its epoch in this file only (LOG-10).
         """
         temporary = f"{self._path}/{LEADER_EPOCH_FILE}{TEMPORARY_SUFFIX}"
         while (version := self._epochs.version) != self._epochs_saved:

@@ -15,7 +15,7 @@ COUNTS: Final = {
     "records": (0, 0),
     "schemas": (0, 0),
     "protocol": (0, 0),
-    "storage": (56, 27),
+    "storage": (0, 0),
     "raft": (54, 46),
     "replication": (37, 11),
     "groups": (52, 21),
