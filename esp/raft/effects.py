@@ -1,4 +1,4 @@
-"""What the raft core asks of its driver: steps, to be done in the order in which they stand.
+"""The steps that the raft core asks of its driver, to be done in the order in which they stand.
 
 Each ends before the next begins, except :class:`Flush` and :class:`Send`, which only begin something.
 """
@@ -29,7 +29,7 @@ class BeginEpoch(Struct, frozen=True):
 
 
 class Append(Struct, frozen=True):
-    """Append this batch, checked, its offset and epoch stamped. ``is_fetched`` tells a leader's batch from an own one."""
+    """Append this batch, checked, its offset and epoch stamped. ``is_fetched`` is true for a leader's batch, false for an own one."""
 
     batch: Buffer
     header: BatchHeader
@@ -47,7 +47,7 @@ class Flush(Struct, frozen=True):
 
 
 class Peer(NamedTuple):
-    """Another member: its id, and where it is found. Bootstrap servers, whose ids nobody knows yet, have ids from -2 downwards."""
+    """Another member: its id and its address. Bootstrap servers, whose ids are not known yet, have ids from -2 downwards."""
 
     node_id: NodeId
     address: Address
@@ -96,7 +96,8 @@ class Commit(Struct, frozen=True):
 class LeaderChanged(Struct, frozen=True):
     """The member's epoch, or its leader (NO_NODE if there is none), or the leader's address has changed.
 
-    If this node itself led the epoch before, its uncommitted records may be lost: who waits for them is told so (RAFT-22).
+    If this node itself led the epoch before, its uncommitted records may be lost: the requests that wait for them receive an error
+    (RAFT-22).
     """
 
     epoch: LeaderEpoch

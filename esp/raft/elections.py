@@ -1,6 +1,6 @@
 """Elections: asking for votes, and giving them (RAFT-1 to RAFT-8, KIP-996).
 
-A round of pre-votes comes before each election, so that a member that cannot win disturbs nobody. Rounds are short where peers answer: a
+A round of pre-votes comes before each election, so that a member that cannot win disturbs no other. Rounds are short where peers answer: a
 majority decides at once, a round that cannot be won any more lasts a random pause, and only silence the whole election timeout.
 """
 
@@ -21,7 +21,7 @@ class Elections:
 
     Args:
         member: what the parts share.
-        lead: begins the epoch that was won; told who voted for this node.
+        lead: begins the epoch that was won; gets the voters that voted for this node.
     """
 
     def __init__(self, member: Member, lead: Callable[[frozenset[VoterKey]], None]) -> None:
@@ -39,7 +39,7 @@ class Elections:
         self._count()
 
     def poll(self, state: Election) -> None:
-        """Do what is due: give up the round, or ask voters again who did not answer."""
+        """Do what is due: give up the round, or ask voters again that did not answer."""
         member = self._member
         if member.is_due(state.deadline_us):
             self._lose(state)
@@ -54,7 +54,7 @@ class Elections:
         return min([state.deadline_us, *retries])
 
     def on_request(self, request: VoteRequest, token: object) -> None:
-        """Somebody asks for this node's vote; the addressee and the cluster were checked."""
+        """A candidate asks for this node's vote; the addressee and the cluster were checked."""
         member = self._member
         if request.candidate_epoch < member.epoch:
             member.refuse(token, request, ErrorCode.fenced_leader_epoch)
@@ -99,7 +99,7 @@ class Elections:
         member = self._member
         voters = member.history.voters
         local = voters.find(member.local)
-        assert member.may_stand, "only who votes, or did before, stands for election"
+        assert member.may_stand, "only a voter, or a former one, stands for election"
         return Election(
             role=role,
             deadline_us=member.draw_timeout_us(member.settings.election_timeout_us),
@@ -165,12 +165,12 @@ class Elections:
         member.send(key.node_id, address, ballot.request)
 
     def _is_log_complete(self, request: VoteRequest) -> bool:
-        """Whether the candidate's log has all that this one has, as far as a comparison of their ends can tell (RAFT-3)."""
+        """True if the candidate's log has all that this one has, as far as a comparison of their ends can tell (RAFT-3)."""
         log = self._member.log
         return (request.last_epoch, request.last_epoch_end_offset) >= (log.last_epoch, log.end_offset)
 
     def _grants_pre_vote(self, request: VoteRequest) -> bool:
-        """Whether the candidate would get this node's vote (RAFT-6). A follower whose leader has answered it says no."""
+        """True if the candidate would get this node's vote (RAFT-6). A follower whose leader has answered it says no."""
         state = self._member.state
         if state.role is Role.LEADER or (
             isinstance(state, Follower) and state.has_fetched and not state.is_leader_gone
@@ -179,7 +179,7 @@ class Elections:
         return self._is_log_complete(request)
 
     def _grants_vote(self, request: VoteRequest) -> bool:
-        """Whether the candidate gets this epoch's vote; whoever got it gets it again."""
+        """True if the candidate gets this epoch's vote; the candidate that has it gets it again."""
         member = self._member
         if member.voted is not None:
             return member.known_leader == NO_NODE and member.voted.is_same(request.candidate)

@@ -1,4 +1,4 @@
-"""Following: fetching what the leader has, cutting what it has not, looking for it when it is lost (RAFT-10, RAFT-11, RAFT-32)."""
+"""Following: fetching the leader's log, cutting batches that the leader lacks, finding a lost leader (RAFT-10, RAFT-11, RAFT-32)."""
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError, ErrorCode
@@ -37,12 +37,12 @@ class Following:
         self._polled = 0
         self._compared: VoterSet | None = None
         self._differs = False
-        """Whether this node is one of the compared voters, with other endpoints."""
+        """True if this node is one of the compared voters, with other endpoints."""
 
     # Without a leader
 
     def poll_unattached(self, state: Unattached) -> None:
-        """A voter asks for an election in time; anybody else asks around for the leader."""
+        """A voter asks for an election in time; any other member asks around for the leader."""
         member = self._member
         if member.may_stand:
             if member.is_due(state.deadline_us) and member.installing is None:
@@ -62,7 +62,7 @@ class Following:
         member.send(node_id, address, state.in_flight)
 
     def _places(self) -> list[tuple[NodeId, Address]]:
-        """Where a leader may be asked for: the other voters, and whoever the settings name."""
+        """The addresses at which to ask for a leader: those of the other voters, and the bootstrap servers of the settings."""
         member = self._member
         places = []
         for voter in member.history.voters.voters:
@@ -74,14 +74,14 @@ class Following:
         return places
 
     def on_poll_response(self, state: Unattached, response: Response) -> None:
-        """Somebody who was asked for the leader has answered; without one, the next is asked soon."""
+        """A member that was asked for the leader has answered; without one, the next member is asked soon."""
         member = self._member
         member.observe(response.leader_epoch, response.leader_id, response.leader_address)
         if member.state is state:
             self.on_poll_failed(state)
 
     def on_poll_failed(self, state: Unattached) -> None:
-        """Nobody there knows a leader."""
+        """The member that was asked knows no leader."""
         state.in_flight = None
         state.poll_at_us = self._member.retry_us(state.failures)
         state.failures += 1
@@ -179,7 +179,7 @@ class Following:
             self._back_off(state)
 
     def on_update_done(self, state: Follower) -> None:
-        """The leader has answered the word of the new endpoints, or has not: if the record does not follow it is told again."""
+        """The leader has answered the update of the endpoints, or has not: if the record does not follow, the update is sent again."""
         state.update = None
         state.update_at_us = self._member.after_us(self._member.settings.fetch_timeout_us)
 
@@ -194,7 +194,7 @@ class Following:
             member.commit(snapshot_id.end_offset)
 
     def _is_durable(self) -> bool:
-        """Whether a fetch may say that everything before it is on the device; of a node that never votes it says nothing (RAFT-11)."""
+        """True if a fetch may say that everything before it is on the device; a node that never votes does not say it (RAFT-11)."""
         return self._member.log.is_flushed or not self._member.has_controller_role
 
     def _can_fetch(self, state: Follower) -> bool:
@@ -237,7 +237,7 @@ class Following:
         return self._member.local
 
     def _has_moved(self) -> bool:
-        """Whether the newest voters' record names other endpoints than this voter has."""
+        """True if the newest voters' record names other endpoints than this voter has."""
         member = self._member
         voters = member.history.voters
         if voters is not self._compared:
@@ -267,7 +267,7 @@ class Following:
             self._advance(response.high_watermark)
 
     def _truncate(self, state: Follower, leader_end: EpochEnd) -> None:
-        """Cut what the leader has not (TRUNC-4); a later answer may ask for more."""
+        """Cut batches that the leader does not have (TRUNC-4); a later answer may ask for more."""
         member = self._member
         log = member.log
         own_end = log.find_end_of(leader_end.epoch)
@@ -289,7 +289,7 @@ class Following:
             self._back_off(state)
 
     def _append(self, records: Buffer) -> bool:
-        """Append the whole and right batches of an answer, up to the first that is not (RAFT-17); whether all were right."""
+        """Append the whole and right batches of an answer, up to the first that is not (RAFT-17); return True if all were right."""
         member = self._member
         log = member.log
         end_offset = log.end_offset
@@ -317,7 +317,7 @@ class Following:
         return True
 
     def _advance(self, leader_high_watermark: int | None) -> None:
-        """What the leader says is committed is, as far as it is here (HW-7)."""
+        """Commit up to the leader's high watermark, as far as this log goes (HW-7)."""
         member = self._member
         if leader_high_watermark is None:
             return

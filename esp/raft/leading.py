@@ -1,6 +1,6 @@
 """Leading: the log's only writer of its epoch, until a majority is out of reach (RAFT-7, RAFT-9, RAFT-11 to RAFT-14).
 
-What a leader knows of its quorum: the content of DescribeQuorum (KIP-595, KIP-836, KIP-853).
+The leader's knowledge of its quorum is the content of DescribeQuorum (KIP-595, KIP-836, KIP-853).
 """
 
 from collections.abc import Sequence
@@ -57,13 +57,13 @@ _OBSERVER_SESSION_US: Final = 300_000_000
 
 
 class Leading:
-    """The part of a member that leads, and that takes leave afterwards."""
+    """The part of a member that leads, and that notifies the voters when it resigns."""
 
     def __init__(self, member: Member) -> None:
         self._member = member
 
     def begin(self, granted: frozenset[VoterKey]) -> None:
-        """Begin the epoch that was won: its LeaderChange record first (LOG-8), then word to all voters (RAFT-9).
+        """Begin the epoch that was won: its LeaderChange record first (LOG-8), then notify all voters (RAFT-9).
 
         The first epoch of a log also writes into it what the snapshot 0-0 says, as Kafka's does.
         """
@@ -125,7 +125,7 @@ class Leading:
             self._remind(state)
 
     def _remind(self, state: LeaderState) -> None:
-        """Tell the voters that are due of the epoch, and find out when the next one is: contacts only make that later."""
+        """Notify the due voters of the epoch, and compute when the next one is due: contacts only make that later."""
         member = self._member
         now_us = member.now.monotonic_us
         interval_us = member.settings.begin_epoch_interval_us
@@ -144,7 +144,7 @@ class Leading:
                 member.send(voter.key.node_id, address, replica.begin_request)
 
     def next_deadline_us(self, state: LeaderState) -> int:
-        """When :meth:`poll` may have something to do."""
+        """The time at which :meth:`poll` may have something to do."""
         deadline_us = min(self._quorum_deadline_us(state), state.remind_at_us)
         for parked in state.parked:
             if parked.deadline_us < deadline_us:
@@ -152,7 +152,7 @@ class Leading:
         return deadline_us
 
     def new_begin_request(self, voter: VoterKey) -> BeginQuorumEpochRequest:
-        """Word to a voter that this node leads."""
+        """The notification of a voter that this node leads."""
         member = self._member
         return BeginQuorumEpochRequest(
             cluster_id=member.cluster_id,
@@ -182,7 +182,7 @@ class Leading:
         replica.begin_at_us = self._member.after_us(self._member.settings.retry_backoff_us * 5)
 
     def advance(self, state: LeaderState) -> bool:
-        """Commit what a majority holds by now (RAFT-13), and tell those who wait for it (RAFT-14); whether anything was committed."""
+        """Commit what a majority holds (RAFT-13), and answer the requests that wait for it (RAFT-14); True if anything was committed."""
         member = self._member
         high_watermark = state.plan_high_watermark(member.history.voters, member.log.flushed_offset)
         if high_watermark is None:
@@ -195,7 +195,7 @@ class Leading:
         return True
 
     def on_fetch(self, state: LeaderState, request: FetchRequest, token: object) -> bool:
-        """Answer a fetch, or let it wait; whether it may have moved what is committed."""
+        """Answer a fetch, or let it wait; return True if it may have moved the high watermark."""
         member = self._member
         replica = self._touch(state, request.replica)
         other = member.log.check_position(request.fetch_offset, request.last_fetched_epoch)
@@ -241,7 +241,7 @@ class Leading:
         )
 
     def resign(self, state: LeaderState) -> None:
-        """Lead no more, and say so to the voters."""
+        """Lead no more, and notify the voters."""
         member = self._member
         preferred = state.successors(member.history.voters)
         member.become_resigned(
@@ -253,7 +253,7 @@ class Leading:
         )
 
     def poll_resigned(self, state: Resigned) -> None:
-        """Tell voters of the resignation, again if they do not answer."""
+        """Notify voters of the resignation, again if they do not answer."""
         member = self._member
         for node_id, farewell in list(state.farewells.items()):
             voter = member.history.voters.find_node(node_id)
@@ -277,7 +277,7 @@ class Leading:
         )
 
     def _touch(self, state: LeaderState, key: VoterKey) -> ReplicaProgress:
-        """The replica that asked for something, with the time of it; observers that came no more are forgotten."""
+        """The replica that asked for something, with the time of it; observers that stopped asking are forgotten."""
         member = self._member
         now_us = member.now.monotonic_us
         known = len(state.replicas)
@@ -292,7 +292,7 @@ class Leading:
         return replica
 
     def _has_news(self, state: LeaderState, request: FetchRequest) -> bool:
-        """Whether the sender does not know what is committed; one that does not say is woken when it changes."""
+        """True if the sender does not know the high watermark; a sender that does not give one is woken when it changes."""
         committed = self._told_high_watermark(state)
         return committed is not None and request.high_watermark is not None and request.high_watermark < committed
 

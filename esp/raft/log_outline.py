@@ -1,4 +1,4 @@
-"""What the core knows of its log: where it starts and ends, how far it is on the device, where its epochs begin.
+"""The core's view of its log: where it starts and ends, how far it is on the device, where its epochs begin.
 
 The core keeps the outline up to date along with the effects that it returns, so that each decision sees the log as it will be when the
 effects before it are done.
@@ -59,11 +59,11 @@ class LogOutline:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all of it is on the device."""
+        """True if all of it is on the device."""
         return self.flushed_offset == self.end_offset
 
     def append(self, header: BatchHeader) -> bool:
-        """Take note of a batch at the end; whether it is the first of its epoch."""
+        """Take note of a batch at the end; return True if it is the first of its epoch."""
         assert header.base_offset == self.end_offset, (
             f"batch at {header.base_offset}, the log ends at {self.end_offset}"
         )
@@ -107,7 +107,7 @@ class LogOutline:
         self._epochs = []
 
     def find_end_of(self, epoch: int) -> EpochEnd | None:
-        """Where an epoch ends (LOG-11): the last known epoch up to ``epoch``, and the offset after it; None if the asker is ahead."""
+        """The end of an epoch (LOG-11): the last known epoch up to ``epoch``, and the offset after it; None if the asker is ahead."""
         if epoch == self.last_epoch:
             return EpochEnd(epoch, self.end_offset)
         known = self.start_epoch if self.start_offset > 0 and self.start_epoch <= epoch else epoch
@@ -118,7 +118,7 @@ class LogOutline:
         return None
 
     def check_position(self, offset: int, epoch: int) -> EpochEnd | SnapshotId | None:
-        """Whether a log that ends at ``offset``, its last batch of ``epoch``, is a prefix of this one.
+        """True if a log that ends at ``offset``, its last batch of ``epoch``, is a prefix of this one.
 
         Returns:
             None if so; else where the logs part, or the snapshot that the other must begin from (RAFT-32).

@@ -1,7 +1,7 @@
-"""What every part of the core works on: who this node is, its persistent state, its log, its role, and the effects that are asked for.
+"""The state that all parts of the core share: the node's identity, its persistent state, its log, its role, and the effects asked for.
 
-Roles change here and nowhere else, so that nothing can forget what a change brings with it: ``quorum-state`` first (RAFT-1), then word to
-the driver, then an answer to all who waited for the leader that this node was.
+Roles change here and nowhere else, so that no caller can forget what a change brings with it: ``quorum-state`` first (RAFT-1), then the
+notice to the driver, then answers to all requests that waited for the leader that this node was.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ from esp.raft.voters import VoterEndpoint, VoterKey, find_address
 
 RoleState = Unattached | Election | LeaderState | Follower | Resigned
 BOOTSTRAP_IDS_START: Final = -2
-"""Bootstrap servers are called -2, -3 and so on until they say who they are."""
+"""Bootstrap servers are called -2, -3 and so on until they give their ids."""
 
 
 class LeaderFields(TypedDict):
@@ -115,7 +115,7 @@ class Member:
         self.known_leader = NO_NODE
         self.known_address: Address | None = None
         self.voted: VoterKey | None = None
-        """Whom this node voted for in the epoch; a leader has forgotten it."""
+        """The voter that this node voted for in the epoch; a leader has forgotten it."""
         self.state: RoleState = Unattached(deadline_us=0, poll_at_us=0)
         if self._persisted.leader_epoch == self.epoch:
             self.known_leader = self._persisted.leader_id
@@ -127,14 +127,14 @@ class Member:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this node, with this disk, is one of the newest voters."""
+        """True if this node, with this disk, is one of the newest voters."""
         return self.has_controller_role and self.history.voters.find(self.local) is not None
 
     @property
     def may_stand(self) -> bool:
-        """Whether this node may have to lead: it votes, or did before a change of the voters that is not known to be committed.
+        """True if this node may have to lead: it votes, or did before a change of the voters that is not known to be committed.
 
-        The log that names the new voters may be on this node alone: they elect nobody else then, and it is for this node to hand it on
+        The log that names the new voters may be on this node alone: no other node is elected then, and this node has to hand the log on
         before it goes (RAFT-43; Ongaro's thesis, 4.2.2).
         """
         if self.is_voter:
@@ -152,7 +152,7 @@ class Member:
 
     @property
     def leader_address(self) -> Address | None:
-        """Where :attr:`leader_id` is found."""
+        """The address of :attr:`leader_id`."""
         return None if self.leader_id == NO_NODE else self.known_address
 
     # Time and chance
@@ -162,7 +162,7 @@ class Member:
         return self.now.monotonic_us + delay_us
 
     def is_due(self, moment_us: int) -> bool:
-        """Whether a moment has come."""
+        """True if a moment has come."""
         return self.now.monotonic_us >= moment_us
 
     def draw_timeout_us(self, timeout_us: int) -> int:
@@ -170,7 +170,7 @@ class Member:
         return self.after_us(timeout_us + self.random.below(timeout_us + 1))
 
     def retry_us(self, failures: int) -> int:
-        """When to ask again somebody who has failed to answer so often in a row."""
+        """The time of the next attempt at a peer that has failed to answer ``failures`` times in a row."""
         return self.after_us(self.settings.retry_backoff_us * min(1 << failures, 8))
 
     # Effects
@@ -188,7 +188,7 @@ class Member:
         self.effects.append(Reply(token, self._refusal(request, error, message)))
 
     def describe_leader(self, error: ErrorCode = ErrorCode.none) -> "LeaderFields":
-        """What every answer says."""
+        """The fields that every answer has."""
         return LeaderFields(
             error=error, leader_epoch=self.epoch, leader_id=self.leader_id, leader_address=self.leader_address
         )
@@ -221,7 +221,7 @@ class Member:
     # Roles
 
     def observe(self, epoch: LeaderEpoch, leader_id: NodeId, address: Address | None) -> None:
-        """Somebody spoke of an epoch and, unless NO_NODE, its leader: follow what is newer than what is known here."""
+        """A message named an epoch and, unless NO_NODE, its leader: follow them if they are newer than those known here."""
         if epoch < self.epoch or leader_id == self.local.node_id:
             if epoch > self.epoch:  # the epoch of another disk that this node had
                 self.become_unattached(epoch, leader_id)
@@ -238,7 +238,7 @@ class Member:
                 self.become_follower(epoch, leader_id, address)
 
     def become_unattached(self, epoch: LeaderEpoch, leader_id: NodeId | None = None) -> None:
-        """Follow nobody in an epoch: a newer one, or this one without its leader."""
+        """Follow no leader in an epoch: a newer one, or this one without its leader."""
         known_leader = leader_id if leader_id is not None else self.known_leader if epoch == self.epoch else NO_NODE
         state = Unattached(
             deadline_us=self.draw_timeout_us(self.settings.election_timeout_us), poll_at_us=self.now.monotonic_us
@@ -270,14 +270,14 @@ class Member:
         self._enter(state, self.epoch, self.known_leader, None, None)
 
     def vote_for(self, candidate: VoterKey) -> None:
-        """Give this epoch's vote (RAFT-2), durably before it is told (RAFT-1)."""
+        """Give this epoch's vote (RAFT-2), durably before it is sent (RAFT-1)."""
         assert self.known_leader == NO_NODE, "the epoch has a leader"
         assert self.voted is None or self.voted.is_same(candidate), "one vote in an epoch"
         self.voted = candidate
         self._persist()
 
     def announce(self) -> None:
-        """Tell the driver of the epoch and its leader, if anything about them is new."""
+        """Notify the driver of the epoch and its leader, if anything about them is new."""
         announced = (self.epoch, self.leader_id, self.leader_address)
         if announced != self._announced:
             self._announced = announced
@@ -306,7 +306,7 @@ class Member:
             self._abandon(old)
 
     def _persist(self) -> None:
-        """Ask for ``quorum-state`` to be written if it says something else. Of several states that nobody saw only the last is."""
+        """Ask for ``quorum-state`` to be written if its content changes. Of several states that no peer has seen the last is written."""
         kraft_version = self.history.kraft_version
         is_static = kraft_version == STATIC_VERSION
         voted = self.voted or VoterKey(NO_NODE, DirectoryId(ZERO_UUID))
@@ -330,7 +330,7 @@ class Member:
             self.effects.append(Persist(state))
 
     def _abandon(self, old: LeaderState) -> None:
-        """Answer those who waited for the leader that this node was; what they waited for may come true or not (PROMISE-7)."""
+        """Answer the requests that waited for the leader that this node was; what they waited for may come true or not (PROMISE-7)."""
         for parked in old.parked:
             self.refuse(parked.token, parked.request, ErrorCode.not_leader_or_follower)
         if old.change is not None and old.change.token is not None:

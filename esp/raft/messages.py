@@ -1,4 +1,4 @@
-"""What members of the quorum ask and answer each other: Kafka's raft messages without their wire form (KIP-595, 630, 853, 996).
+"""Requests and answers of the quorum's members: Kafka's raft messages without their wire form (KIP-595, 630, 853, 996).
 
 The driver translates between these and the wire. ``cluster_id`` None means that the sender did not say it. A directory id of zero means
 that the sender did not say it, or does not know it (static voters).
@@ -15,7 +15,7 @@ from esp.raft.voters import VoterEndpoint, VoterKey
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """What every answer says: whether the request was served, and whom the sender follows in which epoch."""
+    """The fields of every answer: the error of the request, and the leader that the sender follows in its epoch."""
 
     error: ErrorCode = ErrorCode.none
     leader_epoch: LeaderEpoch
@@ -23,7 +23,7 @@ class Response(Struct, frozen=True, kw_only=True):
     leader_id: NodeId = NO_NODE
     """The leader of that epoch, as far as it is known."""
     leader_address: Address | None = None
-    """Where that leader is found, if it is known."""
+    """The address of that leader, if it is known."""
 
 
 class VoteRequest(Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class VoteRequest(Struct, frozen=True, kw_only=True):
 
     cluster_id: str | None
     voter: VoterKey
-    """Who is asked; a node with another directory does not answer for it (RAFT-15)."""
+    """The voter that is asked; a node with another directory does not answer for it (RAFT-15)."""
     candidate_epoch: LeaderEpoch
     candidate: VoterKey
     last_epoch: int
@@ -68,7 +68,7 @@ class EndQuorumEpochRequest(Struct, frozen=True, kw_only=True):
     leader_id: NodeId
     leader_epoch: LeaderEpoch
     preferred_candidates: tuple[VoterKey, ...]
-    """Who should stand for election, the one with the longest log first."""
+    """The voters that should stand for election, the one with the longest log first."""
     leader_endpoints: tuple[VoterEndpoint, ...]
 
 
@@ -77,7 +77,7 @@ class EndQuorumEpochResponse(Response, frozen=True, kw_only=True):
 
 
 class EpochEnd(Struct, frozen=True):
-    """Where an epoch ends in the leader's log (LOG-11)."""
+    """The end of an epoch in the leader's log (LOG-11)."""
 
     epoch: int
     end_offset: int
@@ -94,14 +94,14 @@ class FetchRequest(Struct, frozen=True, kw_only=True):
     last_fetched_epoch: int
     """Epoch of the last batch below ``fetch_offset``; 0 if there is none."""
     high_watermark: int | None
-    """What the sender believes to be committed (KIP-1166); None if it did not say."""
+    """The high watermark that the sender knows (KIP-1166); None if it did not give one."""
     max_wait_ms: int
-    """How long the leader may hold the answer back while there is nothing new."""
+    """The time for which the leader may hold the answer back while there is nothing new."""
     max_bytes: int
 
 
 class FetchResponse(Response, frozen=True, kw_only=True):
-    """The answer to a :class:`FetchRequest`: records, or where the logs part, or a snapshot to begin from."""
+    """The answer to a :class:`FetchRequest`: records, or the end of the common epoch, or a snapshot to begin from."""
 
     high_watermark: int | None = None
     """None while the leader does not know it."""
@@ -141,7 +141,7 @@ class AddVoterRequest(Struct, frozen=True, kw_only=True):
     endpoints: tuple[VoterEndpoint, ...]
     timeout_ms: int
     ack_when_committed: bool = True
-    """Whether the answer waits for the commit (else for the append)."""
+    """True if the answer waits for the commit (else for the append)."""
 
 
 class RemoveVoterRequest(Struct, frozen=True, kw_only=True):

@@ -1,11 +1,10 @@
 """A member of the metadata quorum, as a pure state machine: time comes as an argument, effects are returned (KIP-595, 630, 853, 996).
 
-Every node runs one. With the controller role it votes, or may come to vote; without it observes for ever. This module is the door: it hands
-each event to the part that the member's role gives it to, and lets the role do what is due after it. The parts: :mod:`~esp.raft.node`,
-:mod:`~esp.raft.elections`, :mod:`~esp.raft.following`, :mod:`~esp.raft.leading`, :mod:`~esp.raft.voter_changes`; what they share is the
-:class:`~esp.raft.member.Member`.
-
-Requests: the checks that come before anything else (RAFT-15), and whom each is handed to.
+Every node runs one. With the controller role it votes, or may come to vote; without it observes for ever. This module is the door:
+:class:`RaftNode` hands each event to the part that is in charge of it in the member's role, and lets the role do what is due after it;
+:class:`Reception` does the checks of a request that come before anything else (RAFT-15), and hands it on. The other parts are
+:mod:`~esp.raft.elections`, :mod:`~esp.raft.following`, :mod:`~esp.raft.leading` and :mod:`~esp.raft.voter_changes`; the state that they
+share is the :class:`~esp.raft.member.Member`.
 """
 
 from collections.abc import Sequence
@@ -51,7 +50,7 @@ class Reception:
     Args:
         member: what the parts share.
         elections: gets requests for votes.
-        following: told that a leader resigned.
+        following: notified when a leader has resigned.
         leading: gets fetches, when this node leads.
         changes: gets requests to change the voters, when this node leads.
     """
@@ -66,7 +65,7 @@ class Reception:
         self._changes = changes
 
     def on_request(self, request: Request, token: object) -> None:
-        """Somebody asks for something."""
+        """Check a request, and hand it to the part that answers it."""
         member = self._member
         if request.cluster_id is not None and request.cluster_id != member.cluster_id:
             member.refuse(token, request, ErrorCode.inconsistent_cluster_id)
@@ -98,7 +97,7 @@ class Reception:
             member.refuse(token, request, ErrorCode.none)
 
     def _is_addressee(self, request: ElectionRequest) -> bool:
-        """Whether a request is for this member; old versions do not say whom they are for, and leaders that resign tell everybody."""
+        """True if a request is for this member; old versions do not name an addressee, and leaders that resign notify all members."""
         member = self._member
         if not member.has_controller_role:
             return False
@@ -107,7 +106,7 @@ class Reception:
         return request.voter.node_id == NO_NODE or request.voter.is_same(member.local)
 
     def _on_begin_epoch(self, request: BeginQuorumEpochRequest, address: Address | None) -> None:
-        """The leader says that it leads, so it is alive, whatever was believed here."""
+        """The leader announces itself, so it is alive, even if it was believed to be gone."""
         member = self._member
         state = member.state
         is_lost = isinstance(state, Election) or (isinstance(state, Follower) and state.is_leader_gone)
@@ -147,13 +146,13 @@ class Reception:
 
 
 def _is_impossible(request: VoteRequest) -> bool:
-    """Whether nobody can have such a log in such an epoch: a candidate's epoch is newer than all that it has."""
+    """True if no candidate can have such a log in such an epoch: a candidate's epoch is newer than all that it has."""
     newest = request.candidate_epoch if request.pre_vote else request.candidate_epoch - 1
     return request.last_epoch_end_offset < 0 or not 0 <= request.last_epoch <= newest
 
 
 class RaftNode:
-    """One member of the quorum. Every method that returns effects wants them done in their order.
+    """One member of the quorum. The effects that a method returns are to be done in their order.
 
     Args:
         local: this node, with the directory that holds its log.
@@ -207,7 +206,7 @@ class RaftNode:
 
     @property
     def role(self) -> Role:
-        """What the member does in its epoch."""
+        """The member's role in its epoch."""
         return self._member.state.role
 
     @property
@@ -222,12 +221,12 @@ class RaftNode:
 
     @property
     def leader_address(self) -> Address | None:
-        """Where the leader's controller listener is."""
+        """The address of the leader's controller listener."""
         return self._member.leader_address
 
     @property
     def leader_contact(self) -> LeaderContact | None:
-        """Which leader has answered this member last, in whatever epoch, and when; None if none has."""
+        """The leader that answered this member last, in whatever epoch, and when; None if none has."""
         return self._member.leader_contact
 
     @property
@@ -258,7 +257,7 @@ class RaftNode:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this node is one of the voters."""
+        """True if this node is one of the voters."""
         return self._member.is_voter
 
     @property
@@ -290,18 +289,18 @@ class RaftNode:
         return state.poll_at_us if state.in_flight is None else None
 
     def describe(self, now: Now) -> QuorumDescription | None:
-        """What DescribeQuorum tells; None if this node does not lead."""
+        """The content of DescribeQuorum; None if this node does not lead."""
         self._member.now = now
         state = self._member.state
         return self._leading.describe(state) if isinstance(state, LeaderState) else None
 
-    # What happens
+    # Events
 
     def start(self, now: Now) -> list[Effect]:
         """Begin; called once, before everything else.
 
-        The only voter elects itself at once. Others ask soon for an election, unless they know whom to follow: a pre-vote disturbs nobody,
-        and its answers name the leader if there is one.
+        The only voter elects itself at once. Other voters ask soon for an election, unless they know a leader to follow: a pre-vote
+        disturbs no member, and its answers name the leader if there is one.
         """
         member = self._member
         member.now = now
@@ -330,14 +329,14 @@ class RaftNode:
         return self._settle()
 
     def on_request(self, now: Now, request: Request, token: object) -> list[Effect]:
-        """Somebody asks for something: exactly one :class:`~esp.raft.effects.Reply` with ``token`` follows, now or later."""
+        """A request has arrived: exactly one :class:`~esp.raft.effects.Reply` with ``token`` follows, now or later."""
         member = self._member
         member.now = now
         self._reception.on_request(request, token)
         return self._settle()
 
     def on_response(self, now: Now, peer: NodeId, request: Request, response: Response) -> list[Effect]:
-        """``peer`` has answered ``request``, the object that was sent. What nobody waits for any more is dropped (LOG-5)."""
+        """``peer`` has answered ``request``, the object that was sent. An answer that is no longer waited for is dropped (LOG-5)."""
         member = self._member
         member.now = now
         state = member.state
@@ -367,9 +366,9 @@ class RaftNode:
 
         Args:
             now: the time.
-            peer: whom it was sent to.
+            peer: the member that it was sent to.
             request: the object that was sent.
-            refused: nobody listens there, so the process that did is gone.
+            refused: the peer's address refuses connections, so the process that listened there is gone.
         """
         member = self._member
         member.now = now
@@ -398,7 +397,7 @@ class RaftNode:
         return self._settle()
 
     def on_flushed(self, now: Now, offset: int) -> list[Effect]:
-        """The log is on the device up to ``offset`` (exclusive): what is flushed here counts, nothing else does (RAFT-11, RAFT-12)."""
+        """The log is on the device up to ``offset`` (exclusive): only flushed batches count here (RAFT-11, RAFT-12)."""
         member = self._member
         member.now = now
         log = member.log
@@ -427,7 +426,7 @@ class RaftNode:
     def on_snapshot_installed(
         self, now: Now, snapshot_id: SnapshotId, voters: VoterSet, kraft_version: int
     ) -> list[Effect]:
-        """The fetched snapshot is in place of the log (:class:`~esp.raft.effects.FinishSnapshot`); ``voters`` are those that it names."""
+        """The fetched snapshot is in place of the log (:class:`~esp.raft.effects.FinishSnapshot`); ``voters`` are the snapshot's."""
         self._member.now = now
         self._following.on_snapshot_installed(snapshot_id, voters, kraft_version)
         return self._settle()
@@ -456,7 +455,7 @@ class RaftNode:
         return self._settle()
 
     def shutdown(self, now: Now) -> list[Effect]:
-        """Give up leadership and begin nothing more; requests are still answered. :attr:`has_ended` tells when the others know."""
+        """Give up leadership and begin nothing more; requests are still answered. :attr:`has_ended` becomes true once the voters know."""
         member = self._member
         member.is_shutting_down = True
         if isinstance(member.state, Election):

@@ -1,4 +1,4 @@
-"""``quorum-state``: what a voter must not forget (RAFT-1): its epoch, and whom it follows or voted for in it.
+"""``quorum-state``: the facts that a voter must not forget (RAFT-1): its epoch, and the node that it follows or voted for in it.
 
 The file is Kafka's JSON (``QuorumStateData``): version 1 (KIP-853), or version 0 of quorums with static voters, which knows no directory
 ids and lists the voters.
@@ -44,10 +44,10 @@ class QuorumState(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> "QuorumState":
-        """What the file says.
+        """Read the file's bytes.
 
         Raises:
-            CorruptionError: it says nothing that can be understood, or is of another version.
+            CorruptionError: they cannot be understood, or are of another version.
         """
         try:
             version = msgspec.json.decode(data, type=_Version).data_version
@@ -61,7 +61,7 @@ class QuorumState(msgspec.Struct, frozen=True):
 
 
 class _Version(msgspec.Struct):
-    """What tells the forms of the file apart."""
+    """The field that distinguishes the forms of the file."""
 
     data_version: int
 

@@ -1,10 +1,8 @@
-"""The roles of a quorum member, and how it may pass from one to another: Kafka's ``QuorumState`` (KIP-595, KIP-996).
+"""The roles of a quorum member, and the transitions between them: Kafka's ``QuorumState`` (KIP-595, KIP-996).
 
-What a member remembers in a role, and forgets with it. The leader's is :mod:`esp.raft.roles`.
-
-What a leader remembers of its epoch: how far the replicas are, which fetches wait, which change of the voters is under way.
-
-How far another member's log is, as its leader knows: from its fetches in this epoch, and from nothing else.
+Each role has a class for what a member remembers in it, and forgets with it. The leader's, :class:`LeaderState`, holds the progress of the
+other members' logs, the fetches that wait, and the change of the voters that is under way. The leader knows the progress of a member from
+its fetches in this epoch, and from nothing else.
 """
 
 from collections.abc import Collection, Mapping
@@ -44,9 +42,9 @@ class ReplicaProgress:
     begin_request: BeginQuorumEpochRequest | None = None
     """In flight."""
     begin_at_us: int = 0
-    """Not told of the epoch again before."""
+    """It is not notified of the epoch again before."""
     has_begun: bool = False
-    """Whether it knows of the epoch."""
+    """True if it knows of the epoch."""
 
     def on_contact(self, now_us: int) -> None:
         """It asked for something in this epoch, so it knows of it."""
@@ -67,17 +65,17 @@ class ReplicaProgress:
         self.leader_end_offset = leader_end_offset
 
     def next_begin_us(self, interval_us: int) -> int:
-        """When it is to be told of the epoch: until it knows, and then whenever it has not fetched for ``interval_us`` (RAFT-9)."""
+        """The time of its next notification of the epoch: until it knows, and whenever it has not fetched for ``interval_us`` (RAFT-9)."""
         if not self.has_begun or self.last_contact_us is None:
             return self.begin_at_us
         return max(self.begin_at_us, self.last_contact_us + interval_us)
 
 
 class Role(Enum):
-    """What a member does in its epoch."""
+    """The activity of a member in its epoch."""
 
     UNATTACHED = "unattached"
-    """It follows nobody: it knows of no leader, or cannot reach the one it knows."""
+    """It follows no leader: it knows of none, or cannot reach the one it knows."""
     PROSPECTIVE = "prospective"
     """It asks whether it would be elected (pre-vote)."""
     CANDIDATE = "candidate"
@@ -100,7 +98,7 @@ TRANSITIONS: Final[Mapping[Role, frozenset[Role]]] = MappingProxyType(
         Role.RESIGNED: frozenset({Role.UNATTACHED, Role.PROSPECTIVE, Role.FOLLOWER}),
     }
 )
-"""From each role, those that may follow.
+"""The roles that may follow each role.
 
 Only a candidate becomes leader, and only a prospective one a candidate, in a new epoch. Within its epoch a leader can only resign.
 """
@@ -117,17 +115,17 @@ class Unattached:
     """When an observer asks the next member for the leader."""
     in_flight: FetchRequest | None = None
     failures: int = 0
-    """How many members in a row knew no leader."""
+    """The number of members in a row that knew no leader."""
 
 
 @dataclass(slots=True)
 class Ballot:
-    """What one voter was asked."""
+    """The request to one voter for its vote."""
 
     request: VoteRequest | None = None
     """In flight."""
     retry_at_us: int = 0
-    """When it is asked (again)."""
+    """The time at which it is asked (again)."""
     failures: int = 0
 
 
@@ -142,14 +140,14 @@ class Election:
     """Voters that have not answered yet."""
     granted: set[VoterKey]
     rejected: set[VoterKey] = field(default_factory=set)
-    """Those who refused, and those whose process is gone."""
+    """The voters that refused, and the voters whose process is gone."""
     may_return: bool
-    """Whether the leader of the epoch may be alive, so that losing a pre-vote means to follow it again."""
+    """True if the leader of the epoch may be alive, so that losing a pre-vote means to follow it again."""
 
 
 @dataclass(slots=True)
 class SnapshotFetch:
-    """A snapshot that is being fetched: how many bytes are there."""
+    """A snapshot that is being fetched, and the number of bytes that are there."""
 
     snapshot_id: SnapshotId
     position: int = 0
@@ -163,20 +161,20 @@ class Follower:
     deadline_us: int
     """When the leader counts as lost."""
     has_fetched: bool = False
-    """Whether the leader has answered in this epoch: then it is alive, and no pre-vote is granted against it (RAFT-6)."""
+    """True if the leader has answered in this epoch: then it is alive, and no pre-vote is granted against it (RAFT-6)."""
     is_leader_gone: bool = False
-    """Whether the leader is known to lead no more: it said so, or its process is gone."""
+    """True if the leader is known to lead no more: it said so, or its process is gone."""
     in_flight: FetchRequest | FetchSnapshotRequest | None = None
     retry_at_us: int = 0
     snapshot: SnapshotFetch | None = None
     update: UpdateVoterRequest | None = None
     update_at_us: int = 0
-    """When the leader is told the endpoints of this node, if they are not in the voters' record."""
+    """The time at which the leader is notified of this node's endpoints, if they are not in the voters' record."""
 
 
 @dataclass(slots=True)
 class Farewell:
-    """One voter that is told of the resignation."""
+    """One voter that is notified of the resignation."""
 
     request: EndQuorumEpochRequest | None = None
     retry_at_us: int = 0
@@ -188,7 +186,7 @@ class Resigned:
 
     role: ClassVar[Role] = Role.RESIGNED
     deadline_us: int
-    """When it asks for an election itself, nobody else having won one."""
+    """The time at which it asks for an election itself, if no other member has won one."""
     farewells: dict[NodeId, Farewell] = field(default_factory=dict)
     """Voters that have not confirmed yet."""
     preferred: tuple[VoterKey, ...] = ()
@@ -204,7 +202,7 @@ class ParkedFetch:
 
 
 class OtherVoter(NamedTuple):
-    """A voter, not this node, and how far it is."""
+    """A voter, not this node, and its progress."""
 
     voter: Voter
     progress: ReplicaProgress
@@ -218,9 +216,9 @@ class VoterChange:
     token: object
     deadline_us: int
     probe: BeginQuorumEpochRequest | None = None
-    """In flight to a voter that is to be added: is it there, and the one that it should be?"""
+    """In flight to a voter that is to be added: is it there, and is it the right one?"""
     is_reached: bool = False
-    """Whether the probe was answered well."""
+    """True if the probe was answered well."""
     end_offset: int | None = None
     """The end of the batch with the new voters, once it is appended."""
 
@@ -236,15 +234,15 @@ class LeaderState:
     began_us: int
     """When it was elected."""
     has_committed: bool = False
-    """Whether a record of the epoch is committed; before, the high watermark is told to nobody (RAFT-13)."""
+    """True if a record of the epoch is committed; before that, the high watermark is sent to no member (RAFT-13)."""
     replicas: dict[VoterKey, ReplicaProgress] = field(default_factory=dict)
     """Voters and observers, without this node."""
     parked: list[ParkedFetch] = field(default_factory=list)
     change: VoterChange | None = None
     remind_at_us: int = 0
-    """No voter is to be told of the epoch before (RAFT-9)."""
+    """No voter is notified of the epoch before (RAFT-9)."""
     _voters: VoterSet | None = None
-    """The voters of whom the next two are told."""
+    """The voters to which the next two fields belong."""
     _others: dict[NodeId, OtherVoter] = field(default_factory=dict)
     _quorum_deadline_us: int = 0
 
@@ -269,7 +267,7 @@ class LeaderState:
         return self.replicas.setdefault(replica if voter is None else voter.key, ReplicaProgress())
 
     def plan_high_watermark(self, voters: VoterSet, flushed_offset: int) -> int | None:
-        """What a majority of the voters holds on its devices (RAFT-13); None while no record of this epoch is among it.
+        """The offset up to which a majority of the voters has the log on its devices (RAFT-13); None before a record of this epoch is.
 
         This node counts only if it votes (KAFKA-16530), and by what it has flushed (RAFT-12).
         """
@@ -280,9 +278,9 @@ class LeaderState:
         return offset if offset > self.epoch_start_offset else None
 
     def quorum_deadline_us(self, voters: VoterSet, now_us: int, timeout_us: int) -> int:
-        """When a majority of the voters, this node included if it votes, will not have fetched for ``timeout_us``.
+        """The time at which a majority of the voters, this node included if it votes, will not have fetched for ``timeout_us``.
 
-        Contacts only come nearer, so a moment that was found before is at most too early: it is found anew when it has come.
+        Contacts only move it later, so a time that was computed before is at most too early: it is computed anew when it has come.
         """
         others = self.others(voters)
         if now_us >= self._quorum_deadline_us:
@@ -294,6 +292,6 @@ class LeaderState:
         return self._quorum_deadline_us
 
     def successors(self, voters: VoterSet) -> tuple[VoterKey, ...]:
-        """The other voters, those with the longest logs first."""
+        """The other voters, the longest logs first."""
         others = sorted(self.others(voters), key=lambda other: (-other.progress.log_end_offset, other.voter.key))
         return tuple(other.voter.key for other in others)

@@ -18,23 +18,23 @@ class QuorumSettings:
     retry_backoff_us: int = 20_000
     """``controller.quorum.retry.backoff.ms``: the pause before a request that failed is sent again."""
     fetch_max_wait_ms: int = 500
-    """How long a leader may hold back the answer to a fetch, there being nothing new."""
+    """The time for which a leader may hold back the answer to a fetch, there being nothing new."""
     fetch_max_bytes: int = 8 * 1024 * 1024
-    """How much a fetch brings at most, but one batch at least; also the size of a snapshot's piece."""
+    """The most bytes of a fetch, but one batch at least; also the size of a snapshot's piece."""
 
     @property
     def check_quorum_timeout_us(self) -> int:
-        """How long a leader leads without a majority that fetches (RAFT-7)."""
+        """The time for which a leader leads without a majority that fetches (RAFT-7)."""
         return self.fetch_timeout_us * 3 // 2
 
     @property
     def begin_epoch_interval_us(self) -> int:
-        """How often a leader reminds voters that do not fetch (RAFT-9)."""
+        """The interval at which a leader reminds voters that do not fetch (RAFT-9)."""
         return self.fetch_timeout_us // 2
 
     @property
     def first_delay_us(self) -> int:
-        """The limit of the random delay before a follower acts on the end of its leader's process, so that not all do at once."""
+        """The limit of the random delay before a follower acts on the end of its leader's process, lest all followers act at once."""
         return max(self.election_timeout_us // 40, _PACE_FLOOR_US)
 
     @property

@@ -33,7 +33,7 @@ BATCH_RECORDS_MAX: Final = 1024
 
 
 class SnapshotId(NamedTuple):
-    """What a snapshot holds: everything below ``end_offset``; the last record of it has ``epoch`` (RAFT-30)."""
+    """The name of a snapshot: it holds everything below ``end_offset``; the last record of it has ``epoch`` (RAFT-30)."""
 
     end_offset: int
     epoch: int
@@ -98,7 +98,7 @@ def build_first_snapshot(voters: VoterSet, now_ms: int) -> bytes:
 
 
 class SnapshotContents(NamedTuple):
-    """What a snapshot says."""
+    """The content of a snapshot."""
 
     voters: VoterSet | None
     """None where the voters are static and stand in no record."""

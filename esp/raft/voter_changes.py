@@ -125,7 +125,7 @@ class VoterChanges:
             self._append_voters(member.history.voters.with_voter(Voter(local.key, member.endpoints)))
 
     def _can_change(self, state: LeaderState) -> bool:
-        """Whether nothing of this leader, and no voters, are uncommitted (RAFT-41)."""
+        """True if nothing of this leader, and no voters, are uncommitted (RAFT-41)."""
         member = self._member
         return (
             state.change is None and state.has_committed and member.history.end_offset <= (member.high_watermark or 0)
@@ -136,7 +136,7 @@ class VoterChanges:
         return voter is not None and voter.endpoints == request.endpoints
 
     def _is_caught_up(self, state: LeaderState, request: AddVoterRequest) -> bool:
-        """Whether the node had all of the leader's log a moment ago, so that commits will not wait for it (RAFT-42)."""
+        """True if the node had all of the leader's log a moment ago, so that commits will not wait for it (RAFT-42)."""
         member = self._member
         replica = state.replicas.get(request.voter)
         if replica is None or replica.last_caught_up_us is None:

@@ -26,7 +26,7 @@ class VoterHistory:
     """Voters and ``kraft.version`` along the log.
 
     Args:
-        voters: those before the first record of the log: from the newest snapshot, or the static ones, or none that is known.
+        voters: the voters before the first record of the log: from the newest snapshot, or the static ones, or empty if none are known.
         kraft_version: 0 for static voters.
     """
 
@@ -50,11 +50,11 @@ class VoterHistory:
 
     @property
     def former_voters(self) -> VoterSet:
-        """The voters before the newest, as far as log and snapshot tell."""
+        """The voters before the newest, as far as log and snapshot have them."""
         return self._entries[-2].voters if len(self._entries) > 1 else VoterSet(())
 
     def at(self, end_offset: int) -> tuple[VoterSet, int]:
-        """Voters and ``kraft.version`` as the log below ``end_offset`` names them: what a snapshot that ends there says."""
+        """Voters and ``kraft.version`` as the log below ``end_offset`` names them: the ones for a snapshot that ends there."""
         entry = next(entry for entry in reversed(self._entries) if entry.base_offset < end_offset)
         return entry.voters, entry.kraft_version
 
@@ -84,5 +84,5 @@ class VoterHistory:
             assert self._entries, "the voters of snapshot or format stay (RAFT-40)"
 
     def restart_at(self, snapshot_id: SnapshotId, voters: VoterSet, kraft_version: int) -> None:
-        """The log begins anew with what a snapshot says."""
+        """The log begins anew with the voters of a snapshot."""
         self._entries = [_Entry(-1, snapshot_id.end_offset, voters, kraft_version)]

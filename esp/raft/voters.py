@@ -1,7 +1,4 @@
-"""The voters of the metadata quorum (RAFT-40): who they are, and their record in log and snapshots.
-
-Majority arithmetic.
-"""
+"""The voters of the metadata quorum (RAFT-40): their identity, their record in log and snapshots, and the arithmetic of majorities."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,12 +13,12 @@ from esp.ports.network import Address
 
 
 def is_majority(granted: int, voters: int) -> bool:
-    """Whether so many of the voters are more than half of them."""
+    """True if ``granted`` of that many voters are more than half of them."""
     return 2 * granted > voters
 
 
 def majority_offset(offsets: Iterable[int]) -> int:
-    """The greatest offset that a majority has reached, given how far each voter has come, at least one."""
+    """The greatest offset that a majority has reached, given the offset of each voter, at least one."""
     descending = sorted(offsets, reverse=True)
     return descending[len(descending) // 2]
 
@@ -31,21 +28,21 @@ KRAFT_VERSION = 1
 
 
 class VoterKey(NamedTuple):
-    """Who votes: a node with the disk it voted with. The same node with another disk is not the voter it was (RAFT-3, RAFT-45).
+    """A voter's identity: a node with the disk it voted with. The same node with another disk is another voter (RAFT-3, RAFT-45).
 
-    A directory id of zero is one that is not known: static voters have none, and old clients name none.
+    A directory id of zero is an unknown one: static voters have none, and old clients name none.
     """
 
     node_id: NodeId
     directory_id: DirectoryId
 
     def is_same(self, other: "VoterKey") -> bool:
-        """Whether both may be one voter: same node, and no two different directories are known."""
+        """True if both may be one voter: same node, and no two different directories are known."""
         return self == other or (self.node_id == other.node_id and ZERO_UUID in (self.directory_id, other.directory_id))
 
 
 class VoterEndpoint(NamedTuple):
-    """Where a voter listens for the other controllers."""
+    """The address at which a voter listens for the other controllers."""
 
     listener: str
     host: str
@@ -54,13 +51,13 @@ class VoterEndpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One voter, and where it is found."""
+    """One voter, and its addresses."""
 
     key: VoterKey
     endpoints: tuple[VoterEndpoint, ...]
 
     def find_address(self, listener: str) -> Address | None:
-        """Where the voter's listener of that name is; None if it has none."""
+        """The address of the voter's listener of that name; None if it has none."""
         return find_address(self.endpoints, listener)
 
 
@@ -83,7 +80,7 @@ class VoterSet:
         object.__setattr__(self, "_by_id", {voter.key.node_id: voter for voter in reversed(self.voters)})
 
     def keys(self) -> frozenset[VoterKey]:
-        """Who may vote."""
+        """The keys of all voters."""
         return frozenset(voter.key for voter in self.voters)
 
     def find(self, key: VoterKey) -> Voter | None:
