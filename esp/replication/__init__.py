@@ -1,1 +1,1 @@
-"""Leader and followers of one partition, pure: what may be appended, what is committed, who is in sync."""
+"""Leader and followers of one partition, pure: valid appends, the high watermark, the ISR."""

@@ -1,4 +1,4 @@
-"""Whether a replica may answer a fetch from where the asker stands: TRUNC-3, steps 2 and 5 to 8, for followers and consumers alike."""
+"""True if a replica may answer a fetch from where the asker stands: TRUNC-3, steps 2 and 5 to 8, for followers and consumers alike."""
 
 from typing import Final, NamedTuple
 
@@ -10,10 +10,10 @@ UNDEFINED: Final = -1
 
 
 class FetchOffsets(NamedTuple):
-    """What an answer to a fetch says of the partition: offsets of one moment, taken before the read (TRUNC-3.8; KAFKA-7104).
+    """The offsets of a partition in the answer to a fetch: all of one moment, taken before the read (TRUNC-3.8; KAFKA-7104).
 
-    With a ``diverging_epoch`` the answer holds these two fields and no records: the asker's log is another one from
-    ``diverging_end_offset`` on, at the latest.
+    With a ``diverging_epoch`` the answer holds these two fields and no records: from ``diverging_end_offset`` on, at the latest, the
+    follower's log differs.
     """
 
     high_watermark: int
@@ -25,7 +25,7 @@ class FetchOffsets(NamedTuple):
 
     @property
     def diverges(self) -> bool:
-        """Whether the asker has to truncate before it gets records."""
+        """True if the follower has to truncate before it gets records."""
         return self.diverging_epoch != UNDEFINED
 
 

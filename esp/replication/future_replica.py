@@ -1,6 +1,6 @@
-"""A replica's log that is copied from one data directory of its node to another (KIP-113): what it takes over, and where it is cut.
+"""A replica's log that is copied from one data directory of its node to another (KIP-113): the batches it takes over, and its cuts.
 
-The copy is a prefix of its source, batch by batch, as long as nobody cuts the source. A follower's log may be cut, and go on with other
+The copy is a prefix of its source, batch by batch, as long as the source is not cut. A follower's log may be cut, and go on with other
 batches; since a batch is known by its offset and its leader epoch, the epochs tell where both are the same (KIP-101), as they tell a
 follower about its leader.
 """
@@ -32,7 +32,7 @@ class FutureReplica:
         self.log = log
 
     def find_cut(self, source: ReplicaLog) -> Cut | None:
-        """Where the copy has to be cut before it can go on; None if it is a prefix of ``source``. Ask until it is None."""
+        """The place at which the copy has to be cut before it can go on; None if it is a prefix of ``source``. Ask until it is None."""
         log = self.log
         end_offset = log.log_end_offset
         if end_offset < source.log_start_offset:
@@ -61,14 +61,14 @@ class FutureReplica:
         assert self.log.log_end_offset <= cut.offset, "a copy that parts from its source is cut (KIP-101)"
 
     def must_begin_below(self, records: Buffer, source: ReplicaLog) -> bool:
-        """Whether :meth:`take` will put the files of the copy, which is empty, aside: the source starts within a batch."""
+        """True if :meth:`take` will put the files of the copy, which is empty, aside: the source starts within a batch."""
         return must_begin_below(self.log, records, self._latest_epoch(source))
 
     def take(self, records: Buffer, source: ReplicaLog, now_ms: int) -> None:
-        """Append what was read from ``source`` at the copy's end, and what follows for high watermark and log start.
+        """Append batches that were read from ``source`` at the copy's end, and take over high watermark and log start accordingly.
 
         Raises:
-            CorruptionError: a batch is not what was written there; those before it were taken.
+            CorruptionError: a batch is not the one that was written there; the batches before it were taken.
             ApiError: KAFKA_STORAGE_ERROR: the copy cannot be written.
             OSError: the same, when it had to be begun anew.
         """
@@ -84,7 +84,7 @@ class FutureReplica:
         return _UNDEFINED if latest is None else latest
 
     def is_equal(self, source: ReplicaLog) -> bool:
-        """Whether the copy has all that ``source`` has, and may take its place."""
+        """True if the copy has all that ``source`` has, and may take its place."""
         log = self.log
         return (
             log.log_end_offset == source.log_end_offset

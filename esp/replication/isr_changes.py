@@ -1,7 +1,7 @@
 """A leader's AlterPartition requests for one partition, from proposal to answer (ISR-1, ISR-9, ISR-10).
 
 One change at a time. Until its fate is known the larger of both ISRs counts (HW-3): a replica that is to be added counts already, one
-that is to be removed counts still. What may follow what stands in :data:`TRANSITIONS`, which answer means what in :data:`VERDICTS`.
+that is to be removed counts still. :data:`TRANSITIONS` holds the legal steps, :data:`VERDICTS` the meaning of each answer.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from esp.model.partition import PartitionState
 
 
 class ChangeKind(Enum):
-    """What a change is for; Kafka's pending partition states, and one of ours."""
+    """The purpose of a change; Kafka's pending partition states, and one of ours."""
 
     EXPAND = "PendingExpand"
     SHRINK = "PendingShrink"
@@ -25,7 +25,7 @@ class ChangeKind(Enum):
 
 
 class Phase(Enum):
-    """How a change stands."""
+    """The state of a change."""
 
     COMMITTED = "no change is pending"
     IN_FLIGHT = "sent, not answered"
@@ -34,7 +34,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """What happens to a change."""
+    """An event in the life of a change."""
 
     SENT = "sent"
     INSTALLED = "a state at least as new is committed"
@@ -67,7 +67,7 @@ VERDICTS: Final[Mapping[ErrorCode, Event]] = {
     ErrorCode.unknown_topic_or_partition: Event.FATE_UNKNOWN,
     ErrorCode.unknown_topic_id: Event.FATE_UNKNOWN,
 }
-"""ISR-9: what an answer means. Every other code, and no answer at all, is :attr:`Event.LOST`."""
+"""ISR-9: the meaning of each answer. Every other code, and no answer at all, is :attr:`Event.LOST`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,11 +116,11 @@ class IsrChanges:
         self.phase = Phase.COMMITTED
         self._unconfirmed: frozenset[NodeId] = frozenset()
         self.maximal_isr = frozenset(state.isr)
-        """Everybody that is in the ISR or might be (HW-3)."""
+        """All replicas that are in the ISR or might be (HW-3)."""
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether an expansion was refused of which another copy may still reach the controller: nothing else is proposed before."""
+        """True if a refused expansion may still reach the controller as another copy: nothing else is proposed before that is settled."""
         return bool(self._unconfirmed)
 
     def propose(self, change: IsrChange) -> IsrChange:
@@ -129,7 +129,7 @@ class IsrChanges:
         assert change.leader_epoch == self.committed.leader_epoch
         assert self.pending is None, "one change at a time (ISR-1)"
         assert self.committed.leader in change.isr, "a leader is in sync with itself"
-        assert set(change.isr).issubset(self.committed.replicas), "replicas are in sync, and nobody else (ISR-11)"
+        assert set(change.isr).issubset(self.committed.replicas), "only replicas are in sync (ISR-11)"
         self._move(Event.SENT)
         self.pending = change
         self._count()

@@ -1,12 +1,9 @@
-"""The follower of one partition during one leader epoch: where it fetches, what it takes over, where it truncates.
+"""The follower of one partition during one leader epoch: its fetch position, the batches it takes over, its truncations.
 
-Invariants: bytes are appended only for the triple of leader, leader epoch and log end that they were asked for (LOG-5); an answer that
-makes the log shorter never moves high watermark or log start (TRUNC-4; KAFKA-14704); the log is never cut below a high watermark that is
-firm (TRUNC-8). Everything is called from the node's loop, one call at a time.
-
-Whether a change of a partition's leader keeps what was committed.
-
-What of the bytes that a leader sent may be appended (LOG-6): the valid prefix, batch by batch.
+Invariants: bytes are appended only for the triple of leader, leader epoch and log end that they were asked for (LOG-5); of a leader's bytes
+only the valid prefix is appended, batch by batch (LOG-6); an answer that makes the log shorter never moves high watermark or log start
+(TRUNC-4; KAFKA-14704); the log is never cut below a high watermark that is firm (TRUNC-8), which it is as long as every change of the
+leader keeps what was committed. Everything is called from the node's loop, one call at a time.
 """
 
 import logging
@@ -78,12 +75,12 @@ def iterate_fetched(
 
 
 def append_fetched(log: ReplicaLog, records: Buffer, leader_epoch: int, now_ms: int) -> None:
-    """Append what may follow the log (LOG-6); an empty log begins with the batch in which its leader's starts (TRUNC-5).
+    """Append the batches that may follow the log (LOG-6); an empty log begins with the batch in which its leader's starts (TRUNC-5).
 
-    Neither log start nor high watermark falls by that: what is below them in the batch stays hidden.
+    Neither log start nor high watermark falls by that: records of that batch below them stay hidden.
 
     Raises:
-        CorruptionError, MisplacedBatchError: the next batch cannot be taken; those before it were.
+        CorruptionError, MisplacedBatchError: the next batch cannot be taken; the batches before it were.
         ApiError: KAFKA_STORAGE_ERROR.
         OSError: the log could not be begun anew; it is offline.
     """
@@ -100,7 +97,7 @@ def append_fetched(log: ReplicaLog, records: Buffer, leader_epoch: int, now_ms: 
 
 
 def must_begin_below(log: ReplicaLog, records: Buffer, leader_epoch: int) -> bool:
-    """Whether :func:`append_fetched` will begin the log anew, at an earlier offset: whoever cuts a log holds its locks."""
+    """True if :func:`append_fetched` will begin the log anew, at an earlier offset: to cut a log, its locks must be held."""
     if log.log_start_offset != log.log_end_offset or len(records) < HEADER_SIZE:
         return False
     if read_header(memoryview(records)).base_offset >= log.log_end_offset:
@@ -122,11 +119,11 @@ def _batches(log: ReplicaLog, records: Buffer, leader_epoch: int) -> Iterator[tu
 
 
 def is_clean_step(old: PartitionState, new: PartitionState) -> bool:
-    """Whether, between two states that a node has seen, nobody was elected from outside ISR, ELR and last known leader.
+    """True if between two states that a node has seen no leader was elected from outside ISR, ELR and last known leader.
 
-    Several changes may hide between the two; then only "not for sure" can be said. A single one that leaves no leader recovering elected
-    none from outside, also if the leader came into the ISR with it and so ended a reassignment (REASSIGN-2). One that does may have elected
-    the last known leader (ELECT-5).
+    Several changes may hide between the two; then the answer is False, for "not for sure". A single change that leaves no leader recovering
+    elected none from outside, also if the leader came into the ISR with it and so ended a reassignment (REASSIGN-2). A change that leaves
+    one recovering may have elected the last known leader (ELECT-5).
     """
     if new.leader_epoch == old.leader_epoch:
         return True
@@ -148,7 +145,7 @@ class CommittedDataLossError(Exception):
 
 
 class FetchPosition(NamedTuple):
-    """What a Fetch says of a partition (TRUNC-2): the triple of LOG-5, and how far the log reaches back.
+    """The position of a partition in a Fetch (TRUNC-2): the triple of LOG-5, and the start of the log.
 
     ``last_fetched_epoch`` is the epoch of the last record, -1 if the log has none.
     """
@@ -160,7 +157,7 @@ class FetchPosition(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What a leader answered for one partition."""
+    """A leader's answer for one partition."""
 
     error_code: int
     high_watermark: int = UNDEFINED
@@ -171,7 +168,7 @@ class FetchAnswer(NamedTuple):
 
 
 class Next(Enum):
-    """What is to be done after an answer."""
+    """The step to take after an answer."""
 
     FETCH = "fetch from the new position"
     BACK_OFF = "fetch again after replica.fetch.backoff.ms, or when the metadata changed"
@@ -203,7 +200,7 @@ class PartitionFollower:
         self.state = state
         self.high_watermark_is_firm = high_watermark_is_firm
         self.leader_has_answered = False
-        """Whether the leader has served a fetch in this epoch, and so goes by the metadata with which it began."""
+        """True if the leader has served a fetch in this epoch, and so goes by the metadata with which it began."""
         # An epoch that this node began to lead without a record in it is none that others know (KIP-101; Kafka cuts it here as well).
         log.truncate_to(log.log_end_offset)
 
@@ -215,20 +212,20 @@ class PartitionFollower:
 
     @property
     def must_flush(self) -> bool:
-        """Whether the log has to be flushed before the next fetch, as that says that everything below its offset is safe (SYNC-4)."""
+        """True if the log has to be flushed before the next fetch, as that says that everything below its offset is safe (SYNC-4)."""
         log = self.log
         return log.settings.flush_messages == 1 and log.recovery_point < log.log_end_offset
 
     @property
     def position(self) -> FetchPosition:
-        """Where to fetch next (TRUNC-2): always the log's own end, never what an answer left out (KAFKA-15510)."""
+        """The offset to fetch next (TRUNC-2): always the log's own end, never an offset that an answer left out (KAFKA-15510)."""
         log = self.log
         end_offset = log.log_end_offset
         epoch = log.leader_epochs.epoch_of(end_offset - 1)
         return FetchPosition(self.leader_epoch, end_offset, UNDEFINED if epoch is None else epoch, log.log_start_offset)
 
     def must_begin_below(self, asked: FetchPosition, answer: FetchAnswer) -> bool:
-        """Whether :meth:`on_answer` will put the files of the log, which is empty, aside: its leader's starts within a batch (TRUNC-5)."""
+        """True if :meth:`on_answer` will put the files of the log, which is empty, aside: its leader's starts within a batch (TRUNC-5)."""
         return (
             bool(answer.records)
             and must_begin_below(self.log, answer.records, self.leader_epoch)
@@ -295,7 +292,7 @@ class PartitionFollower:
         """
         if current_leader_epoch >= 0:
             check_leader_epoch(current_leader_epoch, self.leader_epoch)
-        # Whoever is in sync has everything that consumers have read: this replica only does not know yet that it is not.
+        # A replica in sync has everything that consumers have read: this one only does not know yet that it is out of sync.
         if self._node_id not in self.state.isr or fetch_offset > self.log.log_end_offset:
             raise ApiError(ErrorCode.not_leader_or_follower, "This replica is not in sync")
         return check_position(self.log, fetch_offset, last_fetched_epoch)
@@ -324,7 +321,7 @@ class PartitionFollower:
             return end_offset
         if own_epoch == epoch:
             return min(own_end, end_offset)
-        return own_end  # the leader may know that epoch otherwise: its next answer tells (KIP-279, KAFKA-6361)
+        return own_end  # the leader may know that epoch otherwise: its next answer shows it (KIP-279, KAFKA-6361)
 
     def _truncate(self, offset: int) -> None:
         log = self.log

@@ -1,14 +1,10 @@
-"""The leader of one partition during one leader epoch: what may be appended, who is in sync, what is committed.
+"""The leader of one partition during one leader epoch: its appends, its followers' progress, the ISR and the high watermark.
 
 Invariants: appends carry the epoch of this object (LOG-5); the high watermark of the log never falls while it leads (HW-5) and stands
-still while the committed ISR is below the minimum (HW-2); what :meth:`PartitionLeader.append` refused left no byte behind (PRODUCE-5).
-Everything is called from the node's loop. Times are monotonic microseconds.
+still while the committed ISR is below the minimum (HW-1, HW-2); an append that :meth:`PartitionLeader.append` refused left no byte behind
+(PRODUCE-5). Everything is called from the node's loop. Times are monotonic microseconds.
 
-What a leader knows of one follower in its leader epoch. Times are monotonic microseconds.
-
-How many in-sync replicas a partition needs before anything of it is committed (HW-1).
-
-What a leader may delete of its log because somebody asks (DeleteRecords, KIP-107).
+The leader also hides the records that a client asks it to delete (DeleteRecords, KIP-107).
 """
 
 from collections.abc import Callable, Container, Iterable
@@ -25,7 +21,7 @@ from esp.replication.replica_log import ReplicaLog
 from esp.replication.topic_codec import require_topic_codec
 
 ALL_COMMITTED: Final = -1
-"""In place of an offset: up to the high watermark."""
+"""The value in place of an offset that means "up to the high watermark"."""
 
 
 def delete_records(log: ReplicaLog, offset: int) -> int:
@@ -55,13 +51,13 @@ LONG_AGO_US: Final = -(1 << 62)
 
 
 class FollowerProgress:
-    """How far one follower has come, by its fetches in this leader epoch.
+    """The progress of one follower, by its fetches in this leader epoch.
 
     A fetch says that the follower's log holds everything below the fetch offset, the same as the leader's: offsets are taken over only
     after the divergence check (TRUNC-3.6).
 
     Args:
-        caught_up_us: when it was caught up last, as far as the new leader assumes.
+        caught_up_us: the last time at which it was caught up, as far as the new leader assumes.
     """
 
     __slots__ = (
@@ -81,7 +77,7 @@ class FollowerProgress:
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.broker_epoch: int = NO_BROKER_EPOCH
-        """Of the incarnation that fetched last: the other fields are about that one."""
+        """The broker epoch of the incarnation that fetched last: the other fields are about that one."""
         self.last_fetch_us = LONG_AGO_US
         self._leader_end_at_last_fetch = 0
 
@@ -106,7 +102,7 @@ class FollowerProgress:
         self._leader_end_at_last_fetch = leader_end_offset
 
     def lags(self, now_us: int, leader_end_offset: int, lag_time_max_us: int) -> bool:
-        """Whether it is out of sync (ISR-3): not at the leader's end, and not there for too long. At the end silence does not matter."""
+        """True if it is out of sync (ISR-3): not at the leader's end, and not there for too long. At the end silence does not matter."""
         return self.log_end_offset != leader_end_offset and now_us - self.last_caught_up_us > lag_time_max_us
 
     def note_idle(self, now_us: int, leader_end_offset: int) -> None:
@@ -122,11 +118,11 @@ _NO_BOUND: Final = 1 << 63
 """Above every offset: there is no follower to wait for."""
 
 IsEligible = Callable[[NodeId, int], bool]
-"""Whether the metadata knows a broker, under just this broker epoch, as unfenced and not in controlled shutdown (KIP-841, KIP-903)."""
+"""True if the metadata knows a broker, under just this broker epoch, as unfenced and not in controlled shutdown (KIP-841, KIP-903)."""
 
 
 Appended = tuple[int, int, int]
-"""Where a produced batch stands: its first offset, the offset after it, the broker's time in ms if it stamped one (else -1).
+"""The place of a produced batch: its first offset, the offset after it, the broker's time in ms if it stamped one (else -1).
 
 Without names, which would cost as much as the check of the checksum, for every produced batch.
 """
@@ -177,10 +173,10 @@ class PartitionLeader:
         self._is_eligible = is_eligible
         self.leader_epoch: int = state.leader_epoch
         self.epoch_start_offset = log.log_end_offset
-        """Where this epoch began, at the latest."""
+        """The offset at which this epoch began, at the latest."""
         self._isr_changes = IsrChanges(state)
         self._min_insync_replicas = log.settings.min_insync_replicas
-        """Of the metadata that ``state`` came with: see :meth:`update`."""
+        """The setting in the metadata that ``state`` came with: see :meth:`update`."""
         self._followers = {
             node: FollowerProgress(now_us) if node in state.isr else FollowerProgress()
             for node in state.replicas
@@ -197,25 +193,25 @@ class PartitionLeader:
 
     @property
     def maximal_isr(self) -> frozenset[NodeId]:
-        """Everybody that is in the ISR or might be, as changes are pending (HW-3)."""
+        """All replicas that are in the ISR or might be, as changes are pending (HW-3)."""
         return self._isr_changes.maximal_isr
 
     @property
     def is_high_watermark_current(self) -> bool:
-        """Whether the high watermark has reached this epoch's start; before, the latest offset is OFFSET_NOT_AVAILABLE (HW-8, KIP-207)."""
+        """True if the high watermark has reached this epoch's start; before, the latest offset is OFFSET_NOT_AVAILABLE (HW-8, KIP-207)."""
         return self.log.high_watermark >= self.epoch_start_offset
 
     def has_enough_replicas(self) -> bool:
-        """Whether the committed ISR reaches the minimum (PRODUCE-1, PRODUCE-2)."""
+        """True if the committed ISR reaches the minimum (PRODUCE-1, PRODUCE-2)."""
         return self._may_commit
 
     @property
     def min_isr(self) -> int:
-        """How many in-sync replicas acks=all needs: ``min.insync.replicas``, but no more than there are replicas."""
+        """The number of in-sync replicas that acks=all needs: ``min.insync.replicas``, but no more than there are replicas."""
         return self._min_isr
 
     def follower(self, node_id: NodeId) -> FollowerProgress | None:
-        """What is known of one follower; None if it is no replica."""
+        """The progress of one follower; None if it is no replica."""
         return self._followers.get(node_id)
 
     def update(self, state: PartitionState, now_us: int) -> bool:
@@ -250,7 +246,7 @@ class PartitionLeader:
 
         Raises:
             ApiError: the batch is refused, and nothing of it was appended.
-            RecompressionNeededError: it is sound as far as one can see, but of another codec than its topic; nothing was done.
+            RecompressionNeededError: it is sound as far as its header shows, but of another codec than its topic; nothing was done.
         """
         log = self.log
         if acks == ALL_REPLICAS and not self._may_commit:
@@ -277,7 +273,7 @@ class PartitionLeader:
         return base_offset, base_offset + count, append_time_ms
 
     def commits_what_it_appends(self) -> bool:
-        """Whether an append that is not refused commits at once: no follower and no flush is waited for."""
+        """True if an append that is not refused commits at once: no follower and no flush is waited for."""
         return self._followers_end == _NO_BOUND and self.log.settings.flush_messages != 1
 
     def maybe_advance_high_watermark(self) -> bool:
@@ -324,7 +320,7 @@ class PartitionLeader:
         return self.maybe_advance_high_watermark()
 
     def _is_about_to_join(self, node: NodeId, follower: FollowerProgress, now_us: int, log_end_offset: int) -> bool:
-        """Whether the high watermark waits for a follower outside the ISR, which would else never catch up with it (HW-4)."""
+        """True if the high watermark waits for a follower outside the ISR, which would else never catch up with it (HW-4)."""
         return not follower.lags(now_us, log_end_offset, self._lag_time_max_us) and self._is_eligible(
             node, follower.broker_epoch
         )
@@ -332,7 +328,7 @@ class PartitionLeader:
     # --- followers -----------------------------------------------------------------------------------------------------------------
 
     def is_awaited(self, replica_id: NodeId, now_us: int) -> bool:
-        """Whether commits wait for a follower, be it in the ISR or about to join it: such a one is never throttled (THROTTLE-1)."""
+        """True if commits wait for a follower, be it in the ISR or about to join it: such a one is never throttled (THROTTLE-1)."""
         follower = self._followers[replica_id]
         return replica_id in self._isr_changes.maximal_isr or self._is_about_to_join(
             replica_id, follower, now_us, self.log.log_end_offset
@@ -373,12 +369,12 @@ class PartitionLeader:
     ) -> FetchOffsets:
         """Check a follower's fetch and, if it is valid, take its position in: ISR-2 and ISR-5 in one step.
 
-        The high watermark may move: compare it with before, or with what the answer says. A diverging fetch changes nothing (KAFKA-13141).
+        The high watermark may move: compare it with before, or with the answer's. A diverging fetch changes nothing (KAFKA-13141).
 
         Args:
-            now_us: when it came.
-            replica_id: who asks.
-            broker_epoch: of which incarnation.
+            now_us: the time of its arrival.
+            replica_id: the follower.
+            broker_epoch: that of the follower's incarnation.
             current_leader_epoch: the epoch in which it follows.
             fetch_offset: its log end.
             last_fetched_epoch: the epoch of its last record, -1 if there is none.
@@ -428,7 +424,7 @@ class PartitionLeader:
     # --- the in-sync set -----------------------------------------------------------------------------------------------------------
 
     def can_join_isr(self, replica_id: NodeId, now_us: int) -> bool:
-        """Whether a follower may be added to the ISR (ISR-4); one that is silent and behind would be removed at once, and is not added."""
+        """True if a follower may be added to the ISR (ISR-4); one that is silent and behind would be removed at once, and is not added."""
         follower = self._followers.get(replica_id)
         return (
             follower is not None
@@ -479,7 +475,7 @@ class PartitionLeader:
             Whether the high watermark moved (HW-6, KAFKA-13091).
         """
         if answer.error_code is ErrorCode.none and answer.leader_epoch != self.leader_epoch:
-            # The change brought another leader epoch with it, which the metadata will tell: until then its fate here stays open.
+            # The change brought another leader epoch with it, which the metadata will show: until then its fate here stays open.
             answer = IsrAnswer(ErrorCode.new_leader_elected)
         self._isr_changes.on_answer(change, answer)
         return self._recount(now_us)

@@ -1,14 +1,14 @@
-"""What idempotent producers are told of batches that do not follow on the last one, but may soon (PROD-11, PROD-12).
+"""The refusal of batches of idempotent producers that do not follow on the last one, but may soon (PROD-11, PROD-12).
 
-A producer sends up to five requests before it has heard of the first. Is that one refused because the leader is just changing, and the
-next looked at a moment later, when the change is done, then it does not follow on what the log has: OUT_OF_ORDER_SEQUENCE_NUMBER, in Kafka.
-Of a producer that the log does not know it is even taken. librdkafka takes that answer for a loss: it begins a new epoch, under which it
-sends again whatever was not acknowledged, of all partitions, and so a second time what is in the log (librdkafka #4953). So the next is
-refused like the one before it: both come again, in their order. Hearing of a new leader, librdkafka may also send it a batch while the one
-before is on its way back from the old leader: that is no loss yet either.
+A producer sends up to five requests before it has an answer to the first. Suppose that the first is refused because the leader is just
+changing, and the second is checked a moment later, when the change is done. Then the second does not follow on the end of the log:
+OUT_OF_ORDER_SEQUENCE_NUMBER, in Kafka. If the log does not know the producer, the second is even appended. librdkafka takes that error for
+a loss: it begins a new epoch, under which it sends all unacknowledged batches again, of all partitions, and so a second time batches that
+are in the log (librdkafka #4953). So the second is refused like the first: both come again, in their order. When librdkafka learns of a new
+leader, it may also send it a batch while the one before is on its way back from the old leader: that is no loss yet either.
 
-Invariants: nothing is appended for what is decided here. :meth:`RefusedBatches.check` refuses a batch only while the log lacks one that
-comes before it, of the same producer and epoch, which was refused on the same connection; one that never comes again is the reason of no
+Invariants: nothing is appended as a result of these checks. :meth:`RefusedBatches.check` refuses a batch only while the log lacks an
+earlier batch of the same producer and epoch, which was refused on the same connection; a batch that never comes again is the reason of no
 more than :data:`REFUSED_MAX` refusals in a row.
 """
 
@@ -23,7 +23,7 @@ REFUSED_MAX: Final = 5
 """Remembered for each partition: what a client has in flight at most."""
 
 PARTITIONS_MAX: Final = 64
-"""Remembered for each connection, in about half a KiB each. Those whom the other code misleads send one partition in a request."""
+"""Remembered for each connection, in about half a KiB each. The producers that the other code misleads send one partition in a request."""
 
 FOR_NOW: Final = frozenset(
     (
@@ -34,7 +34,7 @@ FOR_NOW: Final = frozenset(
         ErrorCode.kafka_storage_error,
     )
 )
-"""What a batch is refused with that its producer sends again as it is."""
+"""The error codes after which a producer sends the refused batch again as it is."""
 
 SETTLING_US: Final = 10_000_000
 """For so long after the leader changed, a producer may have batches on their way back from the one before."""
@@ -43,11 +43,11 @@ _SEQUENCES: Final = 1 << 31
 
 
 def while_settling(error: ApiError, led_us: int) -> ApiError:
-    """How a producer is told that a leader that took over from another one refused its batch (PROD-12).
+    """The error for a producer whose batch was refused by a leader that took over from another one (PROD-12).
 
     Args:
-        error: why.
-        led_us: for how long it has led.
+        error: the reason of the refusal.
+        led_us: the time for which the leader has led.
     """
     if error.code is ErrorCode.out_of_order_sequence_number and led_us < SETTLING_US:
         return ApiError(ErrorCode.not_leader_or_follower, f"{error.message}; it may be on its way from another leader")
@@ -64,7 +64,7 @@ class _Refused(NamedTuple):
 
 
 class RefusedBatches:
-    """The batches that one connection was refused. A partition is named by whatever its callers name it by."""
+    """The batches that one connection was refused. The callers choose the key by which a partition is known."""
 
     __slots__ = ("by_partition",)
 
@@ -73,15 +73,15 @@ class RefusedBatches:
         """Empty, as it nearly always is, it saves its callers :meth:`check`."""
 
     def check(self, partition: Hashable, records: memoryview | None, producers: ProducerChecks) -> None:
-        """To be called before a batch is appended.
+        """Check a batch before it is appended.
 
         Args:
-            partition: where to.
-            records: what the producer sent.
-            producers: those that the partition's log knows.
+            partition: the partition that it is for.
+            records: the bytes that the producer sent.
+            producers: the producers that the partition's log knows.
 
         Raises:
-            ApiError: one before it is missing, with the code that it was refused with.
+            ApiError: a batch before it is missing; the code is the one with which that batch was refused.
         """
         refused = self.by_partition.get(partition)
         if refused is None:
@@ -119,5 +119,5 @@ def _read(records: memoryview | None) -> tuple[int, int, int]:
 
 
 def _is_before(sequence: int, other: int) -> bool:
-    """Whether one sequence comes before another; after the highest they begin again."""
+    """True if one sequence comes before another; after the highest they begin again."""
     return 0 < (other - sequence) % _SEQUENCES < _SEQUENCES >> 1

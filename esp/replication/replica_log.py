@@ -1,4 +1,4 @@
-"""What a partition's leader and followers need of their log; :class:`esp.storage.log.Log` is its body in production and simulation."""
+"""The log as a partition's leader and followers need it; :class:`esp.storage.log.Log` is its body in production and simulation."""
 
 from typing import Protocol
 
@@ -22,7 +22,7 @@ class ProducerChecks(Protocol):
 
 
 class EpochStarts(Protocol):
-    """At which offset each leader epoch of a log began (LOG-7)."""
+    """The offset at which each leader epoch of a log began (LOG-7)."""
 
     latest: int | None
 

@@ -1,10 +1,10 @@
-"""How fast replicas that are being built may be copied: bytes per second, as a pure function of time (THROTTLE-1 to THROTTLE-3; KIP-73).
+"""The quota for copying replicas that are being built: bytes per second, as a pure function of time (THROTTLE-1 to THROTTLE-3; KIP-73).
 
 A meter in the manner of a leaky bucket (the generic cell rate algorithm, ITU-T I.371), not Kafka's rate over eleven samples of a second:
 that one lets a move that begins, or was idle, send the whole window's bytes at once, eleven times the rate, which producers feel. Here
 every fetch is paid for by the time that it takes at the rate, and the next one may go when that is over.
 
-What holds, for takes of known size: in any stretch of time that is not longer than the quota window, what is taken is at most the rate
+For takes of known size this holds: in any stretch of time that is not longer than the quota window, the bytes taken are at most the rate
 times that time and the burst, and one fetch. A single fetch holds up the next ones for no more than a window, however large it is: so with
 a rate above 0 at least one batch moves per window (THROTTLE-3). A rate of 0 lets nothing pass.
 """
@@ -19,7 +19,7 @@ class ReplicationQuota:
 
     Args:
         window_us: ``replication.quota.window.num`` times ``replication.quota.window.size.seconds``.
-        burst_us: allowance of so much time is kept when nobody takes it, so that timers that are late cost no throughput.
+        burst_us: unused allowance of so much time is kept, so that timers that are late cost no throughput.
     """
 
     __slots__ = ("_burst_us", "_paid_up_us", "_rate", "_window_us")
@@ -29,7 +29,7 @@ class ReplicationQuota:
         self._burst_us = burst_us
         self._rate: int | None = None
         self._paid_up_us = 0
-        """When everything that was taken is paid for."""
+        """The time at which all bytes taken so far are paid for."""
 
     @property
     def rate(self) -> int | None:
@@ -49,7 +49,7 @@ class ReplicationQuota:
         self._paid_up_us = now_us + owed_us
 
     def is_open(self, now_us: int) -> bool:
-        """Whether something may be taken now."""
+        """True if something may be taken now."""
         return self._rate is None or (self._rate > 0 and self._paid_up_us <= now_us)
 
     @property
@@ -63,12 +63,12 @@ class ReplicationQuota:
         return max(1, self._rate * duration_us // _S)
 
     def take(self, now_us: int, size: int) -> None:
-        """Count ``size`` bytes, of which it may not be known yet whether they come to be so many. The quota is open."""
+        """Count ``size`` bytes; the size may be an estimate, see :meth:`correct`. The quota is open."""
         assert self.is_open(now_us)
         self._pay(now_us, max(self._paid_up_us, now_us - self._burst_us) + self._cost_us(size))
 
     def correct(self, now_us: int, taken: int, used: int) -> None:
-        """Of ``taken`` bytes it turned out that they are ``used``, fewer or more."""
+        """The ``taken`` bytes turned out to be ``used``, fewer or more."""
         self._pay(now_us, self._paid_up_us + self._cost_us(used) - self._cost_us(taken))
 
     def _pay(self, now_us: int, until_us: int) -> None:

@@ -1,7 +1,7 @@
 """The codec in which a topic keeps its batches (``compression.type``), and bringing a produced batch into it.
 
-Opening a batch may take long and much memory, so leaders do not do it: they refuse what has another codec than its topic, with
-:class:`RecompressionNeededError`, and whoever calls them comes again with what :func:`recompress_for_topic` made of it, beside the loop.
+Opening a batch may take long and much memory, so leaders do not do it: they refuse a batch of another codec than its topic's, with
+:class:`RecompressionNeededError`, and the caller comes again with the result of :func:`recompress_for_topic`, which runs beside the loop.
 """
 
 from typing import Final, NamedTuple
@@ -14,8 +14,8 @@ from esp.replication.produced_batch import validate_timestamps
 from esp.settings.topic import AS_PRODUCED, TopicSettings
 
 OPENED_BYTES_MAX: Final = 32 * 1024 * 1024
-"""How much a batch that is recompressed may hold: 30 times the largest batch of default size. Topics with larger batches may hold as much
-as these. It bounds the memory that senders can take (a batch of a few KiB may claim any size), and how long they can keep a thread busy."""
+"""The most bytes of a batch that is recompressed: 30 times the largest batch of default size. Topics with larger batches may hold as much
+as these. It bounds the memory that senders can take (a batch of a few KiB may claim any size), and the time for which a thread is busy."""
 
 
 class RecompressionNeededError(Exception):
