@@ -1,7 +1,7 @@
-"""Records that are on their way into the log, and what waits for them.
+"""Records that are on their way into the log, and the answers that wait for them.
 
-Each append has two ends. It *settles* when the log has decided: its records are committed, or will never be. Its *outcome* is told once to
-those who wait for an answer: when it settles, or when that takes longer than ``offsets.commit.timeout.ms``, after which the records may
+Each append has two ends. It *settles* when the log has decided: its records are committed, or will never be. Its *outcome* is reported once
+to the answers that wait for it: when it settles, or when that takes longer than ``offsets.commit.timeout.ms``, after which the records may
 still be committed.
 """
 
@@ -16,7 +16,7 @@ from esp.model.now import Now
 from esp.records.builder import NewRecord
 
 Outcome = Callable[[ErrorCode | None, Now], None]
-"""Called with None if the records are committed, else with what clients are told."""
+"""Called with None if the records are committed, else with the error for the clients."""
 
 Settle = Outcome
 """The same, but called with an error only if the records will never be committed."""
@@ -39,7 +39,7 @@ _ANSWERS: Final = {
 
 
 def answer_to(error: ErrorCode) -> ErrorCode:
-    """What a client is told if an append failed with this error, so that it looks for its coordinator again where that helps."""
+    """The error for a client if an append failed with this error, so that it looks for its coordinator again where that helps."""
     return _ANSWERS.get(error, error)
 
 
@@ -57,7 +57,7 @@ class Appends:
     Args:
         outbox: where the effects go.
         deadlines: for the timeout.
-        timeout_us: how long an outcome may take.
+        timeout_us: the longest time that an outcome may take.
     """
 
     def __init__(self, outbox: Outbox, deadlines: Deadlines, timeout_us: int) -> None:
@@ -71,7 +71,7 @@ class Appends:
     def append(
         self, records: Iterable[NewRecord], now: Now, *, settle: Settle | None = None, outcome: Outcome | None = None
     ) -> int:
-        """Let the driver append these records, and tell ``settle`` and then ``outcome`` what became of them; returns their token."""
+        """Let the driver append these records; ``settle`` and then ``outcome`` are called with the result. Returns the append's token."""
         self._last_token += 1
         deadline_us = now.monotonic_us + self._timeout_us
         self._outstanding[self._last_token] = _Outstanding(settle, [] if outcome is None else [outcome], deadline_us)
@@ -81,7 +81,7 @@ class Appends:
         return self._last_token
 
     def after_all(self, outcome: Outcome, now: Now) -> None:
-        """Tell ``outcome`` when all appends so far have settled: at once if there are none."""
+        """Call ``outcome`` when all appends so far have settled: at once if there are none."""
         if not self._outstanding:
             outcome(None, now)
             return
@@ -102,7 +102,7 @@ class Appends:
         self._settle(token, answer_to(error), now)
 
     def abandon(self, error: ErrorCode) -> None:
-        """Nothing more will be heard of any append: whoever waits is told ``error``."""
+        """No append will be reported any more: every outcome that is open is called with ``error``."""
         outstanding, self._outstanding = self._outstanding, {}
         self._timer.cancel()
         for append in outstanding.values():

@@ -1,11 +1,9 @@
 """The coordinator of the groups of one partition of ``__consumer_offsets``.
 
-This module is the door: it hands requests, the time and what became of records to the part that they concern, and gives back the effects.
-The parts: :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`,
-:mod:`~esp.groups.offset_requests`, :mod:`~esp.groups.deletion`, :mod:`~esp.groups.coordinator`; what they share is the
-:class:`~esp.groups.coordinator_state.CoordinatorState`.
-
-DescribeGroups and ListGroups: what administrators are told, of groups that are committed.
+This module is the door: it hands requests, the time and the results of appends to the part that they concern, and gives back the effects.
+The parts are :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp.groups.rebalances`, :mod:`~esp.groups.offset_requests` and
+:mod:`~esp.groups.deletion`; the state that they share is the :class:`~esp.groups.coordinator_state.CoordinatorState`. DescribeGroups and
+ListGroups, which show committed groups to administrators, are answered here.
 """
 
 from collections.abc import Collection
@@ -48,7 +46,7 @@ GROUP_TYPE = "classic"
 
 
 def describe_group(directory: GroupDirectory, group_id: str) -> DescribedGroup:
-    """A group; what members say of themselves only while it is stable."""
+    """Describe a group; the members' metadata only while it is stable."""
     group = directory.find_committed(group_id)
     if group is None:
         return DescribedGroup(
@@ -81,12 +79,12 @@ def list_groups(directory: GroupDirectory, request: ListGroups) -> list[ListedGr
 
 _US_PER_MS: Final = 1_000
 _NO_TIME_MS: Final = 0
-"""When groups came to their end that are unloaded: nobody will ask."""
+"""The time for groups that are unloaded: it is never read."""
 
 
 class GroupCoordinator:
     """One state. First the partition's records are replayed from the log's start to the high watermark, then :meth:`begin` makes it serve;
-    :meth:`unload` ends it for good. A ticket is anything but None by which the driver knows a request; each is answered exactly once.
+    :meth:`unload` ends it, once and for all. A ticket is any object but None by which the driver knows a request; each is answered once.
 
     Args:
         settings: the operator's.
@@ -106,11 +104,11 @@ class GroupCoordinator:
         self._deletion = Deletion(self._state)
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """Apply one record of the log. Records of types that the classic protocol does not have are skipped; control records, and those of
-        transactions that did not commit, are the caller's to skip.
+        """Apply one record of the log. Records of types that the classic protocol does not have are skipped; the caller skips control
+        records, and records of transactions that did not commit.
 
         Raises:
-            CorruptionError: a record is none, or is of a version that is not known.
+            CorruptionError: the record is malformed, or its version is not known.
         """
         record = decode_group_record(key, value)
         if record is None:
@@ -135,7 +133,7 @@ class GroupCoordinator:
         return self._state.outbox.take()
 
     def unload(self) -> list[Effect]:
-        """Another broker coordinates these groups: whoever waits is answered NOT_COORDINATOR. Nothing may be called afterwards."""
+        """Another broker coordinates these groups: open requests are answered NOT_COORDINATOR. Nothing may be called afterwards."""
         for group in self._state.directory.newest():
             self._rebalances.kill(group, ErrorCode.not_coordinator, _NO_TIME_MS)
         self._state.appends.abandon(ErrorCode.not_coordinator)
@@ -143,7 +141,7 @@ class GroupCoordinator:
 
     @property
     def next_deadline_us(self) -> int | None:
-        """When :meth:`on_time` is due (monotonic); None for never. Look at it after each call; heartbeats never move it forward."""
+        """The monotonic time at which :meth:`on_time` is due, None for never. Read it after each call; heartbeats never bring it nearer."""
         return self._state.deadlines.next_us
 
     def on_time(self, now: Now) -> list[Effect]:
@@ -220,6 +218,6 @@ class GroupCoordinator:
             self._install(load_group(group_id, value))
 
     def _install(self, group: Group) -> None:
-        """A group that the log tells of."""
+        """Add a group that was found in the log."""
         self._state.directory.add(group)
         self._state.directory.commit(group)

@@ -1,4 +1,4 @@
-"""What the parts of a coordinator share."""
+"""The state that the parts of a coordinator share."""
 
 from dataclasses import dataclass
 

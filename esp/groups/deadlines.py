@@ -22,14 +22,14 @@ class Timer:
 
     def __init__(self) -> None:
         self.due_us: int | None = None
-        """When it is due; None if it is not set."""
+        """The time at which it is due; None if it is not set."""
         self.act: Act = _do_nothing
-        """What is done then."""
+        """The function that is called then."""
         self._queued_us: int | None = None
 
     @property
     def is_set(self) -> bool:
-        """Whether it waits for its time."""
+        """True if it waits for its time."""
         return self.due_us is not None
 
     def cancel(self) -> None:
@@ -38,11 +38,11 @@ class Timer:
 
     @property
     def is_queued(self) -> bool:
-        """Whether it has a place in the heap."""
+        """True if it has a place in the heap."""
         return self._queued_us is not None
 
     def is_queued_at(self, due_us: int) -> bool:
-        """Whether the heap's entry for this time is the one that counts."""
+        """True if the heap's entry for this time is the one that counts."""
         return self._queued_us == due_us
 
     def queue(self, due_us: int | None) -> None:
@@ -50,7 +50,7 @@ class Timer:
         self._queued_us = due_us
 
     def is_queued_by(self, due_us: int) -> bool:
-        """Whether the heap will come to it by this time."""
+        """True if the heap will come to it by this time."""
         return self._queued_us is not None and self._queued_us <= due_us
 
 

@@ -1,4 +1,4 @@
-"""What makes offsets and groups go: DeleteGroups, time (KIP-211), and the end of the partitions that offsets are of."""
+"""The removal of offsets and groups: by DeleteGroups, by time (KIP-211), and with the partitions that the offsets are of."""
 
 from collections.abc import Collection
 from typing import Final
@@ -50,7 +50,7 @@ class Deletion:
         append_changes(self._state, changes, now, removed=(group,), outcome=outcome)
 
     def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> None:
-        """Forget all offsets of these partitions, whoever may still read them."""
+        """Forget all offsets of these partitions, whether or not a member still reads them."""
         gone = frozenset(partitions)
         batches = _Batches(self._state, now)
         for group_id in self._state.offsets.newest_groups():
@@ -59,7 +59,7 @@ class Deletion:
         batches.flush()
 
     def _on_time(self, now: Now) -> None:
-        """Forget offsets that nobody has used for too long, and groups of which nothing is left."""
+        """Forget offsets that have been unused for too long, and groups of which nothing is left."""
         batches = _Batches(self._state, now)
         for group in self._state.directory.newest():
             offsets = self._state.offsets.newest(group.group_id)
@@ -73,7 +73,7 @@ class Deletion:
         self.begin(now)
 
     def _is_expired(self, group: Group, partition: TopicPartition, value: OffsetCommitValue, now: Now) -> bool:
-        """Whether an offset is too old.
+        """True if an offset is too old.
 
         What members read never expires. Otherwise a group's time runs from when it became empty, that of offsets which no member reads,
         and of groups without members, from the commit. A time that the client asked for goes instead of the settings'.
@@ -96,7 +96,7 @@ class Deletion:
 
 
 class _Batches:
-    """Tombstones of many groups, in batches that are not too large. A group's own comes after those of its offsets."""
+    """Tombstones of many groups, in batches that are not too large. A group's own tombstone comes after those of its offsets."""
 
     def __init__(self, state: CoordinatorState, now: Now) -> None:
         self._state = state

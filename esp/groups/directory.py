@@ -1,6 +1,6 @@
 """All groups of a coordinator: the newest state, and which of them are committed.
 
-A group is found by requests that change something as soon as it is made, and by those that only look once its record is committed.
+Requests that change something find a group as soon as it is made; requests that only read find it once its record is committed.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ class GroupDirectory:
         return self._newest.get(group_id)
 
     def find_committed(self, group_id: str) -> Group | None:
-        """The group, if clients may be told of it."""
+        """The group, if clients may see it."""
         return self._committed.get(group_id)
 
     def newest(self) -> list[Group]:
@@ -30,7 +30,7 @@ class GroupDirectory:
         return list(self._newest.values())
 
     def committed(self) -> Iterator[Group]:
-        """All groups of which clients may be told."""
+        """All groups that clients may see."""
         return iter(self._committed.values())
 
     def add(self, group: Group) -> None:
@@ -47,7 +47,7 @@ class GroupDirectory:
             del self._newest[group.group_id]
 
     def is_being_removed(self, group_id: str) -> bool:
-        """Whether the tombstone of a group of this name is not committed yet."""
+        """True if the tombstone of a group of this name is not committed yet."""
         return group_id in self._removals
 
     def begin_removal(self, group: Group) -> None:

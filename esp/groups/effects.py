@@ -1,6 +1,6 @@
-"""What a coordinator asks of its driver, to be done in the order in which it stands.
+"""The effects that a coordinator asks of its driver, to be done in their order.
 
-The effects of one call, as they come up; and the tickets in them, each of which is answered once.
+:class:`Outbox` collects the effects of one call. A ticket in them is answered once.
 """
 
 from typing import NamedTuple

@@ -1,12 +1,8 @@
-"""A group of the classic protocol: its members, its generation and its state. It decides nothing and answers nobody.
+"""A group of the classic protocol: its members, its generation and its state. It makes no decisions and answers no requests.
 
-The states of a group of the classic protocol, and what leads from one to another.
-
-A member of a group.
-
-The part of the consumers' own protocol that a coordinator looks into: which topics a member is subscribed to.
-
-A subscription begins with its version and its topics in every version (``ConsumerProtocolSubscription``), so version 0 reads them all.
+:class:`Member` is one of its members; :data:`TRANSITIONS` leads from one :class:`GroupState` to another. A coordinator reads one part of
+the consumers' own protocol: the topics that a member is subscribed to. A subscription begins with its version and its topics in every
+version (``ConsumerProtocolSubscription``), so version 0 reads them all.
 """
 
 import struct
@@ -63,42 +59,42 @@ class Member:
     """In the order in which it prefers them; each name once."""
     assignment: bytes = b""
     join_ticket: object = None
-    """Of the JoinGroup that waits; :class:`~esp.groups.group.Group` counts these."""
+    """The ticket of the JoinGroup that waits; :class:`~esp.groups.group.Group` counts these."""
     sync_ticket: object = None
-    """Of the SyncGroup that waits."""
+    """The ticket of the SyncGroup that waits."""
     is_new: bool = False
-    """Whether it waits for its first generation: it knows no member id yet, so no heartbeat can be expected of it."""
+    """True if it waits for its first generation: it knows no member id yet, so no heartbeat can be expected of it."""
     session: Timer = field(default_factory=Timer)
 
     @property
     def is_static(self) -> bool:
-        """Whether it keeps its place when it comes back (KIP-345)."""
+        """True if it keeps its place when it comes back (KIP-345)."""
         return self.group_instance_id is not None
 
     @property
     def is_joining(self) -> bool:
-        """Whether its JoinGroup waits for an answer."""
+        """True if its JoinGroup waits for an answer."""
         return self.join_ticket is not None
 
     @property
     def needs_no_heartbeat(self) -> bool:
-        """Whether it may be silent, because it waits for an answer."""
+        """True if it may be silent, because it waits for an answer."""
         return not self.is_new and (self.join_ticket is not None or self.sync_ticket is not None)
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it says of itself in this protocol; empty if it does not know it."""
+        """The member's metadata for this protocol; empty if it does not know it."""
         return next((protocol.metadata for protocol in self.protocols if protocol.name == protocol_name), b"")
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """The protocol that it prefers among those that all members know."""
+        """The protocol that it prefers among the protocols that all members know."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
     def joined(self, protocol_name: str | None) -> JoinedMember:
-        """What the leader is told of it."""
+        """The member as the leader sees it."""
         return JoinedMember(self.member_id, self.group_instance_id, self.metadata(protocol_name))
 
     def described(self, protocol_name: str | None) -> DescribedMember:
-        """What an administrator is told of it: without a protocol no metadata, but its last assignment."""
+        """The member as an administrator sees it: without a protocol no metadata, but its last assignment."""
         return DescribedMember(
             member_id=self.member_id,
             group_instance_id=self.group_instance_id,
@@ -118,7 +114,7 @@ def unique(protocols: tuple[Protocol, ...]) -> tuple[Protocol, ...]:
 
 
 class GroupState(Enum):
-    """What a group does; the values are the names that clients see."""
+    """The state of a group; the values are the names that clients see."""
 
     EMPTY = "Empty"
     """It has no members; its offsets stay until they expire."""
@@ -133,7 +129,7 @@ class GroupState(Enum):
 
 
 class GroupEvent(Enum):
-    """What may change a group's state; what it does beyond that is told where it happens."""
+    """The events that may change a group's state; their other consequences are described where they happen."""
 
     REBALANCE_NEEDED = "members came, went or changed what they tell the leader"
     ALL_JOINED = "all members have joined, or the time for it is over and at least one has"
@@ -156,18 +152,18 @@ TRANSITIONS: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = Mapping
         (GroupState.STABLE, GroupEvent.REMOVED): GroupState.DEAD,
     }
 )
-"""What follows each state and event; an event that has no line in a state cannot happen there."""
+"""The state that follows each state and event; an event that has no line in a state cannot happen there."""
 
 
 class Group:
-    """A group and those who take part in it.
+    """A group and its members.
 
     Invariants: ``leader_id`` is a member's id, or None without members; an instance's id belongs to one member; all members have a
     protocol in common, and the group's protocol type; members that wait for their generation are counted.
 
     Args:
         group_id: its name.
-        wall_ms: when it came to its state; None if that is not known.
+        wall_ms: the time of its last change of state; None if that is not known.
     """
 
     def __init__(self, group_id: str, wall_ms: int | None) -> None:
@@ -181,13 +177,13 @@ class Group:
         self.protocol_name: str | None = None
         self.leader_id: str | None = None
         self.subscribed_topics: frozenset[str] | None = None
-        """What the members of the generation are subscribed to; None if that is not known."""
+        """The topics to which the members of the generation are subscribed; None if they are not known."""
         self.pending_joins: Final[dict[str, Timer]] = {}
         """Ids that were given to clients which have not joined with them yet (KIP-394)."""
         self.pending_syncs: Final[set[str]] = set()
         """Members of the generation that have not asked for their assignment."""
         self.has_new_member = False
-        """Whether somebody has joined since the delay of the first rebalance began anew."""
+        """True if a member has joined since the delay of the first rebalance began anew."""
         self.join_timer: Final = Timer()
         self.sync_timer: Final = Timer()
         self._members: Final[dict[str, Member]] = {}
@@ -231,37 +227,37 @@ class Group:
         return member
 
     def is_leader(self, member: Member) -> bool:
-        """Whether the member assigns partitions to all."""
+        """True if the member assigns partitions to all."""
         return member.member_id == self.leader_id
 
     @property
     def joining_count(self) -> int:
-        """How many members wait for the next generation."""
+        """The number of members that wait for the next generation."""
         return self._joining_count
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether nobody is missing for the next generation."""
+        """True if no member is missing for the next generation."""
         return self._joining_count == len(self._members) and not self.pending_joins
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members may take to join the next generation: as long as the slowest wants."""
+        """The time that members have to join the next generation: as much as the slowest wants."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
     @property
     def uses_consumer_protocol(self) -> bool:
-        """Whether its members are consumers, whose subscriptions can be read."""
+        """True if its members are consumers, whose subscriptions can be read."""
         return self.protocol_type == PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members read the topic; consumers whose subscriptions are not known might read any."""
+        """True if members read the topic; consumers whose subscriptions are not known might read any."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
     def supports(self, protocol_type: str, protocols: Collection[Protocol]) -> bool:
-        """Whether a client with these protocols can take part."""
+        """True if a client with these protocols can take part."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self._members)
@@ -347,14 +343,14 @@ class Group:
         return True
 
     def select_protocol(self) -> str:
-        """The protocol that most members prefer, of those that all know; the first voted for if there are several."""
+        """The protocol that most members prefer, of the protocols that all know; the first voted for if there are several."""
         count = len(self._members)
         candidates = frozenset(name for name, known in self._known_protocols.items() if known == count)
         votes = Counter(member.vote(candidates) for member in self)
         return votes.most_common(1)[0][0]
 
     def begin_generation(self, wall_ms: int) -> None:
-        """Those who are members now make up the next generation; with nobody the group is empty."""
+        """Make the present members the next generation; without members the group is empty."""
         self.generation_id = self.generation_id + 1 if self.generation_id < _GENERATION_MAX else 1
         self.pending_syncs.clear()
         self.protocol_name = self.select_protocol() if self._members else None

@@ -23,7 +23,7 @@ from esp.schemas.group_records import (
 
 
 def new_group_record(group: Group) -> NewRecord:
-    """The first record of a group, whatever has happened to it since it was made."""
+    """The first record of a group, even if it has changed since it was made."""
     value = GroupMetadataValue(
         protocol_type="",
         generation=0,
@@ -73,7 +73,7 @@ def offset_record(change: OffsetChange) -> NewRecord:
 
 
 def load_group(group_id: str, value: GroupMetadataValue) -> Group:
-    """The group that a record tells of, as it was when that was written."""
+    """The group in a record, as it was when the record was written."""
     since = value.current_state_timestamp_ms
     group = Group(group_id, None if since == NO_TIMESTAMP else since)
     for loaded in value.members:

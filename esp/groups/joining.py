@@ -1,6 +1,6 @@
 """JoinGroup: a client wants to be a member of the next generation.
 
-A static member comes back without its id: it takes the place of the one that it was (KIP-345, KIP-814).
+A static member comes back without its id: it takes the place of its former self (KIP-345, KIP-814).
 """
 
 from dataclasses import dataclass, replace
@@ -48,9 +48,9 @@ class StaticRejoin:
     def replace(
         self, group: Group, member: Member, member_id: str, request: JoinGroup, ticket: object, now: Now
     ) -> None:
-        """Let the member have a new id and what it joins with; whoever uses the old id is fenced from now on.
+        """Give the member a new id and the protocols of its request; a client that uses the old id is fenced from now on.
 
-        In a stable group nothing else changes, if the group's protocol stays: the new id is committed before it is told. Otherwise there
+        In a stable group nothing else changes, if the group's protocol stays: the new id is committed before it is sent. Otherwise there
         is a rebalance, or the member joins the one that is under way.
         """
         returned = _Return(
@@ -80,7 +80,7 @@ class StaticRejoin:
         elif group.state is GroupState.PREPARING_REBALANCE:
             self._rebalances.maybe_complete_join(group, now)
         else:
-            # the leader may have been told of the old id, for which it makes its assignment
+            # the leader may know the old id, for which it makes its assignment
             self._rebalances.prepare(group, now)
 
     def _on_outcome(self, returned: _Return, error: ErrorCode | None, now: Now) -> None:
@@ -197,8 +197,8 @@ class Joining:
     def _require_room(self, group: Group, member_id: str, now: Now) -> None:
         """Hold the group to ``group.max.size``.
 
-        While members join, those that have joined count, so that of a group that is too large (the setting was lowered) the last ones to
-        come are sent away.
+        While members join, the members that have joined count, so that a group that is too large (the setting was lowered) turns away the
+        last ones to come.
         """
         size_max = self._state.settings.group_max_size
         member = group.find(member_id)
@@ -279,7 +279,7 @@ _MEMBER_ID_SUFFIX_SIZE = 37
 
 
 def _is_writable(text: str, more: int = 0) -> bool:
-    """Whether records can hold the text, made longer by so many bytes."""
+    """True if records can hold the text, made longer by so many bytes."""
     return len(text) + more <= STRING_BYTES_MAX and len(text.encode()) + more <= STRING_BYTES_MAX
 
 
@@ -288,5 +288,5 @@ def _name(request: JoinGroup) -> str:
 
 
 def _asked_again(member: Member) -> JoinResult:
-    """The answer to a JoinGroup whose client sends another one; it asks once more, if it still listens."""
+    """The answer to a JoinGroup whose client has sent another one; the client asks once more, if it still listens."""
     return JoinResult(error=ErrorCode.rebalance_in_progress, member_id=member.member_id)

@@ -1,7 +1,4 @@
-"""LeaveGroup and Heartbeat: members go, or say that they are there.
-
-SyncGroup: members ask for their assignments, and the leader brings them.
-"""
+"""LeaveGroup and Heartbeat: members go, or show that they live. SyncGroup: members ask for their assignments, the leader brings them."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -101,7 +98,7 @@ class Leaving:
         self._rebalances = rebalances
 
     def heartbeat(self, request: Heartbeat, now: Now) -> ErrorCode:
-        """What the member is told."""
+        """Return the error for the member."""
         if not request.group_id:
             return ErrorCode.invalid_group_id
         group = self._state.directory.find(request.group_id)

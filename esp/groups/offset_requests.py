@@ -32,7 +32,7 @@ class OffsetRequests:
 
     Args:
         state: the coordinator's state.
-        rebalances: whose sessions commits keep alive.
+        rebalances: holds the sessions that commits keep alive.
     """
 
     def __init__(self, state: CoordinatorState, rebalances: Rebalances) -> None:
@@ -40,7 +40,7 @@ class OffsetRequests:
         self._rebalances = rebalances
 
     def commit(self, request: OffsetCommit, ticket: object, now: Now) -> None:
-        """Answer when the offsets are committed; those with too much text beside them are refused one by one."""
+        """Answer when the offsets are committed; offsets with too much text beside them are refused one by one."""
         try:
             self._require_right_to_commit(request, now)
         except ApiError as refusal:
@@ -61,7 +61,7 @@ class OffsetRequests:
         self._append(tuple(changes), ticket, result, lambda error: _same_for_all(request, error), now)
 
     def fetch(self, request: OffsetFetch) -> OffsetFetchResult:
-        """What is committed; a group that is not there has no offsets, which is no error."""
+        """Return the committed offsets; a group that is not there has none, which is no error."""
         offsets = self._state.offsets.committed(request.group_id)
         if request.partitions is None:
             return OffsetFetchResult(

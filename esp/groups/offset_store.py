@@ -1,7 +1,6 @@
 """Committed offsets of all groups, and changes of them that are not committed yet.
 
-Clients are told what is committed (:meth:`OffsetStore.committed`); what the next change rests on is the newest state
-(:meth:`OffsetStore.newest`).
+Clients see committed offsets (:meth:`OffsetStore.committed`); the next change rests on the newest state (:meth:`OffsetStore.newest`).
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ class OffsetChange(NamedTuple):
 
 
 class OffsetStore:
-    """Offsets by group and partition. Changes end in the order in which they begin, but for those that fail."""
+    """Offsets by group and partition. Changes end in the order in which they begin, except changes that fail."""
 
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, OffsetCommitValue]] = {}

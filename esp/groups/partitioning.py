@@ -1,4 +1,4 @@
-"""Which partition of ``__consumer_offsets`` a group belongs to."""
+"""The partition of ``__consumer_offsets`` that a group belongs to."""
 
 from typing import Final
 

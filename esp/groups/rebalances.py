@@ -1,8 +1,7 @@
-"""Rebalances: how a group comes to its next generation, and what members that come and go do to that.
+"""Rebalances: the way of a group to its next generation, and the consequences of members that come and go. Sessions: the longest silence of
+members.
 
-Kafka's rules, but for one: whoever waits is answered, also when its member is removed or asks again.
-
-Sessions: how long members may be silent.
+Kafka's rules, but for one: every waiting request is answered, also when its member is removed or asks again.
 """
 
 from collections.abc import Callable
@@ -24,8 +23,8 @@ class Sessions:
 
     Args:
         deadlines: where the timers are.
-        on_expired: told of a member that was silent for too long.
-        on_pending_expired: told of an id with which nobody joined.
+        on_expired: called with a member that was silent for too long.
+        on_pending_expired: called with an id with which no client joined.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Sessions:
 _US_PER_MS: Final = 1_000
 _REBALANCEABLE: Final = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
 _POSTPONEMENT_MIN_MS: Final = 100
-"""How long a rebalance is put off at least that nobody has joined, whatever its members say."""
+"""The least time by which a rebalance is put off if no member has joined, whatever its members' timeouts."""
 
 
 class Rebalances:
@@ -77,7 +76,7 @@ class Rebalances:
         self.sessions: Final = Sessions(state.deadlines, self._on_session_expired, self._on_pending_expired)
 
     def rebalance(self, group: Group, now: Now) -> None:
-        """Members came, went or changed: begin a rebalance, or end the one that is under way if nobody is missing any more."""
+        """Members came, went or changed: begin a rebalance, or end the one that is under way if no member is missing any more."""
         if group.state in _REBALANCEABLE:
             self.prepare(group, now)
         else:
@@ -101,7 +100,7 @@ class Rebalances:
             self._await_joins(group, group.rebalance_timeout_ms, now)
 
     def maybe_complete_join(self, group: Group, now: Now) -> bool:
-        """Begin the next generation if nobody is missing; not before the delay of a first rebalance is over."""
+        """Begin the next generation if no member is missing; not before the delay of a first rebalance is over."""
         if (
             group.state is not GroupState.PREPARING_REBALANCE
             or group.previous_state is GroupState.EMPTY
@@ -112,13 +111,13 @@ class Rebalances:
         return True
 
     def expel(self, group: Group, member: Member) -> None:
-        """Take a member out of its group; if it waits for something it is told that it is no member."""
+        """Take a member out of its group; its waiting request, if any, is answered UNKNOWN_MEMBER_ID."""
         self.answer_join(group, member, JoinResult(error=ErrorCode.unknown_member_id))
         self.answer_sync(member, SyncResult(error=ErrorCode.unknown_member_id))
         group.remove(member)
 
     def kill(self, group: Group, error: ErrorCode, wall_ms: int) -> None:
-        """The group is no more, or no more here: whoever waits is answered with ``error``."""
+        """The group is no more, or no more here: all waiting requests are answered with ``error``."""
         if group.state is GroupState.DEAD:
             return
         for member in group:
@@ -147,7 +146,7 @@ class Rebalances:
             self._state.outbox.answer(ticket, result)
 
     def generation(self, group: Group, member: Member) -> JoinResult:
-        """What a member is told of its generation; the leader also hears of the others."""
+        """The answer to a member about its generation; the leader's also lists the other members."""
         return JoinResult(
             member_id=member.member_id,
             generation_id=group.generation_id,
@@ -165,7 +164,7 @@ class Rebalances:
                 self.sessions.restart(group, member, now)
 
     def fail_assignment(self, group: Group, error: ErrorCode, now: Now) -> None:
-        """No member has an assignment in this generation; those that wait for it are told why."""
+        """No member has an assignment in this generation; the SyncGroups that wait for one are answered with ``error``."""
         for member in group:
             member.assignment = b""
             if member.sync_ticket is not None:
@@ -195,7 +194,7 @@ class Rebalances:
         self._state.deadlines.set(group.join_timer, due_us, partial(self._complete_join, group))
 
     def _complete_join(self, group: Group, now: Now) -> None:
-        """The next generation is made of those who have joined, and of static members, which keep their place."""
+        """Make the next generation of the members that have joined, and of static members, which keep their place."""
         group.join_timer.cancel()
         for member in [member for member in group if not member.is_joining and not member.is_static]:
             self.expel(group, member)

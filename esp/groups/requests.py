@@ -1,4 +1,4 @@
-"""What a coordinator is asked, free of the wire's versions: the shell sets what a version lacks to the default that stands here."""
+"""The requests to a coordinator, free of the wire's versions: the shell sets fields that a version lacks to the defaults here."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from esp.model.ids import TopicPartition
 
 NO_GENERATION: Final = -1
-"""The generation that a client names that is no member of a group (a "simple consumer", or an administrator)."""
+"""The generation in requests of clients that are no members of a group (a "simple consumer", or an administrator)."""
 
 NO_RETENTION: Final = -1
 """``OffsetCommit.retention_ms`` of a commit that goes by ``offsets.retention.minutes``."""
@@ -17,7 +17,7 @@ NO_LEADER_EPOCH: Final = -1
 
 
 class Protocol(NamedTuple):
-    """A way to assign partitions that a member knows: its name, and what the member tells the group's leader about itself."""
+    """A way to assign partitions that a member knows: its name, and the member's metadata for the group's leader."""
 
     name: str
     metadata: bytes
@@ -29,7 +29,7 @@ class JoinGroup:
 
     group_id: str
     member_id: str
-    """Empty at first; the answer tells it."""
+    """Empty at first; the answer brings it."""
     group_instance_id: str | None = None
     """The name of a static member (KIP-345)."""
     client_id: str = ""
@@ -42,15 +42,15 @@ class JoinGroup:
     protocols: tuple[Protocol, ...]
     """In the order in which the member prefers them."""
     requires_known_member_id: bool = False
-    """Whether a dynamic member first only gets an id and must join again with it (KIP-394): from version 4 on."""
+    """True if a dynamic member first only gets an id and must join again with it (KIP-394): from version 4 on."""
     supports_skipping_assignment: bool = False
-    """Whether a static leader that came back can be told to assign nothing (KIP-814): from version 9 on."""
+    """True if a static leader that came back can be asked to assign nothing (KIP-814): from version 9 on."""
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroup:
-    """A member of the new generation wants its assignment; the leader brings those of all."""
+    """A member of the new generation wants its assignment; the leader brings the assignments of all."""
 
     group_id: str
     generation_id: int
@@ -91,7 +91,7 @@ class LeaveGroup:
 
 
 class CommittedOffset(NamedTuple):
-    """Where one partition is to be read on."""
+    """The offset at which one partition is to be read on."""
 
     partition: TopicPartition
     offset: int
@@ -111,9 +111,9 @@ class OffsetCommit:
     member_id: str = ""
     group_instance_id: str | None = None
     retention_ms: int = NO_RETENTION
-    """Versions 2 to 4: how long these offsets stay, whatever the settings say."""
+    """Versions 2 to 4: the time for which these offsets stay, whatever the settings."""
     knows_group_id_not_found: bool = False
-    """Whether a generation of an unknown group is refused with GROUP_ID_NOT_FOUND and not ILLEGAL_GENERATION: from version 9 on."""
+    """True if a generation of an unknown group is refused with GROUP_ID_NOT_FOUND and not ILLEGAL_GENERATION: from version 9 on."""
     offsets: tuple[CommittedOffset, ...] = ()
 
 
@@ -125,7 +125,7 @@ class OffsetFetch:
     partitions: tuple[TopicPartition, ...] | None
     """None for all that the group has."""
     require_stable: bool = False
-    """Whether offsets of open transactions count as unstable (KIP-447). There are no transactional commits yet."""
+    """True if offsets of open transactions count as unstable (KIP-447). There are no transactional commits yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class OffsetDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListGroups:
-    """Which groups there are; empty filters let all pass. Names are compared without regard to case."""
+    """The groups that there are; empty filters let all pass. Names are compared without regard to case."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()

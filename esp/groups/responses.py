@@ -1,4 +1,4 @@
-"""What a coordinator answers. Fields that a version lacks are the shell's to leave out; beside an error stand the defaults."""
+"""The answers of a coordinator. The shell leaves out fields that a version lacks; beside an error stand the defaults."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ NO_OFFSET: Final = -1
 
 
 class JoinedMember(NamedTuple):
-    """What the leader is told of a member, to assign partitions to it."""
+    """A member as the leader sees it, to assign partitions to it."""
 
     member_id: str
     group_instance_id: str | None
@@ -46,13 +46,13 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResult:
-    """Whether the member goes on."""
+    """True if the member goes on."""
 
     error: ErrorCode = ErrorCode.none
 
 
 class LeftMember(NamedTuple):
-    """What became of one member that was to leave."""
+    """The result for one member that was to leave."""
 
     member_id: str
     group_instance_id: str | None
@@ -61,14 +61,14 @@ class LeftMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveResult:
-    """What became of those who were to leave. Before version 3 the one member's error is the answer's."""
+    """The results for the members that were to leave. Before version 3 the one member's error is the answer's."""
 
     error: ErrorCode = ErrorCode.none
     members: tuple[LeftMember, ...] = ()
 
 
 class PartitionError(NamedTuple):
-    """What became of one partition of a request."""
+    """The result for one partition of a request."""
 
     partition: TopicPartition
     error: ErrorCode
@@ -76,7 +76,7 @@ class PartitionError(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitResult:
-    """What became of each offset, in the order of the request. An error of the whole request stands at each."""
+    """The result for each offset, in the order of the request. An error of the whole request stands at each."""
 
     partitions: tuple[PartitionError, ...] = ()
 
@@ -101,7 +101,7 @@ class OffsetFetchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetDeleteResult:
-    """What became of each partition; with an error of the whole request there are none."""
+    """The result for each partition; with an error of the whole request there are none."""
 
     error: ErrorCode = ErrorCode.none
     partitions: tuple[PartitionError, ...] = ()
@@ -109,7 +109,7 @@ class OffsetDeleteResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupResult:
-    """What became of one group that was to be deleted."""
+    """The result for one group that was to be deleted."""
 
     error: ErrorCode = ErrorCode.none
 
@@ -159,4 +159,4 @@ Result = (
     | OffsetDeleteResult
     | DeleteGroupResult
 )
-"""What a ticket may be answered with: that of the request to which the ticket came."""
+"""The possible answers to a ticket: the result type of the request to which the ticket belongs."""

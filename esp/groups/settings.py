@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 NEW_MEMBER_JOIN_TIMEOUT_US: Final = 300_000_000
-"""How long a new member may take part in a rebalance, whatever its session timeout: its client may be gone, and it sends no heartbeats
-while it waits (KAFKA-7610; Kafka's ``CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS``)."""
+"""The time for which a new member may take part in a rebalance, whatever its session timeout: its client may be gone, and it sends no
+heartbeats while it waits (KAFKA-7610; Kafka's ``CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """What an operator may set; Kafka's defaults."""
+    """The settings of an operator; Kafka's defaults."""
 
     group_min_session_timeout_ms: int = 6_000
     """``group.min.session.timeout.ms``."""
