@@ -1,1 +1,1 @@
-"""Where replicas go: a pure planner for the controller and for tools."""
+"""The places of replicas: a pure planner for the controller and for tools."""

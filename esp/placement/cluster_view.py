@@ -1,7 +1,7 @@
-"""What a planner knows of a cluster: its brokers and its partitions at one moment, as plain data.
+"""A planner's view of a cluster: its brokers and its partitions at one moment, as plain data.
 
-Whoever plans makes one: the tools from the admin API, the controller from its image. All sizes are bytes on disk. A view of 20,000
-partitions is made in a fraction of a second; nothing in it refers to anything else of it but by id.
+Each user of the planner makes its own: the tools from the admin API, the controller from its image. All sizes are bytes on disk. A view of
+20,000 partitions is made in a fraction of a second; nothing in it refers to anything else of it but by id.
 """
 
 from collections.abc import Mapping
@@ -23,22 +23,22 @@ class BrokerView(NamedTuple):
     rack: str | None
     """Brokers without a rack count as one rack, as in :mod:`esp.placement.striped`."""
     is_alive: bool
-    """Whether it serves. Nothing is moved to a broker that is not alive, nor can a move of a partition end that keeps a replica there."""
+    """True if it serves. Nothing is moved to a broker that is not alive, nor can a move of a partition end that keeps a replica there."""
     is_draining: bool
-    """Whether it shall be emptied. It gets no replicas."""
+    """True if it shall be emptied. It gets no replicas."""
     disk_capacity_bytes: int | None
-    """None if nobody knows; then no limit holds."""
+    """None if it is not known; then no limit holds."""
     disk_used_bytes: int
-    """Of the whole disk, with what is not in the view."""
+    """Bytes in use on the whole disk, with files that are not in the view."""
 
     @property
     def is_target(self) -> bool:
-        """Whether it may get replicas."""
+        """True if it may get replicas."""
         return self.is_alive and not self.is_draining
 
 
 class PartitionView(NamedTuple):
-    """A partition: who shall hold it, who leads it, who is in sync."""
+    """A partition: its replicas, its leader, its in-sync replicas."""
 
     topic: str
     partition: int
@@ -47,10 +47,10 @@ class PartitionView(NamedTuple):
     leader: NodeId | None
     isr: tuple[NodeId, ...]
     size_bytes: int
-    """Of one replica; the largest if they differ."""
+    """The size of one replica; the largest if they differ."""
     min_in_sync_replicas: int
     is_reassigning: bool = False
-    """Whether a reassignment of it is going on, which no plan touches."""
+    """True if a reassignment of it is going on, which no plan touches."""
 
     @property
     def name(self) -> TopicPartition:

@@ -5,10 +5,10 @@ from enum import Enum
 
 
 class Constraint(Enum):
-    """What a plan never breaks. The value is the name that people read."""
+    """The constraints that a plan never breaks. The value is the name that people read."""
 
     KNOWN = "known"
-    """What is asked for exists: topics, partitions, brokers, a sensible number of replicas; and names nothing twice."""
+    """Everything named exists (topics, partitions, brokers, a sensible number of replicas), and nothing is named twice."""
     DISTINCT_BROKERS = "distinct-brokers"
     """No two replicas of a partition on one broker, and one replica at least."""
     RACKS_APART = "racks-apart"
@@ -19,7 +19,7 @@ class Constraint(Enum):
     """Every replica that a partition shall have is on a broker that is alive, and every new one on a broker that is not draining: else the
     move would never end (REASSIGN-2)."""
     SOURCE_ALIVE = "source-alive"
-    """A partition that moves has a leader that is alive: else there is nobody to copy from."""
+    """A partition that moves has a leader that is alive: otherwise there is no replica to copy from."""
     NOT_MOVING = "not-moving"
     """A partition that moves is not moving already, and moves once."""
     STARTS_FROM_VIEW = "starts-from-view"
@@ -34,7 +34,7 @@ class Constraint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A constraint that does not hold, and of what."""
+    """A constraint that does not hold, and the broker, partition or topic for which it does not."""
 
     constraint: Constraint
     entry: str
@@ -50,11 +50,11 @@ class Violation:
 
 
 def required_racks(before: tuple[str | None, ...], replicas: int, racks: int) -> int:
-    """How many racks the replicas of a partition must be in after it has moved.
+    """The number of racks that the replicas of a partition must be in after it has moved.
 
     Args:
         before: the rack of each replica that it has had.
-        replicas: how many it gets.
+        replicas: the number of replicas that it gets.
         racks: racks that have a broker which may get replicas.
     """
     kept = len(set(before))

@@ -1,4 +1,4 @@
-"""A placement while a planner changes it: who holds what, what each broker holds by now, and whether a replica may go somewhere.
+"""A placement while a planner changes it: the replicas of each partition, the load of each broker, and the moves that are allowed.
 
 A seeded order of brokers, for choices between equals. No source of random numbers: the same seed must give the same plan everywhere.
 """
@@ -76,23 +76,23 @@ class Draft:
         alive = {broker.broker_id for broker in view.brokers if broker.is_alive}
         self._alive = alive
         self.is_movable = [not partition.is_reassigning and partition.leader in alive for partition in view.partitions]
-        """Whether a partition can be moved at all: not moving already, and with a leader that is alive."""
+        """True if a partition can be moved at all: not moving already, and with a leader that is alive."""
 
     def has_dead_replica(self, position: int) -> bool:
-        """Whether a replica is on a broker that is not alive: then only moves that remove it would end."""
+        """True if a replica is on a broker that is not alive: then only moves that remove it would end."""
         return not self._alive.issuperset(self.replicas[position])
 
     def is_alive(self, node: NodeId) -> bool:
-        """Whether a broker is."""
+        """True if the broker is alive."""
         return node in self._alive
 
     def required_racks(self, position: int, replicas: int) -> int:
-        """How many racks a partition must be in when it has so many replicas."""
+        """The number of racks that a partition must be in when it has so many replicas."""
         before = self.partitions[position].replicas
         return required_racks(tuple(self.rack[node] for node in before), replicas, len(self.racks))
 
     def keeps_racks(self, position: int, leaving: NodeId, target: NodeId) -> bool:
-        """Whether a replica may go from one broker to another: racks are as many as can be then, or no fewer than now."""
+        """True if a replica may go from one broker to another: racks are as many as can be then, or no fewer than now."""
         rack = self.rack
         left, entered = rack[leaving], rack[target]
         if left == entered:
@@ -104,7 +104,7 @@ class Draft:
         return left in others or len(others) >= min(len(replicas), len(self.racks))
 
     def has_room(self, position: int, target: NodeId) -> bool:
-        """Whether the disk of a target has room for a replica, once what is to leave it has left."""
+        """True if the disk of a target has room for a replica, once the replicas that are to leave it have left."""
         limit = self.disk_limit.get(target)
         return limit is None or self.disk_used[target] + self.partitions[position].size_bytes <= limit
 
@@ -125,7 +125,7 @@ class Draft:
                 self._count(position, node, 1)
 
     def moves(self) -> list[Move]:
-        """What has changed since the beginning, the largest first, so that what is short fills the gaps."""
+        """The changes since the beginning, the largest first, so that small moves fill the gaps."""
         moves = [
             Move(
                 topic=partition.topic,

@@ -1,8 +1,9 @@
-"""How long copies take, as a range that follows from the byte budget.
+"""The duration of copies, as a range that follows from the byte budget.
 
-Every broker sends at most the budget, and receives at most the budget, each second. Then copies take at least what the busiest broker needs
-for its bytes. They take at most, if nobody idles who could copy, what the last copy to end waited for: at each moment its source or its
-target was busy, so the time is no more than the bytes that its source sends and the bytes that its target receives, one after the other.
+Every broker sends at most the budget, and receives at most the budget, each second. Then copies take at least as long as the busiest broker
+needs for its bytes. If no broker idles that could copy, they take at most as long as the last copy to end had to wait: at each moment its
+source or its target was busy, so the time is no more than that for the bytes that its source sends and the bytes that its target receives,
+one after the other.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from typing import Final
 from esp.placement.links import LinkBytes
 
 _MOVE_OVERHEAD_S: Final = 0.5
-"""What a move takes beside the copying at most, in seconds: the controller's two records, the first fetch and the way into the ISR."""
+"""The most that a move takes beside the copying, in seconds: the controller's two records, the first fetch and the way into the ISR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ NOTHING: Final = Duration(0.0, 0.0)
 
 
 def estimate_copies(links: Iterable[LinkBytes], broker_bytes_per_second: int) -> Duration:
-    """How long copies take that begin together.
+    """The duration of copies that begin together.
 
     Args:
         links: the bytes from each source to each target.

@@ -1,4 +1,4 @@
-"""What somebody wants of a cluster's placement, as data. :mod:`esp.placement.planner` turns an intent into a plan."""
+"""Wishes for a cluster's placement, as data. :mod:`esp.placement.planner` turns an intent into a plan."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,16 +55,16 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What a plan did is taken back. Only :meth:`esp.placement.plan.Plan.inverse` makes one."""
+    """The changes of a plan are taken back. Only :meth:`esp.placement.plan.Plan.inverse` makes one."""
 
     of: "PlannedIntent"
 
 
 PlannedIntent: TypeAlias = Spread | Drain | ReplicationFactor | Swap | Move
-"""What a plan is made for."""
+"""The intents for which a plan is made."""
 
 Intent: TypeAlias = PlannedIntent | Rollback
-"""What a plan can be for."""
+"""The intents that a plan can have."""
 
 
 def targets_of(brokers: Iterable[BrokerView], intent: Intent) -> tuple[BrokerView, ...]:

@@ -43,7 +43,7 @@ def spread_leaders(draft: Draft, movable: Collection[int], tolerance: float) -> 
 
 
 class _Leaderships:
-    """Who leads what by preference, and who could instead."""
+    """The preferred leader of each partition, and the brokers that could lead it instead."""
 
     def __init__(self, draft: Draft, movable: Iterable[int]) -> None:
         self._draft = draft
@@ -54,7 +54,7 @@ class _Leaderships:
             self._count(position, draft.replicas[position][0], 1)
         self._onward: defaultdict[NodeId, defaultdict[NodeId, dict[int, None]]] = defaultdict(_edges)
         self._back: defaultdict[NodeId, set[NodeId]] = defaultdict(set)
-        """Where edges to a broker may begin; some may be empty by now."""
+        """The brokers from which edges to a broker may begin; some may have none left."""
         for position in sorted(movable):
             self._link(position)
 

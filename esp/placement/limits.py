@@ -1,7 +1,4 @@
-"""What a plan must keep to, beside what the cluster itself demands.
-
-How much of a broker's disk a plan may fill.
-"""
+"""The limits of a plan, the part of a broker's disk that it may fill among them, beside the constraints of the cluster itself."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from esp.model.ids import NodeId
 
 
 class LinkBytes(NamedTuple):
-    """What a target fetches from a source: followers copy from the leader."""
+    """The bytes that a target fetches from a source: followers copy from the leader."""
 
     source: NodeId
     target: NodeId

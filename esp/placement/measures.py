@@ -1,4 +1,4 @@
-"""How even a cluster is: what each broker holds, and how far the fullest is above the mean."""
+"""Measures of a cluster's evenness: the load of each broker, and the distance of the fullest from the mean."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -9,7 +9,7 @@ from esp.placement.step import BrokerLoad, Imbalance, Move
 
 
 class LoadCount:
-    """What brokers hold, kept up to date while moves are done."""
+    """The loads of brokers, kept up to date while moves are done."""
 
     def __init__(
         self, brokers: Iterable[BrokerView], targets: Iterable[BrokerView], loads: Iterable[BrokerLoad] = ()
@@ -18,8 +18,8 @@ class LoadCount:
 
         Args:
             brokers: all brokers.
-            targets: those that may get replicas, among which things shall be even.
-            loads: what they hold at the beginning; nothing unless given.
+            targets: the brokers that may get replicas, among which the load shall be even.
+            loads: the loads at the beginning; none unless given.
         """
         self._brokers = tuple(broker.broker_id for broker in brokers)
         self._targets = tuple(broker.broker_id for broker in targets)
@@ -42,14 +42,14 @@ class LoadCount:
         self._count(move.after, move.replica_bytes, 1)
 
     def loads(self) -> tuple[BrokerLoad, ...]:
-        """What each broker holds now."""
+        """The present load of each broker."""
         return tuple(
             BrokerLoad(node, self._size_bytes[node], self._replicas[node], self._leaders[node])
             for node in self._brokers
         )
 
     def imbalance(self) -> Imbalance:
-        """How even it is now."""
+        """The present imbalance."""
         return Imbalance(
             _most_to_mean(self._size_bytes, self._targets),
             _most_to_mean(self._replicas, self._targets),

@@ -1,11 +1,11 @@
-"""A plan: ordered steps of moves, each with its cost, and how even the cluster is before and after.
+"""A plan: ordered steps of moves, each with its cost, and the imbalance of the cluster before and after.
 
-Values only: a plan can be written to a file, read again and carried out elsewhere. What its steps mean:
+Values only: a plan can be written to a file, read again and carried out elsewhere. Its steps are to be read so:
 
-* Moves of a step begin together. Steps begin in their order, and a step only when those in its ``waits_for`` have ended; it need not wait
-  for others. All figures hold however fast or slowly the copies go within these rules.
+* Moves of a step begin together. Steps begin in their order, and a step only when the steps in its ``waits_for`` have ended; it need not
+  wait for others. All figures hold however fast or slowly the copies go within these rules.
 * A plan moves a partition at most once.
-* What a move removes is deleted when the move ends, not before: until then both copies are on disk.
+* A replica that a move removes is deleted when the move ends, not before: until then both copies are on disk.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ __all__ = ["BrokerLoad", "DiskBytes", "Imbalance", "Move", "Plan", "Step"]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do, from a view of the cluster, for an intent."""
+    """The steps to take, from a view of the cluster, for an intent."""
 
     cluster_id: str
     intent: Intent
@@ -34,7 +34,7 @@ class Plan:
     brokers: tuple[BrokerView, ...]
     """The brokers as they were when the plan was made."""
     inputs: tuple[str, ...]
-    """What the plan rests on, and what was not known, each a sentence."""
+    """The facts on which the plan rests, and the facts that were not known, each a sentence."""
     loads_before: tuple[BrokerLoad, ...]
     loads_after: tuple[BrokerLoad, ...]
     imbalance_before: Imbalance
@@ -47,24 +47,25 @@ class Plan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if there is nothing to do."""
         return not self.steps
 
     @property
     def imbalance_after(self) -> Imbalance:
-        """How even the cluster is when all is done."""
+        """The imbalance of the cluster when all is done."""
         return self.steps[-1].imbalance_after if self.steps else self.imbalance_before
 
     @property
     def copied_bytes(self) -> int:
-        """What is copied altogether."""
+        """The bytes copied by all steps."""
         return sum(step.copied_bytes for step in self.steps)
 
     @property
     def duration(self) -> Duration:
-        """How long it takes: at least what the busiest broker needs for all its bytes.
+        """The duration of the plan: at least the time that the busiest broker needs for all its bytes.
 
-        At most, if moves begin as others end, what :mod:`esp.placement.estimate` says of all steps between two waits as if they were one.
+        At most, if moves begin as others end, the estimate of :mod:`esp.placement.estimate` for all steps between two waits as if they
+        were one.
         """
         rate = self.limits.broker_bytes_per_second
         low_s = estimate_copies((link for step in self.steps for link in step.links), rate).low_s
@@ -78,13 +79,13 @@ class Plan:
         return Duration(low_s, high_s + estimate_copies(links, rate).high_s)
 
     def inverse(self) -> "Plan":
-        """The plan that leads back to where this one began, if it has been carried out to its end.
+        """The plan that leads back to the state where this one began, if it has been carried out to its end.
 
-        Its steps are this plan's in the opposite order. It keeps to what this one kept to, except where the state at the beginning did not:
-        :func:`esp.placement.proof.find_violations` tells.
+        Its steps are this plan's in the opposite order. It keeps the constraints that this one kept, except where the state at the
+        beginning did not: :func:`esp.placement.proof.find_violations` shows where.
 
         Raises:
-            ValueError: this plan is itself such a way back.
+            ValueError: this plan is itself a rollback.
         """
         if isinstance(self.intent, Rollback):
             raise ValueError("a rollback has no inverse: make a new plan")

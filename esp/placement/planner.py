@@ -1,8 +1,7 @@
 """From a view of a cluster and an intent to a plan that has been proved, or to a refusal with its reasons.
 
-Brokers are emptied: each replica on them gets another place, and nothing else moves.
-
-The partitions of a topic get more replicas, or fewer.
+:func:`drain` empties brokers: each replica on them gets another place, and nothing else moves. Another intent gives the partitions of a
+topic more replicas, or fewer.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -69,7 +68,7 @@ def _choose_leaving(draft: Draft, shares: Shares, position: int) -> NodeId:
 
 
 def drain(draft: Draft, leaving: Collection[NodeId]) -> list[Violation]:
-    """Put other brokers in the places of those that leave; large partitions first, which leaves small ones to even things out.
+    """Put other brokers in the places of the leaving ones; large partitions first, which leaves small ones to even things out.
 
     Returns:
         the partitions for which there is no place.
@@ -94,7 +93,7 @@ def drain(draft: Draft, leaving: Collection[NodeId]) -> list[Violation]:
 
 
 def draft_is_disjoint(replicas: tuple[NodeId, ...], leaving: Collection[NodeId]) -> bool:
-    """Whether no replica is on a broker that leaves."""
+    """True if no replica is on a broker that leaves."""
     return not any(node in leaving for node in replicas)
 
 
@@ -151,7 +150,7 @@ def make_plan(view: ClusterView, intent: PlannedIntent, limits: Limits, seed: in
 
 
 def _counted_by(intent: PlannedIntent) -> Callable[[PartitionView], bool]:
-    """Which partitions an intent looks at."""
+    """Return the predicate for the partitions that an intent concerns."""
     if isinstance(intent, Spread) and intent.topics is not None:
         topics = frozenset(intent.topics)
         return lambda partition: partition.topic in topics
@@ -159,7 +158,7 @@ def _counted_by(intent: PlannedIntent) -> Callable[[PartitionView], bool]:
 
 
 def _change(draft: Draft, intent: PlannedIntent, tolerance: float) -> list[Violation]:
-    """Do to the draft what is wanted; what cannot be done is returned."""
+    """Apply the intent to the draft; return the changes that are impossible."""
     match intent:
         case Spread():
             movable = [
@@ -203,7 +202,7 @@ def _swap(draft: Draft, a: NodeId, b: NodeId) -> None:
 
 
 def _check_names(view: ClusterView, intent: PlannedIntent) -> Iterator[Violation]:
-    """What an intent names that is not there, or makes no sense."""
+    """The things that an intent names and that do not exist, or make no sense."""
     topics = {partition.topic for partition in view.partitions}
     named_topics: tuple[str, ...] = ()
     named_brokers: tuple[NodeId, ...] = ()
@@ -235,7 +234,7 @@ def _check_names(view: ClusterView, intent: PlannedIntent) -> Iterator[Violation
 
 
 def _describe_inputs(view: ClusterView, draft: Draft, left_over: int) -> Iterator[str]:
-    """What a plan rests on."""
+    """The facts on which a plan rests."""
     total = sum(view.partitions[position].size_bytes for position in draft.counted)
     yield f"sizes of {len(draft.counted)} partition(s), {total} bytes a copy"
     yield from _describe_brokers(view.brokers)

@@ -1,9 +1,9 @@
 """The proof of a plan: every state that it can lead through is held against every constraint (PLACE-1, PLACE-2).
 
-It shares nothing with what makes plans but the vocabulary. The states of a plan are those after each prefix of its steps, and those
-within a step, where any of its moves may be going on or have ended while the steps before it that nobody waited for are not done either.
-As a plan moves a partition once, and a move changes no in-sync set but at its end, where it leaves all that are assigned (REASSIGN-2,
-REASSIGN-5), what is about one partition is proved move by move; what is about disks, step by step.
+It shares nothing with the planner but the vocabulary. The states of a plan are those after each prefix of its steps, and those within a
+step, where any of its moves may be going on or have ended while earlier steps that were not waited for are not done either. A plan moves a
+partition once, and a move changes no in-sync set but at its end, where it leaves all assigned replicas in it (REASSIGN-2, REASSIGN-5). So
+the constraints on one partition are proved move by move; the constraints on disks, step by step.
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ from esp.placement.step import Move, Step
 
 
 def find_violations(view: ClusterView, plan: Plan) -> list[Violation]:
-    """What is wrong with a plan for the cluster as ``view`` shows it, step by step; nothing for a sound one.
+    """The violations of a plan for the cluster as ``view`` shows it, step by step; none for a sound plan.
 
-    A plan that was made from an older view can be held against a newer one: what has changed shows as a violation.
+    A plan that was made from an older view can be held against a newer one: changes in between show as violations.
     """
     found: list[Violation] = []
     if plan.cluster_id != view.cluster_id:
@@ -37,7 +37,7 @@ def find_violations(view: ClusterView, plan: Plan) -> list[Violation]:
 
 
 class _Moves:
-    """What holds of each move by itself."""
+    """The constraints on each move by itself."""
 
     def __init__(self, view: ClusterView, plan: Plan) -> None:
         self._view = view
@@ -47,7 +47,7 @@ class _Moves:
         self._moved: set[TopicPartition] = set()
 
     def check(self, position: int, move: Move) -> Iterator[Violation]:
-        """What is wrong with the move."""
+        """The violations of the move."""
 
         def violation(constraint: Constraint, reason: str) -> Violation:
             return Violation(constraint, str(move.name), reason, position)
@@ -84,7 +84,7 @@ class _Moves:
             yield Constraint.TARGET_ALIVE, f"broker {_listed(leaving)} is to be emptied, and gets nothing"
         leader = partition.leader
         if leader is None or leader not in brokers or not brokers[leader].is_alive:
-            yield Constraint.SOURCE_ALIVE, "it has no leader that is alive, so that there is nobody to copy from"
+            yield Constraint.SOURCE_ALIVE, "it has no leader that is alive, so that there is no replica to copy from"
         racks = len({brokers[node].rack for node in move.after})
         required = required_racks(tuple(brokers[node].rack for node in move.before), len(move.after), self._racks)
         if racks < required:
@@ -95,7 +95,7 @@ class _Moves:
 
 
 class _Disks:
-    """What holds of the disks in each step, and what a step says of them."""
+    """The constraints on the disks in each step, and on the figures of a step."""
 
     def __init__(self, view: ClusterView, plan: Plan) -> None:
         self._limit = disk_limits(view.brokers, plan.limits)
@@ -106,7 +106,7 @@ class _Disks:
         self._freeing: dict[int, Counter[NodeId]] = {}
 
     def check(self, position: int, step: Step) -> Iterator[Violation]:
-        """What is wrong with the step."""
+        """The violations of the step."""
         entry = f"step {position}"
         for ended in step.waits_for:
             if not 0 <= ended < position:

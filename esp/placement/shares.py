@@ -1,6 +1,4 @@
-"""What each broker should hold by a draft: of bytes, and of replicas.
-
-What each broker would hold if replicas were as even as racks allow.
+"""The fair share of each broker in a draft: of bytes, and of replicas. It is the broker's load if replicas were as even as racks allow.
 
 Where racks suffice, a partition has one replica in each of as many racks as it has replicas. So a small rack may have to hold more per
 broker than a large one, and a rack can hold no more than one copy of everything while there are other racks. Within these bounds all
@@ -62,7 +60,7 @@ class Shares:
     replicas: dict[NodeId, float]
 
     def load(self, draft: Draft, node: NodeId) -> float:
-        """How full a broker is: 2 if it has its share of bytes and of replicas."""
+        """The fullness of a broker: 2 if it has its share of bytes and of replicas."""
         return draft.size_bytes[node] / max(self.size_bytes[node], 1.0) + draft.replicas_on[node] / max(
             self.replicas[node], 1.0
         )
@@ -70,7 +68,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """How much a broker may have and count as even."""
+    """The range of a broker's load that counts as even."""
 
     low: float
     share: float
@@ -99,6 +97,6 @@ def count_band(share: float, tolerance: float) -> Band:
 
 
 def count_on(draft: Draft, nodes: Iterable[NodeId]) -> Callable[[int], int]:
-    """How many replicas of a partition are on such brokers now."""
+    """Return the function that counts a partition's replicas on these brokers now."""
     counted = frozenset(nodes)
     return lambda position: sum(node in counted for node in draft.replicas[position])

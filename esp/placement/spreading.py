@@ -1,9 +1,9 @@
 """Bytes and replicas are spread over brokers, with as few bytes moved as that takes.
 
-Brokers that have more than their band give to those that have least, then those that have less than it get from those that have most. So
-each byte that leaves a full broker goes where one is missing, as long as any is; and what moves is the surplus or the shortage, whichever
-is larger, plus what follows from partitions being indivisible. Pieces are chosen so that the numbers of replicas come right on the way.
-What then remains uneven in numbers is mended with the smallest partitions.
+Brokers above their band give to the least loaded ones, then brokers below their band get from the most loaded ones. So each byte that
+leaves a full broker goes to one below its band, as long as there is any; the bytes moved are the surplus or the shortage, whichever is
+larger, plus the excess that follows from partitions being indivisible. Pieces are chosen so that the numbers of replicas come right on the
+way. Numbers that remain uneven are corrected with the smallest partitions.
 
 Each move makes the sum of the squares of all distances from the fair shares smaller, first of bytes, then of numbers: so this ends.
 """
@@ -23,7 +23,7 @@ from esp.placement.targets import choose_target
 
 
 class _Piece(NamedTuple):
-    """A replica that may move. Among those of one size the topics are mixed, so that a few have several of them."""
+    """A replica that may move. Among replicas of one size the topics are mixed, so that a few have several of them."""
 
     size_bytes: int
     mixed: int
@@ -31,7 +31,7 @@ class _Piece(NamedTuple):
 
 
 _Pieces: TypeAlias = list[_Piece]
-"""In their order, the smallest first."""
+"""Pieces in their order, the smallest first."""
 
 _CHOICES_MAX: Final = 24
 """Pieces near the best size, on each side of it, that are compared."""
@@ -43,7 +43,7 @@ _MIXER: Final = 0x9E3779B1
 """Knuth's multiplier: 2^32 divided by the golden ratio, which scatters numbers that follow one another."""
 
 _TOPIC_WEIGHT: Final = 0.2
-"""What a topic that gets more even is worth, as a part of the size that is looked for."""
+"""The worth of a topic becoming more even, as a part of the size that is looked for."""
 
 
 def spread(draft: Draft, movable: Collection[int], tolerance: float) -> None:
@@ -78,7 +78,7 @@ def _part_racks(draft: Draft, movable: Collection[int]) -> None:
 
 
 class _Spreader:
-    """What is movable on each broker, by size, while it is spread."""
+    """The movable replicas of each broker, by size, while they are spread."""
 
     def __init__(self, draft: Draft, movable: Collection[int], tolerance: float) -> None:
         shares = fair(draft, count_on(draft, draft.targets))
@@ -109,8 +109,8 @@ class _Spreader:
         """Relieve the broker in most distress until none is, or can be helped.
 
         Args:
-            distress: how far a broker is from its band; not above 0 if it is in it.
-            relieve: does one move for a broker; says who is at the other end, or None if there is no move.
+            distress: the distance of a broker from its band; not above 0 if it is in it.
+            relieve: does one move for a broker; returns the broker at the other end, or None if there is no move.
         """
         rank = self._draft.rank
         waiting = [(-distress(node), rank[node], node) for node in self._draft.targets]

@@ -1,4 +1,4 @@
-"""What plans are made of: moves, the steps that hold them, and figures of what they cost. Values only."""
+"""The parts of plans: moves, the steps that hold them, and figures of their cost. Values only."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ class Move:
     before: tuple[NodeId, ...]
     after: tuple[NodeId, ...]
     source: NodeId
-    """Who leads, and is copied from."""
+    """The leader, which is copied from."""
     replica_bytes: int
-    """Of one replica."""
+    """The size of one replica."""
 
     @property
     def name(self) -> TopicPartition:
@@ -27,39 +27,39 @@ class Move:
 
     @property
     def adding(self) -> tuple[NodeId, ...]:
-        """Who gets a copy."""
+        """The brokers that get a copy."""
         return tuple(node for node in self.after if node not in self.before)
 
     @property
     def removing(self) -> tuple[NodeId, ...]:
-        """Whose copy is deleted at the end."""
+        """The brokers whose copy is deleted at the end."""
         return tuple(node for node in self.before if node not in self.after)
 
     @property
     def copied_bytes(self) -> int:
-        """What is copied altogether."""
+        """The bytes copied by the move."""
         return self.replica_bytes * len(self.adding)
 
     def inverse(self) -> "Move":
-        """The move that takes this one back, copied from whoever leads then if the preferred one does."""
+        """The move that takes this one back, copied from the broker that leads then if it is the preferred one."""
         return Move(self.topic, self.partition, self.after, self.before, self.after[0], self.replica_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class DiskBytes:
-    """What a step does to a broker's disk."""
+    """The effect of a step on a broker's disk."""
 
     broker_id: NodeId
     written_bytes: int
     freed_bytes: int
-    """When the step has ended."""
+    """Bytes that are free again when the step has ended."""
     peak_bytes: int
     """The most that the disk may hold while the step runs, together with the steps before it that may still run."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker holds of the partitions that a plan looks at."""
+    """The load of a broker from the partitions that a plan concerns."""
 
     broker_id: NodeId
     size_bytes: int
@@ -91,5 +91,5 @@ class Step:
 
     @property
     def copied_bytes(self) -> int:
-        """What is copied altogether."""
+        """The bytes copied by the step."""
         return sum(link.size_bytes for link in self.links)

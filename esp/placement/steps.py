@@ -1,8 +1,8 @@
-"""Moves in an order in which they can be done: which begin together, and which steps must have ended before.
+"""Moves in a feasible order: the moves that begin together, and the steps that must have ended before.
 
-Two bounds make the steps. A broker takes part in so many copies of a step. And a broker's disk has room for what it gets while what it
-loses is still there: if it has not, the step waits for earlier ones that free room on it, and moves for which that is not enough come
-later.
+Two bounds make the steps. A broker takes part in at most so many copies of a step. And a broker's disk has room for the replicas it gets
+while the ones it loses are still there: if it has not, the step waits for earlier ones that free room on it, and moves for which that is
+not enough come later.
 """
 
 from collections import Counter, defaultdict
@@ -127,7 +127,7 @@ def with_figures(
 
 
 def disk_changes(moves: Iterable[Move]) -> tuple[Counter[NodeId], Counter[NodeId]]:
-    """What moves write to each broker, and what they free when they have ended."""
+    """The bytes that moves write to each broker, and the bytes that they free when they have ended."""
     written: Counter[NodeId] = Counter()
     freed: Counter[NodeId] = Counter()
     for move in moves:
@@ -141,7 +141,7 @@ def disk_changes(moves: Iterable[Move]) -> tuple[Counter[NodeId], Counter[NodeId
 class DiskLedger:
     """The most that disks may hold while steps begin one after the other: all that was written, less what ended steps have freed.
 
-    Which steps have ended is known only of those that somebody waited for.
+    A step is known to have ended only if another step waited for it.
     """
 
     def __init__(self, disk_used: Mapping[NodeId, int]) -> None:
@@ -196,7 +196,7 @@ class _Room:
         self._freed_by: dict[int, Mapping[NodeId, int]] = {}
 
     def admit(self, together: Sequence[Move], ordered: list[OrderedMoves]) -> list[Move]:
-        """Append a step of those moves for which there is room, now or after waiting; the others are returned."""
+        """Append a step of the moves for which there is room, now or after waiting; return the others."""
         position = len(ordered)
         admitted: list[Move] = []
         refused: list[Move] = []

@@ -1,8 +1,8 @@
 """Placement of a new topic's replicas: striped over racks and brokers, as Kafka's ``StripedReplicaPlacer``.
 
-What holds of every placement: the replicas of a partition are on different brokers, in as many racks as there are; the first replica, which
-leads, is on a broker that serves; leaders are spread evenly over the brokers that serve. Fenced brokers are used only where a rack has no
-other left.
+Every placement satisfies this: the replicas of a partition are on different brokers, in as many racks as there are; the first replica,
+which leads, is on a broker that serves; leaders are spread evenly over the brokers that serve. Fenced brokers are used only where a rack
+has no other left.
 """
 
 from collections import Counter

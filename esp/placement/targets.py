@@ -1,4 +1,4 @@
-"""Where a new replica of a partition goes: the emptiest broker that no constraint forbids."""
+"""The place of a new replica of a partition: the emptiest broker that no constraint forbids."""
 
 from esp.model.ids import NodeId
 from esp.placement.constraints import Constraint, Violation
@@ -9,16 +9,16 @@ from esp.placement.shares import Shares
 def choose_target(draft: Draft, shares: Shares, position: int, leaving: NodeId | None) -> NodeId | Violation:
     """The broker for a new replica.
 
-    A rack that has none of the other replicas comes first, also where that is more than what is required.
+    A rack that has none of the other replicas comes first, also where fewer racks are required.
 
     Args:
         draft: the placement so far.
-        shares: what is even.
+        shares: the fair shares.
         position: the partition.
-        leaving: whose place the new replica takes; None if it is one more.
+        leaving: the broker whose place the new replica takes; None if it is one more.
 
     Returns:
-        the broker, or which constraint forbids every one that is left.
+        the broker, or the constraint that forbids every broker that is left.
     """
     if draft.partitions[position].is_reassigning:
         return _violation(draft, position, Constraint.NOT_MOVING, "it is being reassigned already")

@@ -19,7 +19,7 @@ COUNTS: Final = {
     "raft": (0, 0),
     "replication": (0, 0),
     "groups": (0, 0),
-    "placement": (58, 18),
+    "placement": (0, 0),
     "controller": (73, 61),
     "runtime": (27, 29),
     "settings": (11, 5),
