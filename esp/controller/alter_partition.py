@@ -22,13 +22,13 @@ UNCHECKED_EPOCH = BrokerEpoch(-1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrProposal:
-    """What a leader proposes for one partition."""
+    """A leader's proposal for one partition."""
 
     topic_id: TopicId
     partition: int
     leader_epoch: LeaderEpoch
     partition_epoch: int
-    """Of the state that the proposal rests on."""
+    """The epoch of the state that the proposal rests on."""
     new_isr: tuple[tuple[NodeId, BrokerEpoch], ...]
     """Each member with the broker epoch under which it fetched (KIP-903)."""
     recovering: bool = False
@@ -148,9 +148,9 @@ def _validate(image: ClusterImage, sender: NodeId, state: PartitionState, change
 
 
 def _require_eligible(image: ClusterImage, state: PartitionState, node: NodeId, epoch: BrokerEpoch) -> None:
-    """KIP-841, KIP-903: a broker that does not serve, or has come back with who knows what, is in no in-sync set.
+    """KIP-841, KIP-903: a broker that does not serve, or has come back with an unknown log, is in no in-sync set.
 
-    Beyond Kafka, neither is a replica that was not and whose log directory has failed: its leader may not have heard of that yet.
+    Beyond Kafka, neither is a replica that was not and whose log directory has failed: its leader may not know of that yet.
     """
     broker = image.brokers.get(node)
     if broker is None:

@@ -1,4 +1,4 @@
-"""The replicas of new partitions: given by somebody and checked, or placed; and the record of a partition that has them.
+"""The replicas of new partitions: given by the request and checked, or placed; and the record of a partition that has them.
 
 Codes and texts are those of Kafka 4.3's ``ReplicationControlManager``.
 """
@@ -15,7 +15,7 @@ from esp.schemas.metadata_records import PartitionRecord
 
 
 def check_assignment(image: ClusterImage, partition: int, replicas: Sequence[NodeId], replication_factor: int) -> None:
-    """Whether a partition may have just these replicas.
+    """True if a partition may have just these replicas.
 
     Args:
         image: the newest state.
@@ -40,7 +40,7 @@ def check_assignment(image: ClusterImage, partition: int, replicas: Sequence[Nod
 
 
 def check_replicas(image: ClusterImage, replicas: Sequence[NodeId]) -> None:
-    """Whether these can be the replicas of a partition: some, all of them registered, each of them once.
+    """True if these can be the replicas of a partition: some, all of them registered, each of them once.
 
     Raises:
         ApiError: INVALID_REPLICA_ASSIGNMENT.
@@ -92,7 +92,7 @@ def place_partitions(
 def new_partition_record(
     image: ClusterImage, topic_id: TopicId, partition: int, replicas: tuple[NodeId, ...]
 ) -> PartitionRecord:
-    """The record by which a partition begins: those of its replicas are in sync that are active, the first of them leads."""
+    """The record by which a partition begins: its active replicas are in sync, and the first of them leads."""
     isr = tuple(broker for broker in replicas if _is_active(image, broker))
     assert isr, "a partition begins with a leader"
     assert len(set(replicas)) == len(replicas), "one copy on a broker"
@@ -111,7 +111,7 @@ def new_partition_record(
 
 
 def default_directory(image: ClusterImage, node_id: NodeId) -> DirectoryId:
-    """Where a broker's new replica is: in its only directory; a broker with several chooses for itself (KIP-858)."""
+    """The directory of a broker's new replica: its only one; a broker with several chooses for itself (KIP-858)."""
     log_dirs = image.brokers[node_id].log_dirs
     return log_dirs[0] if len(log_dirs) == 1 else UNASSIGNED_DIRECTORY
 

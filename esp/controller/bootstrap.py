@@ -24,7 +24,7 @@ def bootstrap_records(min_insync_replicas: int) -> tuple[MetadataRecord, ...]:
     """The records by which the first active controller of a cluster begins.
 
     With eligible leader replicas on, controller and leaders must agree on ``min.insync.replicas``: so the controller's own value is written
-    down as everybody's default (ELR-3).
+    down as the default of all brokers (ELR-3).
     """
     return (
         BeginTransactionRecord(name="Bootstrap records"),

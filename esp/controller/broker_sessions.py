@@ -1,7 +1,8 @@
-"""Who of the brokers was heard of lately, and how far each has read the metadata: what only the active controller knows (BRK-6).
+"""The sessions of brokers: the last heartbeat of each, and its place in the metadata. Only the active controller knows them (BRK-6).
 
 Nothing of this is in the metadata log. A controller that becomes active gives every broker that serves its full time, since it cannot know
-when the broker was heard of last; but of the node that led the quorum before it does know. Times are of the controller's monotonic clock.
+the time of the broker's last heartbeat; but it does know of the node that led the quorum before. Times are of the controller's monotonic
+clock.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +26,7 @@ class _Session:
     epoch: BrokerEpoch
     deadline_us: int
     is_renewed: bool = False
-    """Whether its time was given anew for the controller's own absence, since the last heartbeat."""
+    """True if its time was given anew for the controller's own absence, since the last heartbeat."""
     metadata_offset: int = NOTHING_READ
     shutdown_offset: int = NO_SHUTDOWN
 
@@ -99,39 +100,39 @@ class BrokerSessions:
             del self._sessions[node_id]
 
     def is_live(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int) -> bool:
-        """Whether this incarnation was heard of within the session's time."""
+        """True if this incarnation was heard of within the session's time."""
         session = self._sessions.get(node_id)
         return session is not None and session.epoch == epoch and now_us < session.deadline_us
 
     def is_unheard(self, node_id: NodeId, epoch: BrokerEpoch) -> bool:
-        """Whether this incarnation has a session, and has sent no heartbeat in it yet."""
+        """True if this incarnation has a session, and has sent no heartbeat in it yet."""
         session = self._sessions.get(node_id)
         return session is not None and session.epoch == epoch and session.metadata_offset == NOTHING_READ
 
     def expired(self, now_us: int) -> list[tuple[NodeId, BrokerEpoch]]:
-        """Whose time has passed."""
+        """The brokers whose time has passed, with their epochs."""
         return [
             (node_id, session.epoch) for node_id, session in self._sessions.items() if session.deadline_us <= now_us
         ]
 
     def next_deadline_us(self) -> int | None:
-        """When the next session will have expired, if no heartbeat comes; None if there is no session."""
+        """The time at which the next session will have expired, if no heartbeat comes; None if there is no session."""
         return min((session.deadline_us for session in self._sessions.values()), default=None)
 
     def begin_shutdown(self, node_id: NodeId, offset: int) -> None:
-        """A broker's controlled shutdown is committed at ``offset``; what was said first counts."""
+        """A broker's controlled shutdown is committed at ``offset``; the first call counts."""
         assert offset > NO_SHUTDOWN, "a shutdown stands in the metadata log (BRK-7)"
         session = self._sessions.get(node_id)
         if session is not None and session.shutdown_offset == NO_SHUTDOWN:
             session.shutdown_offset = offset
 
     def shutdown_offset(self, node_id: NodeId) -> int:
-        """Where the others must have read to before the broker may stop (BRK-7); ``NO_SHUTDOWN`` if it is not shutting down."""
+        """The offset that the others must have read before the broker may stop (BRK-7); ``NO_SHUTDOWN`` if it is not shutting down."""
         session = self._sessions.get(node_id)
         return NO_SHUTDOWN if session is None else session.shutdown_offset
 
     def all_have_read(self, brokers: Iterable[BrokerImage], offset: int) -> bool:
-        """Whether each active one of these brokers has said that it has applied the metadata up to ``offset``."""
+        """True if each active one of these brokers has said that it has applied the metadata up to ``offset``."""
         for broker in brokers:
             if broker.is_active:
                 session = self._sessions.get(broker.node_id)

@@ -1,6 +1,6 @@
-"""Brokers and controllers are registered, and brokers taken off the books (BRK-1, BRK-2; KIP-631, KIP-966).
+"""The registration of brokers and controllers, and the removal of brokers (BRK-1, BRK-2; KIP-631, KIP-966).
 
-Whether a broker holds the last copy of a partition that is known to be complete, so that records are lost with it (BRK-10).
+A broker is not removed if it holds the last copy of a partition that is known to be complete, so that records would be lost (BRK-10).
 """
 
 import logging
@@ -45,19 +45,19 @@ _SHOWN_MAX: Final = 10
 
 
 def partitions_last_on(image: ClusterImage, node_id: NodeId) -> Iterator[TopicPartition]:
-    """The partitions of which nobody but this broker has a complete copy, whether it is alive or not."""
+    """The partitions of which only this broker has a complete copy, whether it is alive or not."""
     for topic, state in image.partitions():
         if complete_copies(state) == {node_id}:
             yield TopicPartition(topic.name, state.partition)
 
 
 def complete_copies(state: PartitionState) -> set[NodeId]:
-    """Who has every committed record, as far as that is known (ELR-2); where nobody has, the last-known leader, who knows most."""
+    """The replicas with every committed record, as far as known (ELR-2); if there are none, the last-known leader, which has most."""
     return {*state.isr, *state.elr} or set(state.last_known_elr)
 
 
 def forced_removals(image: ClusterImage) -> tuple[str, ...]:
-    """The ids of brokers that go, whatever goes with them: what ``broker.removal.forced`` of all brokers says."""
+    """The ids of brokers whose removal is forced, whatever records are lost: the value of ``broker.removal.forced`` of all brokers."""
     text = image.broker_configs.get(CLUSTER_DEFAULT, {}).get(REMOVAL_FORCED, "")
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -74,7 +74,7 @@ PLAINTEXT: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """What a broker says of itself when it starts.
+    """A broker's registration when it starts.
 
     ``incarnation_id`` is new with every start of the process. ``previous_broker_epoch`` comes from the clean-shutdown files; -1 if they
     are missing or differ, and the shutdown was unclean or unknown (BRK-2).
@@ -82,7 +82,7 @@ class BrokerRegistration:
 
     node_id: NodeId
     cluster_id: str
-    """Of the data directory that it has."""
+    """The ids of its data directories."""
     incarnation_id: uuid.UUID
     endpoints: Mapping[str, Address]
     """By the name of the listener."""
@@ -96,7 +96,7 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:
-    """What a controller says of itself when it starts."""
+    """A controller's registration when it starts."""
 
     node_id: NodeId
     incarnation_id: uuid.UUID
@@ -114,16 +114,16 @@ def decide_broker_registration(
     is_connected: bool = False,
     unclean_elections: bool = False,
 ) -> Decision[BrokerEpoch]:
-    """Register a broker, fenced; what it said before is replaced.
+    """Register a broker, fenced; its former registration is replaced.
 
     The broker leaves every in-sync set first, in the same batch, and after an unclean shutdown every eligible set too (BRK-2). The same
-    incarnation is told the epoch that it has (KAFKA-16952).
+    incarnation gets the epoch that it has already (KAFKA-16952).
 
     Args:
         image: the newest state, committed or not.
-        registration: what the broker says.
+        registration: the broker's request.
         next_offset: offset of the first record of this decision, which becomes the broker's epoch (BRK-1).
-        has_session: whether the registered incarnation was heard of lately and is not known to be dead.
+        has_session: whether the registered incarnation has a live session and is not known to be dead.
         is_connected: whether the connection by which it is heard of has not ended.
         unclean_elections: the node's own ``unclean.leader.election.enable``.
 
@@ -168,11 +168,12 @@ def decide_broker_registration(
 
 
 def is_duplicate(existing: BrokerImage, registration: BrokerRegistration, *, is_connected: bool) -> bool:
-    """Whether two living processes may claim one id: another incarnation is registered, and the newcomer cannot have taken its place.
+    """True if two living processes may claim one id: another incarnation is registered, and the newcomer cannot have taken its place.
 
-    One in controlled shutdown gives way, as in Kafka. Beyond Kafka, so does one whose directory and addresses the newcomer has, once the
-    connection by which that one was heard of has ended: its kernel has closed it with the process (BRK-1). Directory and addresses alone
-    prove nothing: a copy of the directory has the same id, and two hosts, containers or forwarded ports may go by one address.
+    An incarnation in controlled shutdown gives way, as in Kafka. Beyond Kafka, so does an incarnation whose directory and addresses the
+    newcomer has, once the connection of its last heartbeat has ended: its kernel has closed it with the process (BRK-1). Directory and
+    addresses alone prove nothing: a copy of the directory has the same id, and two hosts, containers or forwarded ports may go by one
+    address.
     """
     if existing.incarnation_id == registration.incarnation_id or existing.in_controlled_shutdown:
         return False
@@ -202,7 +203,7 @@ def decide_unregister_broker(
 
 
 def decide_controller_registration(registration: ControllerRegistration) -> Decision[None]:
-    """Register a controller; what it said before is replaced."""
+    """Register a controller; its former registration is replaced."""
     record = RegisterControllerRecord(
         controller_id=registration.node_id,
         incarnation_id=registration.incarnation_id,

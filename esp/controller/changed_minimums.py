@@ -1,9 +1,9 @@
-"""What another ``min.insync.replicas`` means for partitions: a greater one gives them another epoch (ELR-3).
+"""The consequence of another ``min.insync.replicas`` for partitions: a greater one gives them another epoch (ELR-3).
 
 A leader takes the minimum from the metadata that it has applied, and the ISR that it has proposed from the answer to AlterPartition, which
-may come first. Were a proposal of before the new minimum done after it, the leader would go on committing by the old minimum, with an ISR
-that is too small by the new one, while the controller has whoever left that ISR among the eligible leaders. With another partition epoch
-such a proposal is refused, and the leader proposes anew when it knows the epoch, and the minimum with it
+may come first. Suppose that a proposal from before the new minimum were done after it. Then the leader would go on committing by the old
+minimum, with an ISR that is too small by the new one, while the controller counts the replicas that left that ISR as eligible leaders. With
+another partition epoch such a proposal is refused, and the leader proposes anew when it knows the epoch, and the minimum with it
 (``docs/decisions/0035-another-minimum-another-epoch.md``).
 """
 
@@ -27,12 +27,12 @@ def plan_epochs_of_raised_minimums(
 ) -> Iterator[PartitionChangeRecord]:
     """The records that give another epoch to each partition of which ``records`` raise the effective minimum.
 
-    A partition whose eligible leaders ``records`` clear has another epoch by that. One without a leader needs none: nobody proposes
-    anything, and who leads next knows the minimum with the election.
+    A partition whose eligible leaders ``records`` clear has another epoch by that. A partition without a leader needs none: there is no
+    leader to propose anything, and the next one knows the minimum with its election.
 
     Args:
         image: the state on which ``records`` were decided.
-        records: all those of one decision.
+        records: all records of one decision.
     """
     changed = [record for record in records if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS]
     if not changed:
@@ -58,10 +58,10 @@ def plan_epochs_of_raised_minimums(
 
 
 def plan_kept_candidates(image: ClusterImage, clear: ClearElrRecord) -> Iterator[PartitionChangeRecord]:
-    """The records that, after ``clear``, bring back who is known to be complete where nobody is in sync.
+    """The records that, after ``clear``, bring back replicas that are known to be complete where no replica is in sync.
 
-    There nobody leads, so that nothing is committed by either minimum before somebody who knows the new one is elected; and without
-    them the partition would wait for an unclean election. Kafka forgets them.
+    Such a partition has no leader, so that nothing is committed by either minimum before a leader that knows the new one is elected; and
+    without the records the partition would wait for an unclean election. Kafka forgets these replicas.
     """
     topics = image.topics_by_id.values() if not clear.topic_name else (image.topics_by_name[clear.topic_name],)
     for topic in topics:

@@ -1,4 +1,4 @@
-"""What settings a resource may have: the rules of topics, brokers, groups and client metrics in one place, as the controller asks them."""
+"""The settings that a resource may have: the rules of topics, brokers, groups and client metrics in one place, for the controller."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ConfigRules:
     node: BrokerSettings
 
     def is_list(self, resource_type: int, name: str) -> bool:
-        """Whether a setting takes a list, so that one can append to it. Client metrics have none in Kafka's eyes."""
+        """True if a setting takes a list, so that one can append to it. Client metrics have none in Kafka's eyes."""
         if resource_type == TOPIC_RESOURCE:
             return name in TOPIC_SETTINGS and TOPIC_SETTINGS[name].setting.kind is Kind.LIST
         if resource_type == BROKER_RESOURCE:
@@ -54,7 +54,7 @@ class ConfigRules:
             resource_type: as in ConfigRecord.
             resource_name: of the resource, which need not be there.
             configs: all that it would have.
-            changed: the names of those that it has not yet.
+            changed: the names of the settings that it does not have yet.
 
         Raises:
             ApiError: it may not have them; code and text are Kafka's.

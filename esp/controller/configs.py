@@ -1,4 +1,4 @@
-"""Settings of topics, brokers, groups and client metrics are changed. Rules, error codes and texts are those of Kafka 4.3's controller."""
+"""Changes to settings of topics, brokers, groups and client metrics. Rules, error codes and texts are those of Kafka 4.3's controller."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ _NONE: Final[Mapping[str, str]] = {}
 
 
 class Operation(IntEnum):
-    """What is done to a setting, by its number in IncrementalAlterConfigs (KIP-339)."""
+    """The operation on a setting, by its number in IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
     APPEND = 2
-    """The entries are added to the list that counts now, those that it has already left out."""
+    """The entries are added to the list that counts now, except entries that it has already."""
     SUBTRACT = 3
     """The entries are taken out of the list that counts now."""
 
 
 class ConfigResource(NamedTuple):
-    """What has settings: its type as in ConfigRecord, and its name; that of all brokers is empty."""
+    """The owner of settings: its type as in ConfigRecord, and its name; that of all brokers is empty."""
 
     type: int
     name: str
@@ -57,7 +57,7 @@ class ConfigChange:
     """A change of one resource's settings.
 
     Attributes:
-        resource: whose.
+        resource: the owner of the settings.
         operations: at most one for each setting.
         replaces_all: whether settings that are not named go back to their default (AlterConfigs).
     """
@@ -68,10 +68,10 @@ class ConfigChange:
 
 
 class Rules(Protocol):
-    """What :class:`esp.controller.config_rules.ConfigRules` tells of settings."""
+    """The part of :class:`esp.controller.config_rules.ConfigRules` that is used here."""
 
     def is_list(self, resource_type: int, name: str) -> bool:
-        """Whether a setting takes a list."""
+        """True if a setting takes a list."""
 
     def default(self, resource_type: int, name: str) -> str:
         """The list that counts where the resource has none of its own."""
@@ -83,7 +83,7 @@ class Rules(Protocol):
 
 
 def names_unclean_election(change: ConfigChange) -> bool:
-    """Whether partitions may have a leader by a change who could not have one before (ELECT-1.5)."""
+    """True if a change may give a leader to partitions that could not have one before (ELECT-1.5)."""
     return change.replaces_all or any(operation.name == UNCLEAN_LEADER_ELECTION for operation in change.operations)
 
 
@@ -108,12 +108,12 @@ def apply_operations(
 
     Args:
         current: what the resource has now.
-        change: to be made; it appends to lists only.
+        change: the change to make; it appends to lists only.
         default: the list that counts where the resource has none.
     """
     touched: dict[str, str | None] = {}
     if change.replaces_all:
-        touched.update(dict.fromkeys(name for name in current if name != REPAIRED_REPLICAS))  # it is nobody's to set
+        touched.update(dict.fromkeys(name for name in current if name != REPAIRED_REPLICAS))  # no client may set it
     for name, operation, value in change.operations:
         if operation is Operation.DELETE:
             touched[name] = None

@@ -1,7 +1,7 @@
-"""What must hold of a partition after each change that this controller decides, whatever the change is for.
+"""The invariants of a partition after each change that this controller decides, whatever the change is for.
 
-A metadata log may hold states that contradict themselves, perhaps because another implementation wrote it. So nothing is asked here of a
-state that is replayed, and a change has to keep only what held before it.
+A metadata log may hold states that contradict themselves, perhaps because another implementation wrote it. So a replayed state is not
+checked here, and a change has to keep only the invariants that held before it.
 """
 
 from collections.abc import Collection
@@ -20,16 +20,16 @@ def check_decided_change(
     unclean_shutdown: NodeId | None,
     gone: NodeId | None,
 ) -> None:
-    """Assert what a change has to keep (ISR-8, ELR-1, ELR-2, ELECT-1, ELECT-2, BRK-2, BRK-11).
+    """Assert the invariants of a change (ISR-8, ELR-1, ELR-2, ELECT-1, ELECT-2, BRK-2, BRK-11).
 
     Args:
         before: the partition as it was.
         after: the partition with the change.
-        proposed_isr: who was to be in sync, before anybody was elected.
-        min_isr: how many in-sync replicas the partition needs.
+        proposed_isr: the replicas that were to be in sync, before any election.
+        min_isr: the number of in-sync replicas that the partition needs.
         is_clean: whether the leader, if there is one, was known to have every committed record.
         unclean_shutdown: a broker that may have lost its tail.
-        gone: a replica that has no log any more.
+        gone: a replica that has lost its log.
     """
     contradictions = list(find_contradictions(after))
     if contradictions:
@@ -53,7 +53,7 @@ def check_decided_change(
     if after.leader not in (NO_NODE, before.leader):
         assert after.leader in complete or after.leader in proposed_isr, "an election outside ISR and ELR (ELECT-1)"
     if len(isr) >= min_isr:
-        assert not after.elr, "with enough in sync, nobody else is eligible (ELR-1)"
+        assert not after.elr, "with enough in sync, no other replica is eligible (ELR-1)"
     else:
         left = (complete & replicas) - isr - {unclean_shutdown, gone}
-        assert left.issubset(after.elr), "below the minimum, whoever leaves the ISR stays eligible (ELR-1)"
+        assert left.issubset(after.elr), "below the minimum, a replica that leaves the ISR stays eligible (ELR-1)"

@@ -1,4 +1,4 @@
-"""What a controller's decision is made of: records that are to be committed, and the answer once they are."""
+"""A controller's decision: records that are to be committed, and the answer once they are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

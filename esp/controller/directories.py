@@ -15,7 +15,7 @@ from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import MetadataRecord, PartitionChangeRecord
 
 NOWHERE: Final = UNASSIGNED_DIRECTORY
-"""What a broker says of a replica that should be in one of its directories, and is in none."""
+"""The directory in a broker's report of a replica that should be in one of its directories, and is in none."""
 
 
 def decide_assign_directories(
@@ -78,7 +78,7 @@ def _plan(
     *,
     unclean_elections: bool,
 ) -> PartitionChangeRecord | None:
-    """What follows for one partition from what its broker says; None if nothing does."""
+    """The change of one partition that follows from its broker's report; None if none does."""
     node_id = broker.node_id
     is_online, is_lost, is_gone = directory in broker.log_dirs, directory == LOST_DIRECTORY, directory == NOWHERE
     others = tuple(node for node in state.isr if node != node_id)

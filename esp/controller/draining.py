@@ -6,5 +6,5 @@ from esp.settings.rebalance import DRAINING
 
 
 def is_draining(image: ClusterImage, node_id: NodeId) -> bool:
-    """Whether a broker shall be emptied."""
+    """True if a broker shall be emptied."""
     return image.broker_configs.get(str(node_id), {}).get(DRAINING, "").strip().lower() == "true"

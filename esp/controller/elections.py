@@ -1,4 +1,4 @@
-"""Leaders are elected because somebody asks (ElectLeaders), or because it is time to look (ELECT-3, ELECT-1.5)."""
+"""Elections of leaders, on request (ElectLeaders), or at the regular look at all partitions (ELECT-3, ELECT-1.5)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +13,7 @@ from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import MetadataRecord, PartitionChangeRecord
 
 ELECTIONS_MAX: Final = 1000
-"""How many elections one look at all partitions holds at most; the next look follows at once, as in Kafka."""
+"""The most elections of one look at all partitions; the next look follows at once, as in Kafka."""
 
 Outcome = tuple[str, list[tuple[int, ApiError | None]]]
 """A topic's name, and what came of each of its partitions; None is success."""
@@ -27,7 +27,7 @@ def decide_elect_leaders(
     Args:
         image: the newest state, committed or not.
         election: PREFERRED or UNCLEAN; the latter also of topics whose setting does not allow it.
-        wanted: partitions by the name of their topic. None means all; then the reply leaves out those that need no election.
+        wanted: partitions by the name of their topic. None means all; then the reply leaves out partitions that need no election.
     """
     records: list[MetadataRecord] = []
     reply: list[Outcome] = []
@@ -67,7 +67,7 @@ def decide_preferred_leaders(image: ClusterImage) -> Decision[bool]:
 
 
 def decide_unclean_leaders(image: ClusterImage, *, unclean_elections: bool) -> Decision[bool]:
-    """Elect any replica that is there where nobody leads and the topic's settings allow it; the reply as :func:`decide_preferred_leaders`.
+    """Elect any active replica where there is no leader and the topic's settings allow it; the reply as :func:`decide_preferred_leaders`.
 
     Needed where the setting came after the leader had gone.
     """

@@ -1,4 +1,4 @@
-"""What may be wrong with metadata that was committed."""
+"""The error for committed metadata that cannot be applied."""
 
 
 class InvalidMetadataError(Exception):

@@ -1,6 +1,6 @@
-"""Levels of features are raised and lowered because an administrator asks (KIP-584). Order of checks and texts are Kafka 4.3's.
+"""Raising and lowering the levels of features, on an administrator's request (KIP-584). Order of checks and texts are Kafka 4.3's.
 
-A level is taken only if this controller, and every registered controller and broker, can work at it. What Kafka can do besides is refused
+A level is taken only if this controller, and every registered controller and broker, can work at it. Kafka's other abilities are refused
 here: eligible leader replicas are always kept, so their feature goes up only; and a quorum of static voters stays one.
 """
 
@@ -18,11 +18,11 @@ from esp.model.ids import NodeId
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord, MetadataRecord
 
 _UNKNOWN: Final = FeatureRange(0, 0)
-"""What a node supports of a feature that it does not know."""
+"""A node's support of a feature that it does not know."""
 
 
 class UpgradeType(IntEnum):
-    """What an administrator allows, as UpdateFeatures says it."""
+    """The changes that an administrator allows, as in UpdateFeatures."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

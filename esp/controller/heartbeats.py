@@ -1,4 +1,4 @@
-"""What a broker's heartbeat, or its absence, leads to: unfencing, fencing, controlled shutdown, offline directories.
+"""The consequences of a broker's heartbeat, or of its absence: unfencing, fencing, controlled shutdown, offline directories.
 
 States and transitions are those of Kafka's ``BrokerHeartbeatManager`` (BRK-4 to BRK-8).
 """
@@ -25,7 +25,7 @@ from esp.schemas.metadata_records import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What a broker says every ``broker.heartbeat.interval.ms``."""
+    """A broker's heartbeat, sent every ``broker.heartbeat.interval.ms``."""
 
     node_id: NodeId
     broker_epoch: BrokerEpoch
@@ -34,12 +34,12 @@ class Heartbeat:
     want_fence: bool
     """It cannot serve (yet)."""
     want_shut_down: bool
-    """It wants to stop, in order."""
+    """It wants to shut down cleanly."""
     offline_log_dirs: tuple[DirectoryId, ...] = ()
 
 
 class HeartbeatReply(NamedTuple):
-    """What a broker is told."""
+    """The answer to a broker's heartbeat."""
 
     caught_up: bool
     """It has read its own registration."""
@@ -61,7 +61,7 @@ _TRANSITIONS: Final = {
     _BrokerState.UNFENCED: frozenset(_BrokerState),
     _BrokerState.CONTROLLED_SHUTDOWN: frozenset((_BrokerState.CONTROLLED_SHUTDOWN, _BrokerState.SHUTDOWN_NOW)),
 }
-"""Every legal transition: who is shutting down does not serve again under this registration (ISR-11)."""
+"""Every legal transition: a broker that is shutting down does not serve again under this registration (ISR-11)."""
 
 
 def decide_heartbeat(
@@ -107,14 +107,14 @@ def decide_heartbeat(
         should_shut_down=next_state is _BrokerState.SHUTDOWN_NOW,
     )
     assert not (reply.fenced and reply.in_controlled_shutdown), "one state at a time"
-    assert reply.fenced or not reply.should_shut_down, "whoever may stop serves nobody any more (BRK-7)"
+    assert reply.fenced or not reply.should_shut_down, "a broker that may stop serves no more (BRK-7)"
     return Decision(records, reply)
 
 
 def decide_fence(
     image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch, *, unclean_elections: bool = False
 ) -> Decision[bool]:
-    """Fence a broker whose session is over, and elect others where it led, all in one (BRK-6); the reply says whether it served till now.
+    """Fence a broker whose session is over, and elect others where it led, all in one (BRK-6); the reply is true if it served till now.
 
     Nothing happens if it has registered anew or is fenced already.
     """
@@ -132,7 +132,7 @@ def decide_offline_directories(
     *,
     unclean_elections: bool = False,
 ) -> Decision[None]:
-    """Move leadership away from directories that a broker has lost (KIP-858); what was known of them before changes nothing.
+    """Move leadership away from directories that a broker has lost (KIP-858); directories that were known as lost change nothing.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH.
@@ -180,7 +180,7 @@ def _leads(image: ClusterImage, node_id: NodeId) -> bool:
 
 
 def _fence(image: ClusterImage, broker: BrokerImage, *, unclean_elections: bool) -> tuple[MetadataRecord, ...]:
-    assert not broker.fenced, "nobody is fenced twice"
+    assert not broker.fenced, "no broker is fenced twice"
     changes = plan_broker_gone(image, broker.node_id, unclean=False, unclean_elections=unclean_elections)
     return (*changes, _change(broker, fenced=FENCE))
 

@@ -34,7 +34,7 @@ class BrokerImage:
     """A registered broker.
 
     ``epoch`` is new with every registration; ``registration_offset`` is the offset of its record, which may be larger (BRK-1). A fenced
-    broker serves nobody and leads nothing (BRK-8).
+    broker serves no client and leads nothing (BRK-8).
     """
 
     node_id: NodeId
@@ -55,7 +55,7 @@ class BrokerImage:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may lead and be in sync."""
+        """True if it may lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
@@ -84,7 +84,7 @@ class TopicImage:
 class ClusterImage:
     """Everything that the metadata log says up to ``offset`` (included; -1 for nothing), whose record has ``epoch``.
 
-    Images share what did not change between them. Nobody changes the mappings; their order follows from the log, alike on all nodes.
+    Images share what did not change between them. The mappings are never changed; their order follows from the log, alike on all nodes.
     """
 
     offset: int = -1
@@ -94,7 +94,7 @@ class ClusterImage:
     brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
     controllers: Mapping[NodeId, ControllerImage] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Settings of brokers by their id in decimal; those of all brokers under ``CLUSTER_DEFAULT``."""
+    """Settings of brokers by their id in decimal; the defaults of all brokers under ``CLUSTER_DEFAULT``."""
     group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of groups, which need not be there, by their id."""
     client_metrics_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -110,20 +110,20 @@ class ClusterImage:
                 yield topic, partition
 
     def min_insync_replicas(self, topic: TopicImage, replica_count: int = INT_MAX) -> int:
-        """How many replicas of a partition must be in sync for its high watermark to move (HW-1, ELR-3).
+        """The number of in-sync replicas that a partition needs for its high watermark to move (HW-1, ELR-3).
 
         Args:
-            topic: whose setting counts first, then that of all brokers.
-            replica_count: of the partition, which never needs more than it has.
+            topic: its own setting counts first, then that of all brokers.
+            replica_count: the partition's number of replicas; it never needs more.
         """
         default = _count(self.broker_configs.get(CLUSTER_DEFAULT, {}).get(MIN_INSYNC_REPLICAS, ""), 1)
         return min(_count(topic.configs.get(MIN_INSYNC_REPLICAS, ""), default), replica_count)
 
     def unclean_leader_election(self, topic: TopicImage, *, default: bool) -> bool:
-        """Whether a leader may be elected that may lack committed records, without being asked (ELECT-1.5).
+        """True if a leader may be elected that may lack committed records, without being asked (ELECT-1.5).
 
         Args:
-            topic: whose setting counts first, then that of all brokers.
+            topic: its own setting counts first, then that of all brokers.
             default: the node's own setting, which counts last.
         """
         text = topic.configs.get(UNCLEAN_LEADER_ELECTION)
@@ -143,7 +143,7 @@ EMPTY_IMAGE = ClusterImage()
 
 @dataclass(frozen=True, slots=True)
 class ClusterDelta:
-    """What differs between an image and the one before it."""
+    """The differences between an image and the one before it."""
 
     changed_partitions: Mapping[TopicId, frozenset[int]] = field(default_factory=dict)
     """New and changed partitions of topics that are there."""

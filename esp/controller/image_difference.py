@@ -1,4 +1,4 @@
-"""What differs between any two images: for whoever gets an image without the records that lead to it (a snapshot, a first look)."""
+"""The differences between any two images, for a receiver of an image without the records that lead to it (a snapshot, a first look)."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
-    """The change from ``before`` to ``after``, as the replay of records between them would tell it."""
+    """The change from ``before`` to ``after``, as the replay of the records between them would report it."""
     changed_partitions = {}
     changed_configs = []
     for topic_id, topic in after.topics_by_id.items():

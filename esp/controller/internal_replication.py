@@ -1,4 +1,4 @@
-"""Internal topics grow with their cluster: a partition that was made when brokers were few gets replicas on those that came since.
+"""Internal topics grow with their cluster: a partition that was made when brokers were few gets replicas on the brokers that came since.
 
 Kafka refuses to make such a topic, or leaves it as it is. A new replica is assigned at once, and joins the in-sync set when it has caught
 up, as any replica that was away: nothing but its own fetches is needed to end the change. Meanwhile ``min.insync.replicas`` counts it: a
@@ -16,11 +16,11 @@ from esp.schemas.metadata_records import PartitionChangeRecord
 
 
 def decide_internal_replication(image: ClusterImage, wanted: Mapping[str, int]) -> Decision[int]:
-    """Give internal topics the replicas that are wanted, as far as there are brokers; the reply is the number of changed partitions.
+    """Give internal topics their wanted replicas, as far as there are brokers; the reply is the number of changed partitions.
 
     Args:
         image: the newest state.
-        wanted: replication factors by name of the topic; those that are not there are passed over.
+        wanted: replication factors by name of the topic; topics that are not there are passed over.
     """
     serving = [broker for broker in image.brokers.values() if broker.is_active]
     records = [
@@ -35,7 +35,7 @@ def decide_internal_replication(image: ClusterImage, wanted: Mapping[str, int]) 
 def _grow(image: ClusterImage, topic: TopicImage, factor: int) -> Iterator[PartitionChangeRecord]:
     """Changes of the partitions that have fewer replicas; each broker gets as many replicas, and is preferred as often, as the others.
 
-    Those that are being reassigned have somebody who cares for them.
+    Partitions that are being reassigned are left alone: an administrator, or self-repair, is changing them.
     """
     serving = {broker.node_id: broker for broker in image.brokers.values() if broker.is_active}
     if all(len(partition.replicas) >= factor for partition in topic.partitions):

@@ -1,4 +1,4 @@
-"""Changes of all partitions that the coming or going of a broker, or of a part of it, causes.
+"""Changes of all partitions that the coming or going of a broker, or of one of its directories, causes.
 
 All partitions of the cluster are looked at, without an index by broker: passing over one costs less than a tenth of a microsecond, and for
 10,000 partitions a hundredth of what the changes themselves cost.
@@ -99,7 +99,7 @@ def acceptable_leaders(
 
 
 def is_active_broker(image: ClusterImage, node: NodeId) -> bool:
-    """Whether a node is registered, and serves."""
+    """True if a node is registered, and serves."""
     broker = image.brokers.get(node)
     return broker is not None and broker.is_active
 
@@ -126,10 +126,10 @@ def _change(
     )
     if change is not None:
         led = change.leader not in (NO_LEADER_CHANGE, NO_NODE)
-        assert not led or is_active(NodeId(change.leader)), "whoever does not serve leads nothing (BRK-8)"
+        assert not led or is_active(NodeId(change.leader)), "a broker that does not serve leads nothing (BRK-8)"
         yield change
 
 
 def automatic_election(image: ClusterImage, topic: TopicImage, *, unclean_elections: bool) -> Election:
-    """What may be done without being asked: unclean elections only where ``unclean.leader.election.enable`` says so."""
+    """The kind of election without a request: unclean only where ``unclean.leader.election.enable`` says so."""
     return Election.UNCLEAN if image.unclean_leader_election(topic, default=unclean_elections) else Election.ONLINE

@@ -3,9 +3,9 @@
 Rules: ELECT-1 to ELECT-5, ELR-1 (KIP-966), REASSIGN-2, with Kafka's ``PartitionChangeBuilder`` as the precedent. Whatever a change is
 for, it also ends the partition's reassignment if that can end now.
 
-How an election came about can be read from its record and the state before it: a leader from the ISR or the ELR is a clean one; any other
+The record of an election and the state before it show how it came about: a leader from the ISR or the ELR was elected cleanly; any other
 resets the ISR to the leader alone and marks it as recovering. If it was the only last-known leader, nothing is lost by the election itself
-(ELECT-5); else it was unclean, see :func:`is_unclean_election`.
+(ELECT-5); otherwise it was unclean, see :func:`is_unclean_election`.
 """
 
 import uuid
@@ -32,18 +32,18 @@ _KNOWN_TO_NOBODY: Final = frozenset((UNASSIGNED_DIRECTORY, DirectoryId(ZERO_UUID
 
 
 class Election(Enum):
-    """What may be done to give a partition a leader."""
+    """The means by which a partition may get a leader."""
 
     ONLINE = "online"
-    """Whoever leads stays if that is possible; else a clean election."""
+    """The leader stays if that is possible; otherwise a clean election."""
     PREFERRED = "preferred"
     """The first assigned replica if it is in sync; else as ONLINE (ELECT-3)."""
     UNCLEAN = "unclean"
-    """As ONLINE, and if there is nobody any replica that is there (ELECT-1.5)."""
+    """As ONLINE, and if that finds no leader, any replica that is there (ELECT-1.5)."""
 
 
 class _Elected(NamedTuple):
-    """Who leads next; ``clean`` says whether it is known to have every committed record."""
+    """The next leader; ``clean`` is true if it is known to have every committed record."""
 
     leader: NodeId
     clean: bool
@@ -69,15 +69,15 @@ def plan_partition_change(
         state: the partition as it is.
         is_acceptable: whether a replica may lead: registered, active, its directory online (ELECT-1's *ok*).
         min_insync_replicas: of the topic; a partition with fewer replicas needs no more than it has (HW-1).
-        target_isr: who shall be in sync; may be empty. As it is, unless given.
-        election: how a leader may be found.
+        target_isr: the replicas that shall be in sync; may be empty. As it is, unless given.
+        election: the means of finding a leader.
         unclean_shutdown: a broker that may have lost its tail, and so can be in no ELR (BRK-2).
         recovering: whether the leader says that it is recovering; as it is, unless given.
         directories: new directories of some replicas, and those of new ones.
         sets: the replicas, and which of them come and go. As they are, unless given.
-        gone: a replica whose log is not there any more: it is in no set from which leaders are taken, unless nobody else has anything
+        gone: a replica whose log is not there any more: it is in no set from which leaders are taken, unless no other replica has anything
             either (BRK-11).
-        is_there: whether a replica's broker is active. An unclean election that finds nobody else takes one whose log was lost.
+        is_there: whether a replica's broker is active. An unclean election that finds no other leader takes a replica whose log was lost.
     """
     isr = state.isr if target_isr is None else tuple(target_isr)
     sets, isr = _maybe_complete(sets or replica_sets(state), isr)
@@ -92,7 +92,7 @@ def plan_partition_change(
             elr = () if len(isr) >= min_isr else tuple(node for node in elr if node != elected.leader)
             sets, isr = _maybe_complete(sets, isr)
             elr = tuple(node for node in elr if node in sets.replicas)
-        else:  # whoever was eligible may hold records that this leader has not
+        else:  # eligible replicas may hold records that this leader lacks
             elr = ()
             recovering = True
     if elected.leader != NO_NODE:
@@ -138,10 +138,10 @@ def plan_partition_change(
 
 
 def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -> bool:
-    """Whether a change made a leader of a replica outside the ISR, the ELR and last-known leader, so that records may be lost (ELECT-5).
+    """True if a change made a leader of a replica outside the ISR, the ELR and last-known leader, so that records may be lost (ELECT-5).
 
-    The last-known leader counts as such only where nobody else was eligible: else it was picked for being there, by an unclean election.
-    A leader that came into the ISR with the same change, which ended a reassignment, is none that is recovering.
+    The last-known leader counts as such only where no other replica was eligible: otherwise it was picked for being there, by an unclean
+    election. A leader that came into the ISR with the same change, which ended a reassignment, is not recovering.
     """
     after = apply_partition_change(before, change)
     if (
@@ -154,16 +154,16 @@ def is_unclean_election(before: PartitionState, change: PartitionChangeRecord) -
 
 
 def has_others(state: PartitionState, node: NodeId) -> bool:
-    """Whether a replica besides ``node`` may have records: its log is not known to be lost, or it was stopped and is a candidate."""
+    """True if a replica besides ``node`` may have records: its log is not known to be lost, or it was stopped and is a candidate."""
     places = dict(zip(state.replicas, state.directories, strict=False))
     candidates = {*state.isr, *state.elr, *state.last_known_elr}
     return any(other in candidates or places.get(other) != LOST_DIRECTORY for other in state.replicas if other != node)
 
 
 def is_online(state: PartitionState, broker: BrokerImage) -> bool:
-    """Whether the directory that holds the broker's replica of the partition is there; also if nobody knows which it is.
+    """True if the directory that holds the broker's replica of the partition is there; also if the directory is unknown.
 
-    A broker may hold no replica any more, and who asks not know it yet.
+    The broker may hold no replica any more: the caller may not know that yet.
     """
     if broker.node_id not in state.replicas:
         return False
@@ -216,7 +216,7 @@ def _maybe_complete(sets: ReplicaSets, isr: tuple[NodeId, ...]) -> tuple[Replica
 def _directories(
     state: PartitionState, replicas: tuple[NodeId, ...], given: Mapping[NodeId, DirectoryId], leader: NodeId
 ) -> tuple[DirectoryId, ...]:
-    """Where each of ``replicas`` is: as given, else as it is, else unknown. The leader has a log somewhere, if only an empty one."""
+    """The directory of each of ``replicas``: as given, else as it is, else unknown. The leader has a log there, if only an empty one."""
     known = dict(zip(state.replicas, state.directories, strict=False)) | dict(given)
     if known.get(leader) == LOST_DIRECTORY:
         known[leader] = UNASSIGNED_DIRECTORY
@@ -232,7 +232,7 @@ def _next_elr(
     min_isr: int,
     unclean_shutdown: NodeId | None,
 ) -> tuple[NodeId, ...]:
-    """Who holds every committed record besides the ISR (ELR-1, ELR-2), in order of assignment."""
+    """The replicas with every committed record besides the ISR (ELR-1, ELR-2), in order of assignment."""
     if len(isr) >= min_isr:
         return ()
     eligible = {*state.elr, *state.isr}.difference(isr) - {unclean_shutdown}
@@ -240,7 +240,7 @@ def _next_elr(
 
 
 def _last_known(state: PartitionState, replicas: tuple[NodeId, ...], gone: NodeId | None) -> tuple[NodeId, ...]:
-    """Who led last (ELECT-2). One whose log is gone only if nobody else has anything: then there is nothing left that it could cost."""
+    """The last leader (ELECT-2). One whose log is gone only if no other replica has anything: then its election can cost nothing more."""
     if gone is not None and not has_others(state, gone):
         return (gone,)
     return tuple(node for node in state.last_known_elr if node in replicas and node != gone)

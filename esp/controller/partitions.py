@@ -1,7 +1,7 @@
-"""Topics get more partitions (KIP-195). Rules, error codes and texts are those of Kafka 4.3's controller.
+"""Adding partitions to topics (KIP-195). Rules, error codes and texts are those of Kafka 4.3's controller.
 
-A new partition gets as many replicas as the first one has, or will have when its reassignment has ended: Kafka counts those that come and
-those that go as well, and so makes partitions with too many.
+A new partition gets as many replicas as the first one has, or will have when its reassignment has ended: Kafka counts replicas that come
+and replicas that go as well, and so makes partitions with too many.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from esp.schemas.metadata_records import PartitionRecord
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """How many partitions a topic shall have altogether, and the replicas of each new one, leader first; None has them placed."""
+    """The number of partitions a topic shall have altogether, and the replicas of each new one, leader first; None has them placed."""
 
     topic: str
     count: int

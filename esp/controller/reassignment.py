@@ -1,6 +1,6 @@
-"""Partitions get other replicas: AlterPartitionReassignments (REASSIGN-1, REASSIGN-3, REASSIGN-5; KIP-455).
+"""Changes of partitions' replicas: AlterPartitionReassignments (REASSIGN-1, REASSIGN-3, REASSIGN-5; KIP-455).
 
-Codes and texts are those of Kafka 4.3's ``ReplicationControlManager``. What a request begins is ended by
+Codes and texts are those of Kafka 4.3's ``ReplicationControlManager``. A reassignment that a request begins is ended by
 :func:`~esp.controller.partition_change.plan_partition_change`, at once if every target is in sync already.
 """
 
@@ -106,7 +106,7 @@ def _start(
 def _cancel(
     image: ClusterImage, topic: TopicImage, state: PartitionState, *, unclean_elections: bool
 ) -> PartitionChangeRecord | None:
-    """REASSIGN-3. Kafka looks only whether anybody is left in the in-sync set; here the minimum has to be left, if somebody goes."""
+    """REASSIGN-3. Kafka only requires that one replica is left in the in-sync set; here the minimum is, if a complete copy goes."""
     if not state.is_reassigning:
         raise ApiError(ErrorCode.no_reassignment_in_progress)
     sets = reverted_sets(state)

@@ -57,7 +57,7 @@ class ReplayPoint(NamedTuple):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction was begun and not ended."""
+        """True if a transaction was begun and not ended."""
         return self.held is not None
 
 
@@ -85,13 +85,13 @@ class MetadataReplay:
         return replay
 
     def point(self) -> ReplayPoint:
-        """Where it stands; everything that was replayed is published. It costs nothing: later records only lengthen what is held."""
+        """The present state; everything that was replayed is published. It costs nothing: later records only lengthen what is held."""
         held = self._transaction
         return ReplayPoint(self.image) if held is None else ReplayPoint(self.image, held, len(held))
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction was begun and not ended."""
+        """True if a transaction was begun and not ended."""
         return self._transaction is not None
 
     def replay(self, offset: int, record: MetadataRecord) -> None:

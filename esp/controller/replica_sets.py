@@ -1,7 +1,7 @@
-"""Which replicas a partition has while it is reassigned: the arithmetic of REASSIGN-1 to REASSIGN-3 on sets, and nothing else (KIP-455).
+"""The replicas of a partition while it is reassigned: the arithmetic of REASSIGN-1 to REASSIGN-3 on sets, and nothing else (KIP-455).
 
 A reassignment runs from the *original* replicas, which are all but those being added, to its *target*, which are all but those being
-removed. A replica in both sets is of neither: an earlier reassignment added it, nobody wants it any more, and it goes with the end of this
+removed. A replica in both sets is of neither: an earlier reassignment added it, and it is not wanted any more. It goes with the end of this
 one, because until then its copy may be one of the few that are complete.
 """
 
@@ -28,7 +28,7 @@ def replica_sets(state: PartitionState) -> ReplicaSets:
 def sets_towards(state: PartitionState, target: Sequence[NodeId]) -> ReplicaSets:
     """REASSIGN-1: the sets by which a reassignment to ``target`` begins, from the original replicas, also if one is running.
 
-    Of the replicas that a running one was adding and that are not wanted any more those are dropped whose copies nobody counts on. The
+    Of the replicas that a running reassignment was adding and that are not wanted any more, it drops the ones without a complete copy. The
     others stay until the end, so that the beginning takes away no complete copy (REASSIGN-5).
     """
     original = set(state.original_replicas)

@@ -1,23 +1,16 @@
 """The cluster repairs itself: brokers that are gone for good, draining or new lead to a plan, and if the settings allow it to its moves.
 
-Only the active controller does this. What it remembers (who is away since when, what it plans, what it has begun) dies with its term, and
-the next one finds out anew: a reassignment that was begun goes on by itself, and a plan is made from the metadata as it is.
+Only the active controller does this. Its memory (the brokers that are away, and since when; its plans; the moves it has begun) dies with
+its term, and the next one finds out anew: a reassignment that was begun goes on by itself, and a plan is made from the metadata as it is.
+So a controller that becomes active counts absences from then on, and a change of controllers makes a repair later and never earlier
+(REPAIR-1). Times are of the controller's monotonic clock.
 
-The planner is that of the tools (:mod:`esp.placement`), and a move is a reassignment like anybody's (REASSIGN-1): Kafka's tools list it and
-can cancel it.
+The planner is that of the tools (:mod:`esp.placement`), and a move is an ordinary reassignment (REASSIGN-1): Kafka's tools list it and can
+cancel it. The planner's side is in :mod:`esp.controller.self_repair_plan`, which a node loads only when there is something to plan;
+:class:`PlanRequest` is the question to it, and :class:`Proposal` its answer.
 
-Since when each broker has been away, as the active controller has seen it.
-
-Nothing of this is in the metadata log. A controller that becomes active counts from then on, so that a change of controllers makes a repair
-later and never earlier (REPAIR-1). Times are of the controller's monotonic clock.
-
-Who holds how many replicas, and which partitions are being reassigned: counted once, and kept up with the image.
-
-What is being reassigned: how much of it goes on, what waits for a broker that is gone, and what self-repair may redirect (REPAIR-5).
-
-What self-repair has to deal with, and what should be done about it: the question that the planner is asked, and its answer.
-
-They are apart from the planner (:mod:`esp.controller.self_repair_plan`), which a node loads only when there is something to plan.
+:class:`Census` counts each broker's replicas and the partitions in reassignment once, and keeps up with the image. Of the reassignments,
+self-repair may redirect some (REPAIR-5): :class:`InFlight`.
 """
 
 import logging
@@ -43,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Situation(NamedTuple):
-    """What is to be dealt with; brokers by id, and only those that hold replicas, or the newcomers, that hold none."""
+    """The brokers that need attention, by id: only brokers that hold replicas, or newcomers, which hold none."""
 
     gone: tuple[NodeId, ...] = ()
     draining: tuple[NodeId, ...] = ()
@@ -53,7 +46,7 @@ class Situation(NamedTuple):
 
     @property
     def is_calm(self) -> bool:
-        """Whether nothing needs to be done."""
+        """True if nothing needs to be done."""
         return not (self.gone or self.draining or self.newcomers)
 
 
@@ -63,7 +56,7 @@ class PlanRequest(NamedTuple):
     cluster_id: str
     image: ClusterImage
     unregistered: tuple[NodeId, ...]
-    """Brokers that replicas are assigned to though nobody knows them."""
+    """Unknown brokers to which replicas are assigned."""
     strays: frozenset[TopicPartition]
     """Partitions in reassignment that may get another target."""
     situation: Situation
@@ -72,11 +65,11 @@ class PlanRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What should be done."""
+    """The proposed repair."""
 
     reason: str
     command: str
-    """What does the same by hand."""
+    """The command that does the same by hand."""
     moves: "tuple[Move, ...]"
     left_alone: tuple[str, ...] = ()
     """Partitions that should move and cannot, each with the reason."""
@@ -86,13 +79,13 @@ class InFlight(NamedTuple):
     """Partitions in reassignment."""
 
     going_on: int = 0
-    """How many go on, whoever began them: all but those that wait for a broker that is gone."""
+    """The number of reassignments that go on, of any origin: all but those that wait for a broker that is gone."""
     own: frozenset[TopicPartition] = frozenset()
-    """Those that self-repair began, and nobody has changed since."""
+    """Reassignments that self-repair began, and that were not changed since."""
     stalled: frozenset[TopicPartition] = frozenset()
-    """Of its own: the ones that wait for a broker that is gone."""
+    """Its own reassignments that wait for a broker that is gone."""
     strays: frozenset[TopicPartition] = frozenset()
-    """Of its own: the ones whose target is gone or draining. They get another target."""
+    """Its own reassignments whose target is gone or draining. They get another target."""
 
 
 NOTHING_IN_FLIGHT: Final = InFlight()
@@ -201,17 +194,17 @@ class Census:
 
 
 class BrokerAbsences:
-    """Who is away, and since when."""
+    """The brokers that are away, and since when, as the active controller has seen it."""
 
     def __init__(self) -> None:
         self._since_us: dict[NodeId, int] = {}
 
     def observe(self, away: Iterable[NodeId], now_us: int) -> None:
-        """Take note of all who are away now; whoever is back has never been away."""
+        """Take note of all brokers that are away now; a broker that is back has never been away."""
         self._since_us = {node: self._since_us.get(node, now_us) for node in away}
 
     def longer_than(self, duration_us: int, now_us: int) -> tuple[NodeId, ...]:
-        """Who has been away for at least so long, by id."""
+        """The brokers that have been away for at least so long, by id."""
         assert all(since_us <= now_us for since_us in self._since_us.values()), "the clock does not go back"
         return tuple(sorted(node for node, since_us in self._since_us.items() if now_us - since_us >= duration_us))
 
@@ -219,10 +212,10 @@ class BrokerAbsences:
 MODE: Final = "rebalance.mode"
 
 _REPLAN_INTERVAL_US: Final = 30_000_000
-"""How soon is planned again though nothing has changed that can be told at a glance: what had nowhere to go may have by now."""
+"""The time after which a plan is made again without an obvious change: a replica that had no possible target may have one by now."""
 
 _IN_FLIGHT_MAX: Final = 1000
-"""More are not in flight, whatever is allowed: a topic lists its own (REPAIR-4), and Kafka's settings have 32767 bytes at the most."""
+"""The most moves in flight, whatever is allowed: a topic lists its own (REPAIR-4), and Kafka's settings have 32767 bytes at the most."""
 
 
 class Mode(Enum):
@@ -242,20 +235,20 @@ class SelfRepairSettings:
     dead_after_us: int = 900_000_000
     """``rebalance.broker.dead.after.ms``."""
     in_flight_max: int = 20
-    """``rebalance.partitions.in.flight.max``: partitions that are being reassigned at once, whoever began it; but see REPAIR-5."""
+    """``rebalance.partitions.in.flight.max``: partitions that are being reassigned at once, of any origin; but see REPAIR-5."""
 
 
 class Begun(NamedTuple):
-    """What a decision begins, and what it withdraws."""
+    """The moves that a decision begins, and the partitions whose moves it withdraws."""
 
     moves: "tuple[Move, ...]" = ()
     withdrawn: tuple[TopicPartition, ...] = ()
 
 
 class SelfRepair:
-    """What one term of the active controller knows and plans.
+    """The memory and the plans of one term of the active controller.
 
-    Planning takes long, so it is left to the caller: :meth:`look` says what is to be planned, and the answer comes back by
+    Planning takes long, so it is left to the caller: :meth:`look` returns the question, and the answer comes back by
     :meth:`on_plan`. By then the cluster may be another one: an answer to a situation that is over is dropped, and a move begins only if its
     partition is where the plan believes it.
 
@@ -271,22 +264,22 @@ class SelfRepair:
         self._seed = seed
         self._absences = BrokerAbsences()
         self._given_up: tuple[NodeId, ...] = ()
-        """Who was away for too long when that was looked at last (REPAIR-1)."""
+        """The brokers that were away for too long at the last look (REPAIR-1)."""
         self._census = Census()
         self._in_flight = NOTHING_IN_FLIGHT
-        """As it was seen last."""
+        """The reassignments at the last look."""
         self._situation: Situation | None = None
-        """As it was seen last; None while nobody looks."""
+        """The situation at the last look; None while self-repair is off."""
         self._is_due = False
-        """Whether the situation is another one than what was planned for."""
+        """True if the situation is another one than what was planned for."""
         self._is_planning = False
         self._planned_us = 0
         self._agenda: dict[TopicPartition, Move] = {}
-        """What is planned and not begun."""
+        """Moves that are planned and not begun."""
         self._begun: dict[TopicPartition, tuple[NodeId, ...]] = {}
-        """What this term has begun, and which of the brokers that it began from were gone then."""
+        """The moves of this term that have begun, and the brokers among their former replicas that were gone then."""
         self.proposal: Proposal | None = None
-        """What should be done, or is being done; None if all is well."""
+        """The repair that should be done, or is being done; None if all is well."""
 
     def mode(self, image: ClusterImage) -> Mode:
         """The mode in effect. What stands in the metadata and is no mode does not count."""
@@ -323,19 +316,19 @@ class SelfRepair:
         return PlanRequest(self._cluster_id, image, tuple(unregistered), self._in_flight.strays, situation, self._seed)
 
     def on_plan(self, proposal: Proposal | None, image: ClusterImage) -> None:
-        """What :meth:`look` asked for is planned; ``image`` is the newest state. Look again at once: it may be about what is over."""
+        """The plan that :meth:`look` asked for; ``image`` is the newest state. Look again at once: the situation may be over."""
         assert self._is_planning, "one plan at a time"
         self._is_planning = False
         if not self._is_due and self.mode(image) is not Mode.OFF:
             self._propose(proposal, image)
 
     def decide(self, image: ClusterImage) -> Decision[Begun]:
-        """Begin the next moves (REPAIR-2), send those elsewhere whose target leaves (REPAIR-5), and withdraw those whose broker is back.
+        """Begin the next moves (REPAIR-2), redirect moves whose target leaves (REPAIR-5), and withdraw moves whose broker is back.
 
         Nothing unless the mode is *apply*.
 
         Args:
-            image: what was looked at last.
+            image: the one of the last look.
         """
         if self.mode(image) is not Mode.APPLY or not (self._agenda or self._begun):
             return Decision((), Begun())
@@ -355,7 +348,7 @@ class SelfRepair:
         )
 
     def on_begun(self, begun: Begun, image: ClusterImage) -> None:
-        """What was decided was replayed, and led to ``image``: remember it."""
+        """The records of a decision were replayed, and led to ``image``: remember the decision."""
         for move in begun.moves:
             origin = image.topics_by_name[move.topic].partitions[move.partition].original_replicas
             self._begun[move.name] = tuple(node for node in self._given_up if node in origin)

@@ -1,6 +1,6 @@
-"""Which copies are made by self-repair, and so go no faster than ``rebalance.bytes.per.second.max`` (REPAIR-4).
+"""Marks of the copies that self-repair makes, which go no faster than ``rebalance.bytes.per.second.max`` (REPAIR-4).
 
-That stands in the metadata log, beside the reassignments themselves: as a setting of the topic that names the replicas which self-repair
+A mark stands in the metadata log, beside the reassignment itself: as a setting of the topic that names the replicas which self-repair
 adds (:data:`~esp.settings.throttled_replicas.REPAIRED_REPLICAS`). It comes in the batch that begins the reassignment, goes in the one that
 changes or cancels it, and is taken away soon after it has ended; brokers go by it only while the replica is being added. So a controller
 may die at any point: nothing is copied without its mark, and no mark that is left slows anything.
@@ -36,7 +36,7 @@ def plan_marks(
 
 
 def decide_mark_removal(image: ClusterImage) -> Decision[None]:
-    """Take away the marks of what is not being added any more. To be asked every few seconds, whatever the mode."""
+    """Take away the marks of replicas that are not being added any more. To be asked every few seconds, whatever the mode."""
     records: list[ConfigRecord] = []
     for topic in image.topics_by_id.values():
         if REPAIRED_REPLICAS in topic.configs:
@@ -45,7 +45,7 @@ def decide_mark_removal(image: ClusterImage) -> Decision[None]:
 
 
 def _remark(topic: TopicImage, others: Mapping[int, frozenset[int]]) -> Iterable[ConfigRecord]:
-    """The topic's marks, as far as they hold still, with ``others`` instead of those of their partitions; no record if they are so."""
+    """The topic's marks that still hold, with ``others`` in place of those of their partitions; no record if nothing changes."""
     present = topic.configs.get(REPAIRED_REPLICAS)
     marked = {
         (number, node)

@@ -1,8 +1,7 @@
-"""What should be done about brokers that are gone, draining or new: the planner is asked, without what nobody can do anything about.
+"""The plan of a repair: what should be done about brokers that are gone, draining or new, without the partitions that are beyond help.
 
-The cluster as the planner sees it, made of what the metadata log says.
-
-The log says nothing of sizes and disks. So all partitions count alike here, and what a plan evens out are numbers of replicas and leaders.
+The planner's view of the cluster is made of the metadata log, which knows nothing of sizes and disks. So all partitions count alike here,
+and a plan evens out the numbers of replicas and leaders.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -29,7 +28,7 @@ def view_of(
     Args:
         image: the newest state.
         cluster_id: its name.
-        unregistered: brokers that replicas are assigned to though nobody knows them.
+        unregistered: unknown brokers to which replicas are assigned.
         strays: partitions in reassignment that may be moved all the same (REPAIR-5).
     """
     brokers = [
@@ -61,17 +60,17 @@ def view_of(
 
 
 def answer(request: PlanRequest) -> Proposal | None:
-    """What should be done, or None if there is nothing; takes seconds in a large cluster, so nobody asks on the loop."""
+    """The repair that should be done, or None; takes seconds in a large cluster, so it does not run on the loop."""
     view = view_of(request.image, request.cluster_id, request.unregistered, request.strays)
     return plan_self_repair(view, request.situation, request.seed)
 
 
 def plan_self_repair(view: ClusterView, situation: Situation, seed: int) -> Proposal | None:
-    """What should be done, or None if there is nothing.
+    """The repair that should be done, or None.
 
-    Brokers that are gone or draining come first: what they hold goes to others, and nothing else moves. If there are none, a broker that
-    holds nothing gets its share. A partition is left alone that others reassign, has no leader, has a replica on a broker that is away
-    and not given up, or has nowhere to go.
+    Brokers that are gone or draining come first: their replicas go to other brokers, and nothing else moves. If there are none, a broker
+    that holds nothing gets its share. A partition is left alone that others reassign, has no leader, has a replica on a broker that is away
+    and not given up, or has no possible target.
     """
     leaving = tuple(sorted({*situation.gone, *situation.draining}))
     if leaving:
@@ -95,12 +94,12 @@ def _drain(view: ClusterView, situation: Situation, leaving: tuple[NodeId, ...],
             break
         refused = {reason.entry: str(reason) for reason in plan.reasons if reason.entry not in left_alone}
         named = {str(one.name) for one in rest.partitions} & refused.keys()
-        if not named:  # it is about the cluster: nobody may get replicas
+        if not named:  # it is about the cluster: no broker may get replicas
             moves = ()
             left_alone |= refused
             break
         left_alone |= {entry: reason for entry, reason in refused.items() if entry in named}
-    assert all(set(move.after).isdisjoint(leaving) for move in moves), "who leaves gets nothing (REPAIR-1)"
+    assert all(set(move.after).isdisjoint(leaving) for move in moves), "a leaving broker gets nothing (REPAIR-1)"
     reasons = []
     if situation.gone:
         reasons.append(f"broker {_listed(situation.gone)} is gone")

@@ -1,4 +1,4 @@
-"""An image as records: what a snapshot of the metadata log holds (KIP-630).
+"""An image as records: the content of a snapshot of the metadata log (KIP-630).
 
 Replayed onto nothing they give the image again, to the last field and in the same order (RAFT-33). The order of the kinds is Kafka's.
 """

@@ -1,6 +1,5 @@
-"""Topics are created and deleted. Rules, error codes and texts are those of Kafka 4.3's controller.
-
-Which names a topic may have: the rules and texts of Kafka's ``Topic.validate``.
+"""Creating and deleting topics. Rules, error codes and texts are those of Kafka 4.3's controller; the rules for a topic's name are those
+of Kafka's ``Topic.validate``.
 """
 
 import re
@@ -36,7 +35,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def find_name_problem(name: str) -> str | None:
-    """What is wrong with a topic's name, None if nothing."""
+    """The fault of a topic's name, None if it has none."""
     if not name:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -56,7 +55,7 @@ def unify(name: str) -> str:
 
 
 def can_collide(name: str) -> bool:
-    """Whether another name may be shown alike."""
+    """True if another name may be shown alike."""
     return "." in name or "_" in name
 
 
@@ -99,7 +98,7 @@ class DeletedTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What a topic gets that asks for nothing: ``num.partitions`` and ``default.replication.factor``."""
+    """The defaults of a topic that asks for nothing: ``num.partitions`` and ``default.replication.factor``."""
 
     num_partitions: int
     replication_factor: int

@@ -20,7 +20,7 @@ COUNTS: Final = {
     "replication": (0, 0),
     "groups": (0, 0),
     "placement": (0, 0),
-    "controller": (73, 61),
+    "controller": (0, 0),
     "runtime": (27, 29),
     "settings": (11, 5),
     "doctor": (36, 15),

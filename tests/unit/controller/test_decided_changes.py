@@ -66,7 +66,7 @@ def test_what_may_be_decided_passes(after, given):
         (replace(ELECTED, elr=()), {"is_clean": False}, "is recovering"),
         (replace(BEFORE, partition_epoch=10, recovering=True, isr=(1,), elr=(2,)), {"is_clean": False}, "ELR-2"),
         (replace(ELECTED, leader=3, isr=(3,), elr=(1, 2)), {}, "outside ISR and ELR"),
-        (ELECTED, {"min_isr": 1}, "nobody else is eligible"),
+        (ELECTED, {"min_isr": 1}, "no other replica is eligible"),
         (replace(ELECTED, elr=()), {}, "stays eligible"),
     ],
 )
