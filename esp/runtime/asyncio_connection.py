@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 _WRITE_HIGH_BYTES = 256 * 1024
 _WRITE_LOW_BYTES = 64 * 1024
 # Above the first the owner is told to write no more, below the second to go on; a few fetch answers, so that a quick client never waits.
+# Above the first the owner has to stop writing, below the second it may go on; a few fetch answers, so that a quick client never waits.
 
 
 class AsyncioConnection(asyncio.BufferedProtocol):
@@ -26,10 +27,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     Args:
         make_owner: called with this connection once it is made. ConnectionAbortedError refuses the connection.
-        host: is stopped by any other error of an owner: such an error is ours, and what state it leaves nobody knows.
+        host: is stopped by any other error of an owner: such an error is ours, and the state that it leaves is unknown.
         sweeper: shrinks the receive buffer.
-        turns: says when to go on receiving a large frame.
-        shares: says when to go on with those whose address has had much of the loop.
+        turns: queues connections that receive large frames.
+        shares: queues connections whose address has had much of the loop.
     """
 
     peer: Address
@@ -158,7 +159,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the owner, whatever the reason."""
+        """Notify the owner, whatever the reason."""
         if exc is not None:
             log.debug("connection with %s ended: %s", self.peer, exc)
         self._sweeper.forget(self._buffer)
@@ -171,11 +172,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
                 self._stop_host()
 
     def pause_writing(self) -> None:
-        """Tell the owner that the peer is behind."""
+        """Notify the owner that the peer is behind."""
         self._set_writable(False)
 
     def resume_writing(self) -> None:
-        """Tell the owner that the peer has caught up."""
+        """Notify the owner that the peer has caught up."""
         self._set_writable(True)
 
     # -----------------------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Accepts connections one in a round of the loop, so that a flood of them holds up those that are there already for a moment only.
+"""Accepts connections one in a round of the loop, so that a flood of new ones holds up established connections only for a moment.
 
 asyncio and uvloop accept all that wait, which may be a thousand, before anything else of the loop has its turn.
 """
@@ -16,7 +16,7 @@ from esp.runtime.unhandled import OUT_OF_RESOURCES
 log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.1
-"""When to accept again after there was no room for one more connection."""
+"""The pause before accepting again after there was no room for one more connection."""
 
 _BACKLOG: Final = 1024
 # connections that the kernel holds until the loop comes round: all clients of a failed node may arrive at once

@@ -60,6 +60,6 @@ class AsyncioNetwork:
 
 
 def _are_all_refusals(message: str) -> bool:
-    """Whether the errors that the loop lists, one for each address of a host name, say that nobody listens."""
+    """True if the errors that the loop lists, one for each address of a host name, say that the connection was refused."""
     codes = _ERRNO.findall(message)
     return bool(codes) and all(int(code) == errno.ECONNREFUSED for code in codes)

@@ -1,12 +1,6 @@
-"""The real outside of a node.
-
-The machine's clocks and the loop's timers.
-
-Randomness from the operating system.
-
-Work beside the loop, in threads: for code that releases the interpreter lock, as compression, checksums and file reads do.
-
-The machine that the node runs on, and the end of its process.
+"""The real outside of a node: the machine's clocks and the loop's timers, randomness from the operating system, the machine itself and the
+end of the process. Work beside the loop is done in threads: for code that releases the interpreter lock, as compression, checksums and file
+reads do.
 """
 
 import asyncio
@@ -34,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 EXIT_STATUS = 70
-"""EX_SOFTWARE of sysexits.h: an internal error, so that a supervisor can tell it from a refused configuration."""
+"""EX_SOFTWARE of sysexits.h: an internal error, so that a supervisor can distinguish it from a refused configuration."""
 
 DESCRIPTORS: Final = 16_384
 """Open files and sockets that there is room for from the start: an eighth of a mebibyte."""

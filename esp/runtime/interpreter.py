@@ -1,4 +1,4 @@
-"""How the interpreter of a node's process is set: so that what it does on its own does not show as a pause."""
+"""The settings of a node's interpreter, so that its own activities do not show as pauses."""
 
 import asyncio
 import gc
@@ -10,20 +10,20 @@ from esp.records.compression import make_large_rooms_by
 from esp.runtime.large_memory import large_memory
 
 SWITCH_INTERVAL_S: Final = 0.0005
-"""How long a thread that computes in Python (it opens batches, say) may keep the interpreter while the loop waits for it; Python's own
-default is ten times that."""
+"""The time for which a thread that computes in Python (it opens batches, say) may keep the interpreter while the loop waits for it;
+Python's own default is ten times that."""
 
 YOUNG_OBJECTS: Final = (400, 1, 500)
-"""How many new objects there may be before they are searched for cycles, how often that is done before those are searched that survived it,
-and how often that before all are: Python's own are 700, 10 and 10, with which pauses of one and of ten milliseconds come while large
-messages are decoded. What a node does leaves hardly any cycles behind; all are searched by the clock too, or those few would lie about for
-hours where little happens."""
+"""Three thresholds of the garbage collector: the number of new objects after which they are searched for cycles, the number of such
+searches after which survivors are searched too, and the number of those after which all objects are. Python's own are 700, 10 and 10, with
+which pauses of one and of ten milliseconds come while large messages are decoded. A node's work leaves hardly any cycles behind; all
+objects are searched by the clock too, otherwise an idle node would keep those few for hours."""
 
 SEARCH_EVERY_S: Final = 60.0
-"""How often all objects are searched for cycles whatever happens: a deleted topic's files and indexes, say, are in some."""
+"""The interval at which all objects are searched for cycles in any case: a deleted topic's files and indexes, say, are in some."""
 
 SEARCH_SHARE: Final = 0.001
-"""Of the time, at most: where very many objects have come since the start, they are searched less often."""
+"""The largest part of the time that this may take: where very many objects have come since the start, they are searched less often."""
 
 
 def shorten_pauses() -> None:
@@ -47,6 +47,6 @@ def search_regularly(loop: asyncio.AbstractEventLoop) -> None:
 def spare_what_exists() -> None:
     """Exempt all objects that exist from the search for cycles.
 
-    What a node has made at its start it keeps. A full search through that takes 30 ms and more, at moments that nobody chooses.
+    Objects made at a node's start stay. A full search through them takes 30 ms and more, at moments that cannot be chosen.
     """
     gc.freeze()

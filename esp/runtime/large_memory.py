@@ -1,11 +1,10 @@
-"""Memory for what is large: the kernel zeroes it page by page as it is written to, and nobody waits for its being given back.
+"""Memory for large objects: the kernel zeroes it page by page as it is written to, and no caller waits for its release.
 
-While a thread gives memory back nobody else can map any, so what is asked for again and again is kept for a while, as it was left.
+While a thread gives memory back no other thread can map any, so pieces of a common size are kept for a while, with their old content.
 
 To give back tens of mebibytes takes the kernel milliseconds. Python's own ``mmap`` keeps the interpreter meanwhile, from all threads; here
-a thread of its own does it, without the interpreter and in pieces, between which the process may map other things.
-
-The C library's calls for mapped memory that Python's own ``mmap`` does not offer, or not without keeping the interpreter.
+a thread of its own does it, without the interpreter and in pieces, between which the process may map other things. The C library's calls
+are used directly, because Python's ``mmap`` does not offer some of them, or not without keeping the interpreter.
 """
 
 import ctypes
@@ -34,18 +33,18 @@ mincore = _libc.mincore
 mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
 
 FAILED: Final = ctypes.c_void_p(-1).value
-"""What ``mmap`` returns that failed; ``ctypes.get_errno()`` says why."""
+"""The result of a failed ``mmap``; ``ctypes.get_errno()`` is the reason."""
 
 
 PIECE_BYTES: Final = 1024 * 1024
-"""What is given back at a time: a fraction of a millisecond."""
+"""The bytes given back at a time: a fraction of a millisecond."""
 
 SPARE_BYTES: Final = 1024 * 1024
-"""The size of what is kept."""
+"""The size of the pieces that are kept."""
 
 SPARES_MAX: Final = 16
 SPARE_S: Final = 10.0
-"""What is kept is given back after this time at the latest."""
+"""Kept pieces are given back after this time at the latest."""
 
 _ANONYMOUS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _READ_WRITE: Final = mmap.PROT_READ | mmap.PROT_WRITE
@@ -81,7 +80,7 @@ class _Mapping(ctypes.Array[ctypes.c_char]):
 
 
 def memory_as_it_was(size: int) -> memoryview:
-    """That many bytes to write to, at most :data:`SPARE_BYTES`, with anything in them that this process has had there before.
+    """Return ``size`` bytes to write to, at most :data:`SPARE_BYTES`, with anything in them that this process has had there before.
 
     Raises:
         OSError: there is no more memory, or no more mappings.
@@ -95,7 +94,7 @@ def memory_as_it_was(size: int) -> memoryview:
 
 
 def large_memory(size: int, *, in_small_pages: bool = False) -> memoryview:
-    """That many bytes to write to, all zero.
+    """Return ``size`` bytes to write to, all zero.
 
     Args:
         size: at least one byte.
@@ -143,6 +142,6 @@ def _give_back() -> None:
 
 
 def _give_spares_back() -> None:
-    with suppress(IndexError):  # somebody else has taken the last one
+    with suppress(IndexError):  # another thread has taken the last one
         while _spares:
             munmap(_spares.pop(), SPARE_BYTES)

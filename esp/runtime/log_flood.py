@@ -1,6 +1,6 @@
-"""Keeps floods out of the log: who connects and is refused ten thousand times a second must fill no disk, and cost nobody else the time.
+"""Keeps floods out of the log: a client that connects and is refused ten thousand times a second must not fill a disk or slow others.
 
-Each place in the code that logs has a number of lines in each window of time; what it says beyond that is counted, and the count told with
+Each place in the code that logs has a number of lines in each window of time; further lines are counted, and the count is reported with
 its first line of the next window that has one. Errors and worse are never left out.
 """
 
@@ -9,11 +9,11 @@ from typing import Final
 
 WINDOW_S: Final = 10.0
 LINES_MAX: Final = 100
-"""Of one place in the code in one window: more than anybody reads, and than an orderly node says."""
+"""The most lines of one place in the code in one window: more than a person reads, and than a healthy node logs."""
 
 
 class _Place:
-    """What one place in the code has said since ``begun_s``."""
+    """The lines of one place in the code since ``begun_s``."""
 
     __slots__ = ("begun_s", "lines")
 
@@ -30,7 +30,7 @@ class FloodFilter(logging.Filter):
         self._places: dict[tuple[str, int], _Place] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is logged; its message may get the number of those that were left out."""
+        """True if the record is logged; its message may get the number of lines that were left out."""
         if record.levelno >= logging.ERROR:
             return True
         key = (record.pathname, record.lineno)

@@ -1,10 +1,10 @@
-"""Who goes on next of the addresses that have had more than their share of the loop.
+"""Turns for addresses that have had more than their share of the loop.
 
-A loop handles what has arrived in the order in which the kernel tells of it, so one client host with much to say, or a hostile one, would
-have everybody else wait. As soon as connections come from more than one address, the time of the loop that each takes is counted. Who has
-taken more than a quarter of it lately, in large pieces, is called back by :class:`LoopShares` instead of being handled at once: address by
-address, for :data:`ROUND_NS` in each round of the loop, after all others have been handled. So nobody waits for much more than that, and
-nothing is lost to those who wait but the place in the queue: the loop is never idle for their sake. Small requests wait for no turn, which
+A loop handles bytes in the order in which the kernel reports them, so one busy client host, or a hostile one, would make all others wait.
+As soon as connections come from more than one address, the time of the loop that each takes is counted. An address that has lately taken
+more than a quarter of it, in large pieces, is called back by :class:`LoopShares` instead of being handled at once: address by address, for
+:data:`ROUND_NS` in each round of the loop, after all others have been handled. So no other address waits for much more than that, and an
+address that waits loses nothing but its place in the queue: the loop is never idle on its account. Small requests wait for no turn, which
 would cost a third of what they do.
 """
 
@@ -15,29 +15,29 @@ from time import perf_counter_ns
 from typing import Final
 
 QUARTER: Final = 4
-"""A nanosecond of work is made up for by four of time: who works for less than a quarter of it never waits for long."""
+"""A nanosecond of work is made up for by four of time: an address that works for less than a quarter of it never waits for long."""
 
 BURST_NS: Final = 100_000
-"""What an address may take of the loop at once after a while of silence: some tens of small requests, one large batch."""
+"""The time of the loop that an address may take at once after a while of silence: some tens of small requests, one large batch."""
 
 LARGE_NS: Final = 50_000
 """Pieces are large if they take longer than that on average, of late."""
 
 ROUND_NS: Final = 100_000
-"""What those who wait may take in a round of the loop, all together; the last of them ends what it has begun."""
+"""The time that waiting addresses may take in a round of the loop, all together; the last of them ends what it has begun."""
 
 SPENT_TURN_US: Final = 20
-"""How long the owner of a connection that waited for its turn goes on with what has arrived: mostly for a request or two."""
+"""The time for which a connection that waited for its turn goes on with received bytes: mostly for a request or two."""
 
 ROUND_PIECES: Final = 4
-"""How many of those who wait go on in a round: to end a connection, say, takes time only later."""
+"""The number of waiting connections that go on in a round: the time of some work, as the end of a connection, is spent only later."""
 
 DEBT_MAX_NS: Final = 50_000_000
-"""What is held against an address at most: after that time of silence it has its whole share again."""
+"""The most that is held against an address: after that time of silence it has its whole share again."""
 
 
 class AddressShare:
-    """What one address has had of the loop."""
+    """The use of the loop by one address."""
 
     __slots__ = ("_made_up_at_ns", "_mean_ns", "address", "connections", "waiting")
 
@@ -57,11 +57,11 @@ class AddressShare:
         self._made_up_at_ns = min(owed_ns, now_ns + DEBT_MAX_NS)
 
     def left_ns(self, now_ns: int) -> int:
-        """How long until its work has been made up for; not above 0 if it has."""
+        """The time until its work has been made up for; not above 0 if it has."""
         return self._made_up_at_ns - now_ns
 
     def is_spent(self, now_ns: int) -> bool:
-        """Whether it has had more than its share, in large pieces."""
+        """True if it has had more than its share, in large pieces."""
         return self._made_up_at_ns > now_ns + QUARTER * BURST_NS and self._mean_ns > LARGE_NS
 
 
@@ -69,7 +69,7 @@ class LoopShares:
     """The shares of all addresses that have connections; runs on the loop in which :meth:`wait` is called.
 
     Args:
-        is_counted: whether anything is. What a node itself asks others for has to wait for nobody.
+        is_counted: false to count nothing. Answers to a node's own requests wait for no other connection.
     """
 
     def __init__(self, *, is_counted: bool = True) -> None:
@@ -77,7 +77,7 @@ class LoopShares:
         self._shares: dict[str, AddressShare] = {}
         self._queue: deque[AddressShare] = deque()
         self.is_shared = False
-        """Whether there are several addresses. Nothing is counted while there is but one."""
+        """True if there are several addresses. Nothing is counted while there is but one."""
 
     def enter(self, address: str) -> AddressShare:
         """Return the address's share, for a connection that has been made."""

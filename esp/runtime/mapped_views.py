@@ -1,11 +1,11 @@
-"""Views of a file's bytes without a copy, and who still holds one.
+"""Views of a file's bytes without a copy, and the record of views in use.
 
 Files are mapped in windows that later reads share: mapping each region on its own costs more than copying it. Measured over loopback, CPU
 per MiB sent in reads of 1 MiB: copied 203 us, viewed through a window for the first time 167, and again (by the next consumer) 67.
 Python's own ``mmap`` cannot map beyond the end of a file, where a log grows, hence ctypes. A window is unmapped when the cache has dropped
 it and its last view is gone.
 
-Cutting a file below bytes that somebody still views would make touching them a SIGBUS and sending them an EFAULT; therefore the file asks
+Cutting a file below bytes of a view in use would make touching them a SIGBUS and sending them an EFAULT; therefore the file asks
 :meth:`MappedViews.holds_beyond` before it cuts.
 """
 
@@ -23,7 +23,7 @@ from esp.runtime.large_memory import FAILED, mincore, mmap_memory, munmap
 STRIDE_BYTES: Final = 4 * 1024 * 1024
 """Windows start at multiples of this and are two strides long, so that every read of up to a stride lies within one."""
 
-_KNOWS_RESIDENCY: Final = sys.platform == "linux"  # elsewhere mincore tells of other things; all counts as cached there
+_KNOWS_RESIDENCY: Final = sys.platform == "linux"  # elsewhere mincore reports other things; all counts as cached there
 
 WINDOWS_MIN: Final = 32
 """Windows that are kept for later reads on the smallest machine, of all files together."""
@@ -67,7 +67,7 @@ class _Window:
         self._pages = bytearray(-(-length // mmap.PAGESIZE))
 
     def is_resident(self, start: int, end: int) -> bool:
-        """Whether ``[start, end)`` of the window is in the page cache. 3 us a MiB that was touched through the window, 16 us otherwise."""
+        """True if ``[start, end)`` of the window is in the page cache. 3 us a MiB that was touched through the window, 16 us otherwise."""
         if not _KNOWS_RESIDENCY:
             return True
         start -= start % mmap.PAGESIZE
@@ -79,7 +79,7 @@ class _Window:
 
 
 def count_windows(memory_bytes: int) -> int:
-    """How many windows a machine with that much memory keeps."""
+    """The number of windows that a machine with that much memory keeps."""
     return min(max(memory_bytes // _MEMORY_SHARE // STRIDE_BYTES, WINDOWS_MIN), WINDOWS_MAX)
 
 
@@ -160,7 +160,7 @@ class MappedViews:
         return window.view[start:end]
 
     def holds_beyond(self, length: int) -> bool:
-        """Whether somebody holds a view of a window that has shown bytes at or beyond ``length``; forgets the windows that nobody uses."""
+        """True if a view is in use of a window that has shown bytes at or beyond ``length``; forgets the windows without views."""
         self.close()
         alive = [mapping for reference in self._alive if (mapping := reference()) is not None]
         return any(mapping.exposed_end > length for mapping in alive)

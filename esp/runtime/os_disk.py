@@ -1,7 +1,4 @@
-"""The operating system's files and directories.
-
-A lock between processes, kept by the kernel: it ends with the process however that ends.
-"""
+"""The operating system's files and directories, and a lock between processes, which the kernel ends with the process."""
 
 import asyncio
 import fcntl
@@ -32,7 +29,7 @@ class OsLock:
 
 
 def take_lock(path: str) -> OsLock | None:
-    """Lock the file, made when missing; None if somebody holds it, this process included."""
+    """Lock the file, made when missing; None if it is locked already, by this process or another."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:

@@ -3,12 +3,9 @@
 One handle at a time writes a file, and only through ``append`` and ``truncate``; so the length is known here without asking the kernel.
 Every call comes from the node's loop, or from one thread while the loop leaves the file alone; work in the pools has its own descriptor.
 
-Small reads that the page cache can answer, told apart from those that would wait for the device.
-
-Linux alone can tell (``preadv2`` with ``RWF_NOWAIT``). Elsewhere, and on file systems that refuse the flag, every byte counts as cached: a
-read may then hold up the caller, which a development machine can bear.
-
-Waiting until the device holds what was written.
+Small reads that the page cache can answer are distinguished from reads that would wait for the device. Only Linux can do that (``preadv2``
+with ``RWF_NOWAIT``). Elsewhere, and on file systems that refuse the flag, every byte counts as cached: a read may then hold up the caller,
+which a development machine can bear. A sync waits until the device holds what was written.
 """
 
 import asyncio
@@ -156,7 +153,7 @@ class OsFile:
         except OSError:
             self._sync_failed = True
             raise
-        self._check_earlier_syncs()  # the kernel tells one of several callers only
+        self._check_earlier_syncs()  # the kernel reports it to one of several callers only
 
     def sync_blocking(self) -> None:
         """See :class:`esp.ports.disk.File`."""
@@ -171,8 +168,8 @@ class OsFile:
     def truncate(self, length: int) -> None:
         """See :class:`esp.ports.disk.File`.
 
-        If somebody holds a view of what is cut off, the rest moves to a new inode and the old one lives on under that view: it takes a
-        copy and a sync, on the calling thread.
+        If a view of the bytes that are cut off is in use, the rest moves to a new inode and the old one lives on under that view: it takes
+        a copy and a sync, on the calling thread.
         """
         self._check_open()
         if length > self._size:
@@ -192,7 +189,7 @@ class OsFile:
             self._fd = -1
 
     def _append_rest(self, buffers: Sequence[Buffer], written: int, expected: int) -> None:
-        """Go on after a partial write, until all is written or an error tells why it is not."""
+        """Go on after a partial write, until all is written or an error gives the reason why it is not."""
         rest = memoryview(b"".join(buffers))[written:]
         while rest:
             count = os.pwrite(self._fd, rest, self._size)

@@ -1,4 +1,4 @@
-"""Where a connection's bytes arrive, so that a whole frame lies in one piece without having been copied together.
+"""The memory in which a connection's bytes arrive, so that a whole frame lies in one piece without having been copied together.
 
 One piece of memory, filled at its end and taken from its front. It grows only while bytes really arrive: a frame that merely claims to be
 large gets at most four times what it has sent. For one beyond :data:`ZEROED_BYTES_MAX` it is a mapping of the frame's whole size, of which
@@ -18,19 +18,19 @@ ZEROED_BYTES_MAX = 256 * 1024
 
 RECEIVED_AT_ONCE_MAX = 1024 * 1024
 """The most that is received in one go: a socket may hold tens of megabytes, whose copying holds up the loop. Requests of producers have at
-most this size unless they are told otherwise, and are not to be interrupted."""
+most this size unless they are configured otherwise, and are not to be interrupted."""
 
 RECEIVED_PER_TURN_MAX = 64 * 1024
 """As much of a larger frame, which others have their turns between: a tenth of a millisecond when its memory is new."""
 
 RECEIVED_UNNOTICED_MAX = 32 * 1024
-"""Up to this much of such a frame arrives without a turn having been taken for it: nobody sends much who sends that little at a time."""
+"""Up to this much of such a frame arrives without a turn having been taken for it: a sender of so little at a time sends little in all."""
 
 _GROWTH = 4  # a frame of 256 KiB is then copied for one third while the buffer grows, the first time
 
 
 class ReceiveBuffer:
-    """Received bytes that nobody took yet: ``[start, end)`` of the storage.
+    """Received bytes that the owner has not taken yet: ``[start, end)`` of the storage.
 
     Invariant: ``0 <= start <= end <= capacity``, and ``start`` is 0 whenever nothing is left. ``end`` and ``wanted`` are
     set from outside: with every read, and by the owner.
@@ -56,7 +56,7 @@ class ReceiveBuffer:
         return self.end - self.start
 
     def room(self) -> memoryview:
-        """Return where to receive: never empty. Whoever receives there moves ``end``.
+        """Return the memory to receive into: never empty. The caller moves ``end``.
 
         Raises:
             AssertionError: the buffer is full, and its owner neither took bytes nor expects more.
@@ -71,7 +71,7 @@ class ReceiveBuffer:
 
     @property
     def is_large(self) -> bool:
-        """Whether what is wanted is received in turns."""
+        """True if what is wanted is received in turns."""
         return self.wanted > RECEIVED_AT_ONCE_MAX
 
     def offer(self) -> memoryview:
@@ -91,7 +91,7 @@ class ReceiveBuffer:
             self.start = start
 
     def shrink(self) -> bool:
-        """Return to the initial size unless more was needed since the last call; whether the buffer has that size now.
+        """Return to the initial size unless more was needed since the last call; True if the buffer has that size now.
 
         It stays as it is if what was not taken would fill that size: it may be that the owner is to take it later, and that the transport
         goes on receiving until then.

@@ -1,8 +1,8 @@
-"""Who receives next of the connections that have large frames under way.
+"""Turns for connections that have large frames under way.
 
 Receiving into fresh memory costs about half a millisecond a mebibyte, mostly the kernel's zeroing of pages. A connection with an unfinished
 large frame stops after each read, of :data:`~esp.runtime.receive_buffer.RECEIVED_PER_TURN_MAX` at most, and queues up here; in each turn of
-the loop the next one goes on. However many of them there are, a turn is so kept short for everybody else.
+the loop the next one goes on. So a turn is short for all other connections, however many large frames there are.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What becomes of errors that escape from callbacks and tasks of the loop."""
+"""The fate of errors that escape from callbacks and tasks of the loop."""
 
 import asyncio
 import errno
@@ -10,11 +10,11 @@ from esp.ports.host import Host
 log = logging.getLogger(__name__)
 
 OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""What fails with these, as accepting does under a flood of connections, works again when some have ended, and the node with it."""
+"""Calls that fail with these, as accepting does under a flood of connections, work again when some have ended, and the node with them."""
 
 
 def stop_on_unhandled_errors(loop: asyncio.AbstractEventLoop, host: Host) -> None:
-    """Make an error that nobody handled stop the node: the state it leaves cannot be trusted (:mod:`esp.model.errors`)."""
+    """Make an unhandled error stop the node: the state it leaves cannot be trusted (:mod:`esp.model.errors`)."""
 
     def handle(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
