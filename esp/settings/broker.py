@@ -10,7 +10,7 @@ from esp.settings.topic import LONG_MAX
 
 INT_MAX: Final = 2**31 - 1
 ANY_PORT: Final = 0
-"""As a listener's port: whichever is free."""
+"""As a listener's port: any free one."""
 
 LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -45,7 +45,7 @@ class Listener(NamedTuple):
 
 
 class QuorumVoter(NamedTuple):
-    """One entry of ``controller.quorum.voters``: a controller's number, and where it listens for the others."""
+    """One entry of ``controller.quorum.voters``: a controller's number, and the address at which it listens for the others."""
 
     node_id: NodeId
     host: str
@@ -56,7 +56,7 @@ class QuorumVoter(NamedTuple):
 
 
 class QuorumServer(NamedTuple):
-    """One entry of ``controller.quorum.bootstrap.servers``: where some controller of the cluster can be asked for the leader."""
+    """One entry of ``controller.quorum.bootstrap.servers``: the address of a controller that can be asked for the leader."""
 
     host: str
     port: int
@@ -66,7 +66,7 @@ class QuorumServer(NamedTuple):
 
 
 class MetricsListener(NamedTuple):
-    """``metrics.listener``: where this node tells Prometheus of itself; port 0 is any."""
+    """``metrics.listener``: the address at which this node serves its metrics to Prometheus; port 0 is any."""
 
     host: str
     port: int
@@ -99,11 +99,11 @@ class BrokerSettings:
         Listener(DEFAULT_CONTROLLER_LISTENER, "127.0.0.1", ANY_PORT),
     )
     advertised_listeners: tuple[Listener, ...] = (Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),)
-    """The client listeners as clients and other brokers are told of them."""
+    """The client listeners as they are advertised to clients and other brokers."""
     advertised_controller_listeners: tuple[Listener, ...] = (
         Listener(DEFAULT_CONTROLLER_LISTENER, "127.0.0.1", ANY_PORT),
     )
-    """The controller listeners as the other nodes are told of them (port 0: the one that was bound)."""
+    """The controller listeners as they are advertised to the other nodes (port 0: the one that was bound)."""
     controller_listener_names: tuple[str, ...] = (DEFAULT_CONTROLLER_LISTENER,)
     inter_broker_listener_name: str | None = DEFAULT_LISTENER
     broker_rack: str | None = None
@@ -218,17 +218,17 @@ class BrokerSettings:
 
     @property
     def is_broker(self) -> bool:
-        """Whether the node keeps partitions and serves clients."""
+        """True if the node keeps partitions and serves clients."""
         return BROKER in self.process_roles
 
     @property
     def is_controller(self) -> bool:
-        """Whether the node may vote in the metadata quorum and lead it."""
+        """True if the node may vote in the metadata quorum and lead it."""
         return CONTROLLER in self.process_roles
 
     @property
     def is_quorum_of_its_own(self) -> bool:
-        """Whether the settings make this node the whole metadata quorum: then it formats new directories by itself.
+        """True if the settings make this node the whole metadata quorum: then it formats new directories by itself.
 
         So it is where they name no other controller: neither as a voter nor as a bootstrap server. A bootstrap server that is this node's
         own controller listener, as in the file that Kafka brings along, is no other.

@@ -38,7 +38,7 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         Setting(
             "advertised.listeners",
             Kind.LIST,
-            "Addresses that clients are told to connect to; without it, those of listeners.",
+            "Addresses that clients are to connect to; without it, those of listeners.",
         ),
         Setting(
             "listener.security.protocol.map",
@@ -138,7 +138,7 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             "Milliseconds that a starting broker tries to register before it gives up.",
         ),
         Setting(
-            "controlled.shutdown.enable", Kind.BOOLEAN, "Whether an orderly stop hands over leadership before it ends."
+            "controlled.shutdown.enable", Kind.BOOLEAN, "Whether a clean shutdown hands over leadership before it ends."
         ),
         Setting(
             "unclean.leader.election.enable",
@@ -242,7 +242,7 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         Setting("log.flush.scheduler.interval.ms", Kind.LONG, "Stands in for log.flush.interval.ms."),
         Setting("log.index.interval.bytes", Kind.INT, "Bytes of log between two entries of its index.", at_least(0)),
         Setting("log.index.size.max.bytes", Kind.INT, "Largest size of an index in bytes.", at_least(4)),
-        Setting("log.message.timestamp.type", Kind.STRING, "Whose clock stamps records.", one_of(*TIMESTAMP_TYPES)),
+        Setting("log.message.timestamp.type", Kind.STRING, "The clock that stamps records.", one_of(*TIMESTAMP_TYPES)),
         Setting("log.message.timestamp.before.max.ms", Kind.LONG, "How old a record's timestamp may be.", at_least(0)),
         Setting(
             "log.message.timestamp.after.max.ms", Kind.LONG, "How far ahead a record's timestamp may be.", at_least(0)
@@ -382,12 +382,12 @@ FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
     "log.roll.jitter.ms": ("log.roll.jitter.hours",),
     "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
 }
-"""Which settings stand in, in this order, for one that is not set."""
+"""The settings that stand in, in this order, for one that is not set."""
 
 REFUSED: Final[dict[str, str]] = {
     "alter.config.policy.class.name": "this release loads no policies; every setting could be changed",
     "authorizer.class.name": "this release does not authorise; every client may do everything",
-    "client.quota.callback.class": "this release has no quotas; nobody would be slowed down",
+    "client.quota.callback.class": "this release has no quotas; no client would be slowed down",
     "cordoned.log.dirs": "this release places replicas in every log directory",
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",

@@ -1,4 +1,4 @@
-"""Settings as DescribeConfigs tells them: value, where it comes from, what would count without it. Rules: Kafka's ``ConfigHelper``."""
+"""Settings in the form of DescribeConfigs: value, source, and the values that would count without it. Rules: Kafka's ``ConfigHelper``."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,7 +17,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Synonym(NamedTuple):
-    """A setting that has, or would have, a say about another, by rising distance; its value without blanks around it."""
+    """A setting that has, or would have, an influence on another, by rising distance; its value without blanks around it."""
 
     name: str
     value: str | None
@@ -38,14 +38,14 @@ class DescribedSetting(NamedTuple):
 
 
 class NodeLayers(NamedTuple):
-    """Where a node's settings come from."""
+    """The sources of a node's settings."""
 
     given: BrokerSettings
     """The node's file and command line."""
     cluster: Mapping[str, str] = _NOTHING
-    """What the metadata log gives all brokers."""
+    """The defaults of all brokers in the metadata log."""
     own: Mapping[str, str] = _NOTHING
-    """What it gives this one."""
+    """The settings of this broker in the metadata log."""
 
 
 def describe_topic(overrides: Mapping[str, str], node: NodeLayers) -> list[DescribedSetting]:
@@ -53,7 +53,7 @@ def describe_topic(overrides: Mapping[str, str], node: NodeLayers) -> list[Descr
 
     Args:
         overrides: the topic's own.
-        node: the settings of the node that tells.
+        node: the settings of the node that answers.
     """
     in_effect = with_changes(node.given, node.cluster, node.own)
     described = []
@@ -73,7 +73,7 @@ def describe_topic(overrides: Mapping[str, str], node: NodeLayers) -> list[Descr
 
 
 def describe_broker(node: NodeLayers) -> list[DescribedSetting]:
-    """Return all settings of a node, sorted by name: Kafka's, and any other that was given (told without its value, as Kafka does)."""
+    """Return all settings of a node, sorted by name: Kafka's, and any other that was given (shown without its value, as Kafka does)."""
     names = known_settings("broker").keys() | node.given.explicit.keys() | node.cluster.keys() | node.own.keys()
     return [_broker_setting(name, _synonyms(name, node)) for name in sorted(names)]
 

@@ -1,4 +1,4 @@
-"""Settings of brokers that are changed while they run (KIP-226): which can be, what they may be, and what a node's settings then are.
+"""Settings of brokers that are changed while they run (KIP-226): the names, the valid values, and a node's settings after the change.
 
 Rules and texts are those of Kafka's ``DynamicBrokerConfig``.
 """
@@ -40,8 +40,8 @@ EFFECTIVE_AT_ONCE: Final = (
     "message.max.bytes",
     "producer.id.expiration.ms",
 )
-"""What a broker takes over as soon as it hears of it. ``min.insync.replicas`` and ``unclean.leader.election.enable`` are asked of the
-metadata itself (ELR-3)."""
+"""The settings that a broker applies as soon as it receives them. ``min.insync.replicas`` and ``unclean.leader.election.enable`` are read
+from the metadata itself (ELR-3)."""
 
 NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "cordoned.log.dirs": "This release places replicas in every log directory",
@@ -79,7 +79,7 @@ _OURS: Final[Mapping[str, Setting]] = {
     **DYNAMIC_ONLY,
     **{name: BROKER_SETTINGS[name] for name in sorted(REBALANCE_WHILE_RUNNING)},
 }
-"""What can be changed while a node runs, takes effect at once, and is in no table of Kafka's."""
+"""The settings that can be changed while a node runs, take effect at once, and are in no table of Kafka's."""
 
 _AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
 _DURATIONS: Final = frozenset(("log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"))

@@ -1,6 +1,6 @@
 """The settings of a group (KIP-848, KIP-932, KIP-1071), with the bounds that the nodes set to them: Kafka's ``GroupConfig``.
 
-They are those of the newer group protocols, so that none has an effect here; they are checked and kept for when one is.
+They belong to the newer group protocols, so that none has an effect here; they are checked and kept for when one is.
 """
 
 import re

@@ -12,7 +12,7 @@ from esp.settings.setting import Check, Kind, Setting, at_least, between, one_of
 
 
 class Scope(Enum):
-    """For whom a setting of a broker can be changed while it runs."""
+    """The brokers or listeners for which a setting can be changed while the broker runs."""
 
     CLUSTER = "cluster"
     """For one broker, or for all at once."""
@@ -23,7 +23,7 @@ class Scope(Enum):
 
 
 class KnownSetting(NamedTuple):
-    """A setting of Kafka's. ``least``, ``most``, ``words`` and ``scope`` are known only of what can be changed while a broker runs."""
+    """A setting of Kafka's. ``least``, ``most``, ``words`` and ``scope`` are known only of settings that can be changed at run time."""
 
     name: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""The family of settings that say where a node listens and what clients are told: read, completed and held against each other."""
+"""The family of settings for the node's own addresses and the advertised ones: read, completed and held against each other."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class ListenerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """What the settings of this family come to; fields as in :class:`~esp.settings.broker.BrokerSettings`."""
+    """The resulting values of this family; fields as in :class:`~esp.settings.broker.BrokerSettings`."""
 
     listeners: tuple[Listener, ...]
     advertised_listeners: tuple[Listener, ...]
@@ -52,7 +52,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class InterBroker:
-    """Which listener other brokers connect to, as given: by its name or by its protocol; empty: not given."""
+    """The listener that other brokers connect to, as given: by its name or by its protocol; empty: not given."""
 
     listener_name: str = ""
     security_protocol: str = ""
@@ -171,7 +171,7 @@ def _check_ports(listeners: Sequence[Listener]) -> None:
 def _complete_advertised(
     clients: Sequence[Listener], advertised: Sequence[Listener], controller_names: Sequence[str]
 ) -> tuple[Listener, ...]:
-    """Return what clients are told; a host that stands for all addresses becomes the machine's own name (the empty host)."""
+    """Return the listeners for clients; a host that stands for all addresses becomes the machine's own name (the empty host)."""
     if not advertised:
         return tuple(listener._replace(host="") if listener.host in _UNROUTABLE else listener for listener in clients)
     known = [listener.name for listener in clients]
@@ -181,7 +181,7 @@ def _complete_advertised(
         if listener.host in _UNROUTABLE:
             raise ListenerError(
                 "advertised.listeners",
-                f"{listener.host} stands for every address of a machine; nobody can connect to it",
+                f"{listener.host} stands for every address of a machine; no client can connect to it",
             )
     chosen = tuple(listener for listener in advertised if listener.name in known)
     if clients and not chosen:
@@ -192,7 +192,7 @@ def _complete_advertised(
 def _complete_advertised_controllers(
     listeners: Sequence[Listener], advertised: Sequence[Listener], names: Sequence[str]
 ) -> tuple[Listener, ...]:
-    """Return what other nodes are told of the controller listeners; one that ``advertised.listeners`` leaves out is told as it is."""
+    """Return the controller listeners for other nodes; one that ``advertised.listeners`` leaves out is advertised as it is."""
     given = {listener.name: listener for listener in advertised}
     return tuple(
         given.get(listener.name, listener._replace(host="") if listener.host in _UNROUTABLE else listener)

@@ -1,6 +1,6 @@
-"""The settings of a node, read from its file and command line. Those of a topic: :mod:`esp.settings.topic_overrides`.
+"""The settings of a node, read from its file and command line. A topic's settings: :mod:`esp.settings.topic_overrides`.
 
-Names, types, ranges and defaults are Kafka's; a test holds the defaults here equal to those that a real Kafka node tells
+Names, types, ranges and defaults are Kafka's; a test holds the defaults here equal to those that a real Kafka node reports
 (``kafka_settings.json``).
 """
 
@@ -223,7 +223,7 @@ class _Reader:
         return value
 
     def roles(self) -> tuple[str, ...]:
-        """What the node is, without a word from the operator broker and controller in one."""
+        """The roles of the node; broker and controller in one unless the operator says otherwise."""
         return self.words(ROLES_NAME) if ROLES_NAME in self._given else ROLES
 
     def node_id(self) -> NodeId:
@@ -270,7 +270,7 @@ class _Reader:
         return directories
 
     def metrics_listener(self) -> MetricsListener | None:
-        """Where metrics are served, if they are."""
+        """The address at which metrics are served, if they are."""
         name = "metrics.listener"
         if not self.text(name):
             return None
@@ -280,7 +280,7 @@ class _Reader:
             raise self.refusal(name, error.reason) from error
 
     def listeners(self, roles: tuple[str, ...]) -> Listeners:
-        """The listeners and what clients and other nodes are told of them."""
+        """The listeners, and the addresses advertised to clients and other nodes."""
         try:
             return complete_listeners(
                 listeners=self._listeners("listeners"),

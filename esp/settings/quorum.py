@@ -1,4 +1,4 @@
-"""The family of settings that say what a node is and who the metadata quorum is: read, and held against each other as Kafka does."""
+"""The family of settings for the node's roles and the voters of the metadata quorum: read, and held against each other as Kafka does."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -24,7 +24,7 @@ REBALANCE_SETTINGS: Final = (
     Setting(
         "rebalance.partitions.in.flight.max",
         Kind.INT,
-        "Partitions that may be in reassignment, whoever began it, for the active controller to begin another; not Kafka's.",
+        "Partitions that may be in reassignment, of any origin, for the active controller to begin another; not Kafka's.",
         at_least(1),
     ),
     Setting(
@@ -41,7 +41,7 @@ REBALANCE_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "rebalance.bytes.per.second.max": "each, all",
     "rebalance.mode": "all",  # the controller asks the metadata itself
 }
-"""Those that can be changed while nodes run: for each broker by itself, for all at once."""
+"""The settings that can be changed while nodes run: for each broker by itself, for all at once."""
 
 DRAINING: Final = "broker.draining"
 REMOVAL_FORCED: Final = "broker.removal.forced"

@@ -1,4 +1,4 @@
-"""One setting: its name, type and range, and how its text becomes a value. Types and refusals are worded as Kafka's ``ConfigDef`` does."""
+"""One setting: its name, type and range, and the reading of its value from text. Types and refusals are worded as ``ConfigDef`` does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 class Source(IntEnum):
-    """Where a setting's value comes from, by its number in DescribeConfigs."""
+    """The source of a setting's value, by its number in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2

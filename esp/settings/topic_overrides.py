@@ -16,9 +16,9 @@ def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings)
     """Return a topic's effective settings: ``overrides`` over those of the node.
 
     Args:
-        overrides: as they stand in the metadata log, where this release checked them or another one, or Kafka, put them: one that it
-            would refuse today (``cleanup.policy=compact``) is taken, and for one that is no value at all the node's counts.
-            :func:`find_stored_problems` tells of both.
+        overrides: as they stand in the metadata log, where this release checked them or another one, or Kafka, put them: a setting that it
+            would refuse today (``cleanup.policy=compact``) is taken, and for a value that is none at all the node's counts.
+            :func:`find_stored_problems` reports both.
         broker: the node's.
     """
     values: dict[str, Any] = {}
@@ -65,8 +65,8 @@ def validate_topic_overrides(overrides: Mapping[str, str | None], changed: Colle
 
     Args:
         overrides: all of them.
-        changed: the names of those that a client gives it now. Another release, or Kafka, may have written the others: that this one would
-            not take them is no reason to refuse these.
+        changed: the names of the settings that a client changes now. Another release, or Kafka, may have written the others: that this
+            one would not take them is no reason to refuse these.
 
     Raises:
         ApiError: INVALID_CONFIG, in Kafka's words.

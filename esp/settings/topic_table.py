@@ -65,7 +65,7 @@ def _known(name: str, kind: Kind, broker_name: str | None = None, check: Check |
 TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
     entry.setting.name: entry
     for entry in (
-        TopicSetting(  # stored, any words will do: a policy that nobody knows must not fall back to the node's, which may delete
+        TopicSetting(  # stored, any words will do: an unknown policy must not fall back to the node's, which may delete
             Setting("cleanup.policy", Kind.LIST, "What happens to old segments: delete.", served=_cleanup_policy),
             "log.cleanup.policy",
             "cleanup_policy",
@@ -147,7 +147,7 @@ TOPIC_SETTINGS: Final[dict[str, TopicSetting]] = {
             "message.timestamp.type",
             Kind.STRING,
             "log.message.timestamp.type",
-            "Whose clock stamps records.",
+            "The clock that stamps records.",
             one_of(*TIMESTAMP_TYPES),
         ),
         _effective(

@@ -22,7 +22,7 @@ COUNTS: Final = {
     "placement": (0, 0),
     "controller": (0, 0),
     "runtime": (0, 0),
-    "settings": (11, 5),
+    "settings": (0, 0),
     "doctor": (36, 15),
 }
 """For each room: docstrings that begin with a question word, and pronouns for persons. A count that has fallen is written down here."""
