@@ -24,6 +24,7 @@ from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
 from esp.broker.raft.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
+from esp.broker.running_node import RunningNode
 from esp.broker.waiting import time_limit
 from esp.broker.warm_up import WarmUp
 from esp.model.ids import NO_BROKER_EPOCH
@@ -52,9 +53,8 @@ class BrokerNode:
     def __init__(self, env: Env, settings: BrokerSettings) -> None:
         self._env = env
         self._settings = settings
-        self._directories: NodeDirectories
-        self.raft: RaftDriver
-        self.metadata: MetadataLoader
+        self.running: RunningNode | None = None
+        """None until the metadata log is read."""
         self.metrics = _make_metrics(env) if settings.metrics_listener is not None else None
         make_dispatcher = self.metrics.dispatcher if self.metrics is not None else Dispatcher
         self.controller = ControllerRole(env, settings, make_dispatcher) if settings.is_controller else None
@@ -76,7 +76,7 @@ class BrokerNode:
         """
         env, settings = self._env, self._settings
         started_us = env.clock.monotonic_us()
-        self._directories = directories = open_directories_blocking(env, settings)
+        directories = open_directories_blocking(env, settings)
         endpoints = await self.controller.bind() if self.controller is not None else ()
         if self.broker is not None:
             await self.broker.bind()
@@ -91,17 +91,19 @@ class BrokerNode:
                 segment_ms=settings.metadata_log_segment_ms,
             ),
         )
-        self.raft = await RaftDriver.open(env, metadata_log, _raft_config(settings, directories, endpoints))
-        self.metadata = MetadataLoader(env, self.raft)
+        metadata = MetadataLoader(env)
+        config = _raft_config(settings, directories, endpoints)
+        raft = await RaftDriver.open(env, metadata_log, config, metadata, directories.lock)
+        self.running = running = RunningNode(directories, raft, metadata)
         if self.controller is not None:
-            self.controller.start(directories.cluster_id, self.raft, self.metadata)
-        self.raft.start()
-        await self._catch_up()
+            self.controller.start(running)
+        raft.start()
+        await self._catch_up(raft)
         if self.broker is not None:
             local = self.controller.dispatcher if self.controller is not None else None
-            await self.broker.start(directories, self.raft, self.metadata, local)
+            await self.broker.start(running, local)
         if self.metrics is not None and settings.metrics_listener is not None:
-            await self._serve_metrics(self.metrics, settings.metrics_listener)
+            await self._serve_metrics(self.metrics, settings.metrics_listener, running)
         log.info("started in %d ms", (env.clock.monotonic_us() - started_us) // 1000)
 
     def warm_up(self, on_step: Callable[[], None]) -> None:
@@ -110,16 +112,16 @@ class BrokerNode:
         steps = itertools.chain([load_driver_class], *(dispatcher.preparations() for dispatcher in dispatchers))
         self._warm_up = WarmUp(self._env.clock, steps, on_step)
 
-    async def _serve_metrics(self, metrics: "NodeMetrics", listener: MetricsListener) -> None:
-        address = await metrics.serve(Address(*listener), self)
+    async def _serve_metrics(self, metrics: "NodeMetrics", listener: MetricsListener, running: RunningNode) -> None:
+        address = await metrics.serve(Address(*listener), running, self.broker, self.controller)
         log.info("metrics are served at http://%s/metrics", address)
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, raft: RaftDriver) -> None:
         """Wait until the metadata is known here, however long that takes, and tell the operator what may be in the way."""
         while True:
             try:
                 async with time_limit(self._env.clock, _CATCH_UP_TOLD_MS):
-                    await self.raft.caught_up()
+                    await raft.caught_up()
             except TimeoutError:
                 log.warning(
                     "node %d has not found the leader of the metadata quorum yet; trying on. A majority of the controllers must run, and "
@@ -131,11 +133,15 @@ class BrokerNode:
                 return
 
     async def stop(self) -> None:
-        """Shut down in order; everything is durable when this returns, and the directories are free for the next process.
+        """Shut down in order, after :meth:`start`.
+
+        Everything is durable when this returns, and the directories are free for the next process.
 
         A directory of which that is not true, because its device failed, is not marked as left in order, and is recovered at the next start
         (REC-1).
         """
+        running = self.running
+        assert running is not None, "only a node that has come up is stopped in order"
         if self._warm_up is not None:
             self._warm_up.close()
         if self.metrics is not None:
@@ -143,10 +149,10 @@ class BrokerNode:
         broker_epoch = await self.broker.stop() if self.broker is not None else NO_BROKER_EPOCH
         if self.controller is not None:
             self.controller.stop()
-        await self.raft.close()
+        await running.raft.close()
         if self.controller is not None:
             await self.controller.close()
-        for directory in self._directories.all:
+        for directory in running.directories.all:
             try:
                 await self._env.cpu.run(directory.close_blocking, broker_epoch)
             except OSError as error:

@@ -6,7 +6,7 @@ recover all logs (REC-8: registration comes first); follow the metadata; ask to 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
 from esp.broker.apis.fetch import FetchHandler
@@ -20,11 +20,9 @@ from esp.broker.groups.config import shard_config
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.lifecycle import BrokerLifecycle
 from esp.broker.maintenance import Maintenance
-from esp.broker.node_directories import NodeDirectories
 from esp.broker.producer_ids import ProducerIdBlocks, ProducerIds
-from esp.broker.raft.driver import RaftDriver
-from esp.broker.raft.loader import MetadataLoader
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.turns.cpu_share import CpuShare
@@ -50,7 +48,7 @@ _METADATA_POLL_US: Final = 1_000_000
 
 
 class BrokerRole:
-    """The broker of one node.
+    """The client listeners of one node and, once it is started, its broker.
 
     Args:
         env: the outside.
@@ -62,19 +60,13 @@ class BrokerRole:
         self._env = env
         self._settings = settings
         self._tasks = Tasks(env.host)
-        self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
         self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, self._tasks, env.clock)
         self.server = Server(env, self.dispatcher, connection_limits(settings))
         self._endpoints: dict[str, Address] = {}
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
-        self.replicas: ReplicaHost
-        self.lifecycle: BrokerLifecycle
-        self._channels: tuple[ControllerChannel, ...] = ()
-        """One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others."""
-        self._liveness: BrokerLiveness
-        self._groups: GroupCoordinators
-        self._is_recovered = False
+        self.running: RunningBroker | None = None
+        """None until the start has come so far that its parts are made."""
 
     async def bind(self) -> None:
         """Bind the client listeners; what is sent there waits until the broker serves.
@@ -90,79 +82,128 @@ class BrokerRole:
             if told is not None:  # else, as in Kafka, it serves those who know of it
                 self._endpoints[listener.name] = Address(told.host or self._env.host.name, told.port or bound.port)
 
-    async def start(
-        self, directories: NodeDirectories, raft: RaftDriver, metadata: MetadataLoader, local: Dispatcher | None
-    ) -> None:
+    async def start(self, node: RunningNode, local: Dispatcher | None) -> None:
         """Come up; clients are served when this returns.
 
         Args:
-            directories: the node's, open.
-            raft: the node's place in the metadata quorum.
-            metadata: the state of its log, caught up with what was committed when the node joined.
+            node: its metadata is caught up with what was committed when the node joined.
             local: the controller of this node, if it has that role.
 
         Raises:
             OperatorError: the node cannot serve like this.
         """
-        env, settings = self._env, self._settings
-        cache = MetadataCache(directories.cluster_id, settings.node_id)
-        self._liveness = BrokerLiveness(env, settings.node_id, self._addresses_in(cache))
-        self.replicas = replicas = ReplicaHost(env, settings.node_id, settings, directories.data, self._tasks)
-        self._groups = GroupCoordinators(env, shard_config(settings, replicas.on_disk_error), cache, self._tasks)
-        replicas.on_leading = self._groups.on_leading
-        raft.files.directories_lock = replicas.directories_lock  # one of the directories may hold the metadata log too
-        heartbeats, replication, forwarded = (
-            ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
-            for purpose in ("heartbeats", "replication", "forwarded")
+        running = RunningBroker(
+            self._env, self._settings, node, self._tasks, self.server, self.dispatcher, self._endpoints, local
         )
-        self._channels = (heartbeats, replication, forwarded)
-        self.lifecycle = lifecycle = BrokerLifecycle(
-            env,
-            settings,
-            self._tasks,
-            heartbeats,
-            registration=self._registration(directories),
-            applied_offset=lambda: replicas.applied_offset,
-            on_stale=replicas.stop_leading,
-            on_registered=lambda epoch: self._mark_running(directories, epoch),
-        )
-        replicas.on_directory_failed = lambda: lifecycle.set_offline_log_dirs(replicas.offline_directories)
-        raft.on_leadership(lifecycle.on_leadership)
-        self._provide(cache, raft, metadata, forwarded)
-        epoch = await lifecycle.register()
-        await self._until_known(metadata, epoch)
-        metadata.subscribe(lambda image, delta: self._changes.put_nowait((image, delta)))
-        await replicas.load(metadata.image)
-        await replicas.tell_gone(replication, lambda: lifecycle.epoch)
-        self._is_recovered = True
-        if replicas.are_whole:
-            self._mark_running(directories, lifecycle.epoch)
-        else:
-            lifecycle.register_as_unclean()
-        replicas.connect(replication, lambda: lifecycle.epoch)
-        self._tasks.start(self._apply_changes(cache), name="metadata changes")
-        await lifecycle.unfence()
-        await cache.until(lambda image: _is_unfenced(image, settings.node_id))
-        Maintenance(env, settings, replicas, directories.data).start(self._tasks)
+        self.running = running
+        await running.join()
         self.server.open()
 
     async def stop(self) -> BrokerEpoch:
         """Give up leadership, and end what others started here; return the broker's epoch, under which its logs may be closed."""
+        assert self.running is not None, "only a broker that has started is stopped"
+        return await self.running.leave()
+
+
+class RunningBroker:
+    """The parts of a broker, wired; made when the node's metadata is known.
+
+    Args:
+        env: the outside.
+        settings: the node's own.
+        node: what the node has in any role.
+        tasks: where background work lives.
+        server: the client listeners.
+        dispatcher: is given what its handlers work with.
+        endpoints: where clients find the listeners, by their names.
+        local: the controller of this node, if it has that role.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        settings: BrokerSettings,
+        node: RunningNode,
+        tasks: Tasks,
+        server: Server,
+        dispatcher: Dispatcher,
+        endpoints: Mapping[str, Address],
+        local: Dispatcher | None,
+    ) -> None:
+        self._env = env
+        self._settings = settings
+        self._node = node
+        self._tasks = tasks
+        self._server = server
+        self._endpoints = endpoints
+        self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
+        self._is_recovered = False
+        directories, raft = node.directories, node.raft
+        self._cache = cache = MetadataCache(directories.cluster_id, settings.node_id)
+        self._liveness = BrokerLiveness(env, settings.node_id, self._address_of)
+        self.replicas = replicas = ReplicaHost(
+            env, settings.node_id, settings, directories.data, directories.lock, tasks
+        )
+        self.groups = GroupCoordinators(env, shard_config(settings, replicas.on_disk_error), cache, tasks)
+        replicas.on_leading = self.groups.on_leading
+        heartbeats, self._replication, forwarded = self._channels = tuple(
+            ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
+            for purpose in ("heartbeats", "replication", "forwarded")
+        )
+        """One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others."""
+        self.lifecycle = lifecycle = BrokerLifecycle(
+            env,
+            settings,
+            tasks,
+            heartbeats,
+            registration=self._registration(),
+            applied_offset=lambda: replicas.applied_offset,
+            on_stale=replicas.stop_leading,
+            on_registered=self._mark_running,
+        )
+        replicas.on_directory_failed = lambda: lifecycle.set_offline_log_dirs(replicas.offline_directories)
+        raft.on_leadership(lifecycle.on_leadership)
+        self._provide(dispatcher, forwarded)
+
+    async def join(self) -> None:
+        """Register, recover the logs, and be unfenced; the broker is ready to serve when this returns.
+
+        Raises:
+            OperatorError: the node cannot serve like this.
+        """
+        env, settings, metadata = self._env, self._settings, self._node.metadata
+        replicas, lifecycle = self.replicas, self.lifecycle
+        epoch = await lifecycle.register()
+        await self._until_known(epoch)
+        metadata.subscribe(lambda image, delta: self._changes.put_nowait((image, delta)))
+        await replicas.load(metadata.image)
+        await replicas.tell_gone(self._replication, lambda: lifecycle.epoch)
+        self._is_recovered = True
+        if replicas.are_whole:
+            self._mark_running(lifecycle.epoch)
+        else:
+            lifecycle.register_as_unclean()
+        replicas.connect(self._replication, lambda: lifecycle.epoch)
+        self._tasks.start(self._apply_changes(), name="metadata changes")
+        await lifecycle.unfence()
+        await self._cache.until(lambda image: _is_unfenced(image, settings.node_id))
+        Maintenance(env, settings, replicas, self._node.directories.data).start(self._tasks)
+
+    async def leave(self) -> BrokerEpoch:
+        """Give up leadership, ask other nodes nothing more, and end connections; return the broker's epoch."""
         if self._settings.controlled_shutdown_enable:
             await self.lifecycle.controlled_shutdown()
-        self._groups.close()
+        self.groups.close()
         self.replicas.disconnect()
         self._liveness.close()
         for channel in self._channels:
             channel.close()
-        await self.server.close()
-        async with self.replicas.directories_lock:  # a thread does not stop with the task that waits for it
+        await self._server.close()
+        async with self._node.directories.lock:  # a thread does not stop with the task that waits for it
             await self._tasks.stop()
         return self.lifecycle.epoch
 
-    def _provide(
-        self, cache: MetadataCache, raft: RaftDriver, metadata: MetadataLoader, controller: ControllerChannel
-    ) -> None:
+    def _provide(self, dispatcher: Dispatcher, controller: ControllerChannel) -> None:
         """Give the dispatcher what its handlers work with."""
         settings = self._settings
         blocks = ProducerIdBlocks(controller, settings.node_id, lambda: self.lifecycle.epoch)
@@ -172,28 +213,29 @@ class BrokerRole:
             searching=CpuShare(self._env.cpu, OPENED_AT_A_TIME),
             node_id=settings.node_id,
             settings=settings,
-            metadata=cache,
+            metadata=self._cache,
             replicas=self.replicas,
-            raft=raft,
+            raft=self._node.raft,
             controller=controller,
             producer_ids=ProducerIds(blocks.allocate),
             liveness=self._liveness,
-            is_current=lambda: self._is_current(raft, metadata),
-            groups=self._groups,
+            is_current=self._is_current,
+            groups=self.groups,
         )
-        long_requests = self.dispatcher.long_requests
-        self.dispatcher.provide(
+        long_requests = dispatcher.long_requests
+        dispatcher.provide(
             services,
             {
                 ApiKey.PRODUCE: ProduceHandler(
-                    services, self._tasks, long_requests, shortcuts=self.dispatcher.allows_shortcuts
+                    services, self._tasks, long_requests, shortcuts=dispatcher.allows_shortcuts
                 ).handle,
                 ApiKey.FETCH: FetchHandler(services, self._tasks, long_requests).handle,
             },
         )
 
-    def _is_current(self, raft: RaftDriver, metadata: MetadataLoader) -> bool:
+    def _is_current(self) -> bool:
         """Whether the controller takes this broker for alive, and the metadata as of a moment ago is applied (BRK-9)."""
+        raft, metadata = self._node.raft, self._node.metadata
         contact = raft.leader_contact
         timeout_us = self._settings.controller_quorum_fetch_timeout_ms * 1000
         is_in_touch = raft.is_leader or (
@@ -201,44 +243,43 @@ class BrokerRole:
         )
         return is_in_touch and self.lifecycle.is_confirmed and self.replicas.applied_offset >= metadata.image.offset
 
-    def _addresses_in(self, cache: MetadataCache) -> Callable[[NodeId], Address | None]:
+    def _address_of(self, node_id: NodeId) -> Address | None:
         """Where brokers reach one another, by what clients are told now."""
         listener = self._settings.inter_broker_listener_name
+        broker = self._cache.image.brokers.get(node_id)
+        return None if broker is None or listener is None else broker.endpoints.get(listener)
 
-        def address_of(node_id: NodeId) -> Address | None:
-            broker = cache.image.brokers.get(node_id)
-            return None if broker is None or listener is None else broker.endpoints.get(listener)
-
-        return address_of
-
-    async def _until_known(self, metadata: MetadataLoader, epoch: BrokerEpoch) -> None:
+    async def _until_known(self, epoch: BrokerEpoch) -> None:
         """Wait until the metadata here is as new as this broker's registration (BRK-5)."""
+        metadata = self._node.metadata
         arrived = Waiters(self._env.clock)
         metadata.subscribe(lambda _image, _delta: arrived.wake())
         while (known := metadata.image.brokers.get(self._settings.node_id)) is None or known.epoch < epoch:
             await arrived.wait(_METADATA_POLL_US)
 
-    async def _apply_changes(self, cache: MetadataCache) -> None:
+    async def _apply_changes(self) -> None:
+        cache = self._cache
         while True:
             image, delta = await self._changes.get()
             await self.replicas.apply(image, delta, cache.publish)
             if delta.changed_broker_configs:
-                self.server.limits = connection_limits(self.replicas.settings.current)
-            self._groups.on_deleted(delta.deleted_topics.values())
+                self._server.limits = connection_limits(self.replicas.settings.current)
+            self.groups.on_deleted(delta.deleted_topics.values())
             self._liveness.retain(cache.alive)
             leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
             self.lifecycle.on_metadata_applied(
                 is_awaited=any(broker is not None and broker.in_controlled_shutdown for broker in leaving)
             )
 
-    def _mark_running(self, directories: NodeDirectories, epoch: BrokerEpoch) -> None:
+    def _mark_running(self, epoch: BrokerEpoch) -> None:
         """From now on the end of this process alone loses nothing of what its registration rests on (BRK-3)."""
         if self._is_recovered:
-            for directory in directories.all:
+            for directory in self._node.directories.all:
                 if not directory.is_offline:
                     directory.running_marker.write(self._env.host.boot_id, epoch)
 
-    def _registration(self, directories: NodeDirectories) -> BrokerRegistration:
+    def _registration(self) -> BrokerRegistration:
+        directories = self._node.directories
         return BrokerRegistration(
             node_id=self._settings.node_id,
             cluster_id=directories.cluster_id,

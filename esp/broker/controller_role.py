@@ -4,6 +4,8 @@ Its listeners serve as soon as the quorum is joined; requests that need the acti
 controller registers itself with the active one, itself or another, so that the metadata names all of them.
 """
 
+from dataclasses import dataclass
+
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server, connection_limits
 from esp.broker.controller.config import ControllerConfig
@@ -11,8 +13,7 @@ from esp.broker.controller.driver import ControllerDriver
 from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
 from esp.broker.controller_channel import ControllerChannel
-from esp.broker.raft.driver import RaftDriver
-from esp.broker.raft.loader import MetadataLoader
+from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration
 from esp.controller.config_rules import ConfigRules
@@ -26,6 +27,15 @@ from esp.protocol.registry import ListenerKind
 from esp.raft.voters import VoterEndpoint
 from esp.settings.broker import BrokerSettings, Listener
 from esp.settings.topic_overrides import validate_topic_overrides
+
+
+@dataclass(frozen=True, slots=True)
+class RunningController:
+    """What there is of a controller from its start."""
+
+    driver: ControllerDriver
+    channel: ControllerChannel
+    """By which it registers itself."""
 
 
 class ControllerRole:
@@ -46,8 +56,8 @@ class ControllerRole:
         self.listening: list[Address] = []
         """The addresses of the controller listeners, once they are bound."""
         self.server = Server(env, self.dispatcher, connection_limits(settings))
-        self.driver: ControllerDriver
-        self._channel: ControllerChannel
+        self.running: RunningController | None = None
+        """None until :meth:`start`."""
         self._endpoints: tuple[VoterEndpoint, ...] = ()
 
     async def bind(self) -> tuple[VoterEndpoint, ...]:
@@ -66,36 +76,12 @@ class ControllerRole:
     def _endpoint(self, told: Listener, bound: Address) -> VoterEndpoint:
         return VoterEndpoint(told.name, told.host or self._env.host.name, told.port or bound.port)
 
-    def start(self, cluster_id: str, raft: RaftDriver, metadata: MetadataLoader) -> None:
-        """Be ready to lead, and serve.
-
-        Args:
-            cluster_id: the cluster that the node's directories belong to.
-            raft: the node's place in the quorum, which has not started yet.
-            metadata: the state of its log.
-        """
+    def start(self, node: RunningNode) -> None:
+        """Be ready to lead, and serve; the node does not take part in the quorum yet."""
         env, settings = self._env, self._settings
-        config = ControllerConfig(
-            cluster_id=cluster_id,
-            node_id=settings.node_id,
-            defaults=TopicDefaults(settings.num_partitions, settings.default_replication_factor),
-            min_insync_replicas=settings.min_insync_replicas,
-            validate_topic_configs=validate_topic_overrides,
-            config_rules=ConfigRules(settings),
-            internal_replication={OFFSETS_TOPIC: settings.offsets_topic_replication_factor},
-            unclean_leader_election=settings.unclean_leader_election_enable,
-            session_timeout_ms=settings.broker_session_timeout_ms,
-            max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
-            auto_leader_rebalance=settings.auto_leader_rebalance_enable,
-            imbalance_check_interval_s=settings.leader_imbalance_check_interval_seconds,
-            self_repair=SelfRepairSettings(
-                Mode(settings.rebalance_mode),
-                settings.rebalance_broker_dead_after_ms * 1000,
-                settings.rebalance_partitions_in_flight_max,
-            ),
-        )
-        self.driver = ControllerDriver(env, config, raft, metadata, self._tasks)
-        self.driver.start()
+        cluster_id, raft, metadata = node.directories.cluster_id, node.raft, node.metadata
+        driver = ControllerDriver(env, _controller_config(settings, cluster_id), raft, metadata, self._tasks)
+        driver.start()
         self.dispatcher.provide(
             ControllerServices(
                 env=env,
@@ -104,13 +90,14 @@ class ControllerRole:
                 settings=settings,
                 raft=raft,
                 metadata=metadata,
-                controller=self.driver,
+                controller=driver,
             )
         )
-        self._channel = ControllerChannel(
+        channel = ControllerChannel(
             env, settings.node_id, raft, self.dispatcher, client_id=f"controller-{settings.node_id}-registration"
         )
-        ControllerRegistrar(env, self._tasks, self._channel, metadata, self._registration()).start()
+        self.running = RunningController(driver, channel)
+        ControllerRegistrar(env, self._tasks, channel, metadata, self._registration()).start()
         self.server.open()
 
     def _registration(self) -> ControllerRegistration:
@@ -125,10 +112,33 @@ class ControllerRole:
 
     def stop(self) -> None:
         """Decide nothing more. What others ask of the quorum is still answered."""
-        self._channel.close()
-        self.driver.close()
+        assert self.running is not None, "only a controller that has started is stopped"
+        self.running.channel.close()
+        self.running.driver.close()
 
     async def close(self) -> None:
         """End all connections, and what was still at work for them."""
         await self.server.close()
         await self._tasks.stop()
+
+
+def _controller_config(settings: BrokerSettings, cluster_id: str) -> ControllerConfig:
+    return ControllerConfig(
+        cluster_id=cluster_id,
+        node_id=settings.node_id,
+        defaults=TopicDefaults(settings.num_partitions, settings.default_replication_factor),
+        min_insync_replicas=settings.min_insync_replicas,
+        validate_topic_configs=validate_topic_overrides,
+        config_rules=ConfigRules(settings),
+        internal_replication={OFFSETS_TOPIC: settings.offsets_topic_replication_factor},
+        unclean_leader_election=settings.unclean_leader_election_enable,
+        session_timeout_ms=settings.broker_session_timeout_ms,
+        max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
+        auto_leader_rebalance=settings.auto_leader_rebalance_enable,
+        imbalance_check_interval_s=settings.leader_imbalance_check_interval_seconds,
+        self_repair=SelfRepairSettings(
+            Mode(settings.rebalance_mode),
+            settings.rebalance_broker_dead_after_ms * 1000,
+            settings.rebalance_partitions_in_flight_max,
+        ),
+    )

@@ -1,6 +1,7 @@
 """A node's data directories: locked, checked against one another, and formatted where they are new."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from esp.broker.formatting import Standalone, check_directories, format_new_directories_blocking
 from esp.model.errors import OperatorError
@@ -21,6 +22,8 @@ class NodeDirectories:
     cluster_id: str
     data: tuple[LogDirectory, ...]
     metadata: LogDirectory
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a thread works on the logs or checkpoints of a directory, and while a log is cut, the metadata log among them."""
 
     @property
     def all(self) -> tuple[LogDirectory, ...]:

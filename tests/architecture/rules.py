@@ -126,6 +126,15 @@ def heading_anchors(text: str) -> set[str]:
     return found
 
 
+def find_valueless_attributes(text: str) -> list[str]:
+    """Attributes that a method declares without a value: the type says that they are there, and until they are set they are not."""
+    return [
+        f"{node.lineno}: {ast.unparse(node.target)}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.AnnAssign) and node.value is None and isinstance(node.target, ast.Attribute)
+    ]
+
+
 def cited_rules(text: str, families: Collection[str]) -> set[str]:
     """The ids of rules that a text names; ``LOG-7..11`` names five, ``TRUNC-3.8`` is a part of one.
 

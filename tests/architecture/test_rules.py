@@ -122,3 +122,16 @@ def test_rules_are_defined_in_the_first_column() -> None:
 def test_families_are_those_that_the_document_defines() -> None:
     document = "| LOG-1 | text HW-2 |\n| LOG-2 | more |\n| THROTTLE-1 | and more |\n"
     assert rules.rule_families(rules.defined_rules(document)) == {"LOG", "THROTTLE"}
+
+
+def test_attributes_declared_without_a_value_are_found() -> None:
+    source = """
+class A:
+    field: int
+
+    def __init__(self):
+        self.here: int = 1
+        self.later: int
+        local: int
+"""
+    assert rules.find_valueless_attributes(source) == ["7: self.later"]

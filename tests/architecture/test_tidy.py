@@ -98,6 +98,10 @@ def test_functions_grow_with_a_reason() -> None:
     assert rules.find_grown(lengths, LONGEST_FUNCTIONS, hint=LONG_FUNCTION_LINES) == []
 
 
+def test_objects_are_whole_when_they_are_made() -> None:
+    assert findings(python_files("esp"), rules.find_valueless_attributes) == []
+
+
 def test_nothing_is_left_for_later() -> None:
     assert findings(text_files(), rules.find_leftovers) == []
 

@@ -10,7 +10,7 @@ LOST_FILES_MUTANTS: Final = (
         "BRK-11 broken",
         "BRK-11",
         "esp.broker.broker_role",
-        "        await replicas.tell_gone(replication, lambda: lifecycle.epoch)\n",
+        "        await replicas.tell_gone(self._replication, lambda: lifecycle.epoch)\n",
         "",
         first=70_025,
     ),

@@ -45,6 +45,9 @@ class Quorum(Protocol):
     def has_followers(self) -> bool:
         """Whether this node leads, and anybody else has its log: another voter, or an observer."""
 
+    def propose(self, values: Sequence[bytes]) -> None:
+        """Append one batch of records."""
+
     async def committed(self, offset: int) -> None:
         """Return when everything below ``offset`` is committed and applied.
 
@@ -67,8 +70,8 @@ class NewestMetadata(Protocol):
     def in_transaction(self) -> bool:
         """Whether it stands within a metadata transaction."""
 
-    def propose(self, records: Sequence[MetadataRecord]) -> None:
-        """Replay records onto the newest state, and append them as one batch."""
+    def propose(self, raft: Quorum, records: Sequence[MetadataRecord]) -> None:
+        """Replay records onto the newest state, and append them to the log as one batch."""
 
 
 class Proposals:
@@ -127,7 +130,7 @@ class Proposals:
         self.require_active()
         decision = decide(self._metadata.newest)
         for batch in divide_into_batches(decision.records, name):
-            self._metadata.propose(batch)
+            self._metadata.propose(self._quorum, batch)
         return decision.reply
 
     async def settled(self) -> None:

@@ -5,7 +5,7 @@ requests and the delay of its loop.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
@@ -14,23 +14,14 @@ from esp.broker.controller_role import ControllerRole
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.raft.driver import RaftDriver
-from esp.broker.raft.loader import MetadataLoader
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.running_node import RunningNode
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE
 from esp.protocol.registry import ListenerKind
 
 _LISTENERS: Final = {ListenerKind.BROKER: "broker", ListenerKind.CONTROLLER: "controller"}
-
-
-class MeasuredNode(Protocol):
-    """What is told of: :class:`~esp.broker.app.BrokerNode` is one."""
-
-    broker: BrokerRole | None
-    controller: ControllerRole | None
-    raft: RaftDriver
-    metadata: MetadataLoader
 
 
 def collect_requests(requests: Mapping[ListenerKind, RequestMetrics]) -> Iterator[Metric]:
@@ -130,17 +121,17 @@ def _collect_self_repair(proposal: Proposal | None) -> Iterator[Metric]:
     )
 
 
-def collect_node(node: MeasuredNode) -> Iterator[Metric]:
+def collect_node(node: RunningNode, broker: BrokerRole | None, controller: ControllerRole | None) -> Iterator[Metric]:
     """All that is the node's own, by the roles that it has."""
-    roles = ((ListenerKind.BROKER, node.broker), (ListenerKind.CONTROLLER, node.controller))
+    roles = ((ListenerKind.BROKER, broker), (ListenerKind.CONTROLLER, controller))
     yield from _collect_connections((kind, role.server.connection_count) for kind, role in roles if role is not None)
-    if node.broker is not None:
-        yield from _collect_partitions(node.broker.replicas)
+    if broker is not None and broker.running is not None:
+        yield from _collect_partitions(broker.running.replicas)
     yield from _collect_quorum(node.raft)
     if node.raft.is_active:
         yield from _collect_cluster(node.metadata.image)
-        if node.controller is not None:
-            yield from _collect_self_repair(node.controller.driver.proposed_repair)
+        if controller is not None and controller.running is not None:
+            yield from _collect_self_repair(controller.running.driver.proposed_repair)
 
 
 def _gauges(*gauges: tuple[str, str, float]) -> Iterator[Metric]:

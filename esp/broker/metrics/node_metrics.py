@@ -15,12 +15,15 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
+from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.metrics.families import MeasuredNode, collect_loop, collect_node, collect_requests
+from esp.broker.controller_role import ControllerRole
+from esp.broker.metrics.families import collect_loop, collect_node, collect_requests
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.http_server import HttpServer, Page
 from esp.broker.metrics.request_metrics import RequestCounts, RequestMetrics
 from esp.broker.request import Request
+from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.model.buffers import Buffer
 from esp.ports.clock import Clock, Timer
@@ -119,19 +122,27 @@ class NodeMetrics:
         metrics = self.requests.setdefault(kind, RequestMetrics())
         return MeasuredDispatcher(kind, services, tasks, clock, metrics)
 
-    async def serve(self, address: Address, node: MeasuredNode) -> Address:
+    async def serve(
+        self, address: Address, node: RunningNode, broker: BrokerRole | None, controller: ControllerRole | None
+    ) -> Address:
         """Let them be read, and return where.
 
         Args:
             address: where to listen; port 0 is any.
             node: what they are of; it has started.
+            broker: its role, if it has that one.
+            controller: the same.
 
         Raises:
             OperatorError: the address cannot be bound.
         """
 
         async def render(accept: str) -> Page:
-            metrics = [*collect_requests(self.requests), *collect_loop(self.loop_delay.delays), *collect_node(node)]
+            metrics = [
+                *collect_requests(self.requests),
+                *collect_loop(self.loop_delay.delays),
+                *collect_node(node, broker, controller),
+            ]
             return await self._env.cpu.run(_encode, accept, metrics)
 
         self.loop_delay.start()

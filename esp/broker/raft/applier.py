@@ -47,20 +47,24 @@ class MetadataApplier:
 
     Args:
         log: the metadata log.
+        state_machine: told of what is committed.
         run: starts a coroutine beside everything else.
         on_applied: told when a reading that had to wait for the disk has gone on.
     """
 
     def __init__(
-        self, log: Log, run: Callable[[Coroutine[Any, Any, None]], None], on_applied: Callable[[], None]
+        self,
+        log: Log,
+        state_machine: StateMachine,
+        run: Callable[[Coroutine[Any, Any, None]], None],
+        on_applied: Callable[[], None],
     ) -> None:
-        self.state_machine: StateMachine
-        """Set before anything is applied."""
         self.applied_offset = 0
         """Everything below it the state machine has seen as committed."""
         self.applied_bytes = 0
         """Bytes of batches that were committed since the start: what snapshots are counted by."""
         self._log = log
+        self._state_machine = state_machine
         self._run = run
         self._on_applied = on_applied
         self._epoch = LeaderEpoch(0)
@@ -95,7 +99,7 @@ class MetadataApplier:
         try:
             if is_active:
                 if high_watermark > self.applied_offset:
-                    self.state_machine.commit_proposed(high_watermark)
+                    self._state_machine.commit_proposed(high_watermark)
                     self.applied_offset = high_watermark
                 return
             while self.applied_offset < high_watermark:
@@ -113,7 +117,7 @@ class MetadataApplier:
         """A snapshot's records replace all that came before its end (RAFT-32, RAFT-33)."""
         self.applied_offset = snapshot_id.end_offset
         self._epoch = LeaderEpoch(snapshot_id.epoch)
-        self.state_machine.load(batches, self.applied_offset, self._epoch)
+        self._state_machine.load(batches, self.applied_offset, self._epoch)
 
     def count_own(self, size: int) -> None:
         """A batch of so many bytes was appended that this node will not read again."""
@@ -136,18 +140,18 @@ class MetadataApplier:
     def _take(self, data: Buffer) -> None:
         for header, batch in split_batches(memoryview(data)):
             if not header.is_control:
-                self.state_machine.replay_committed(batch)
+                self._state_machine.replay_committed(batch)
             self.applied_offset = header.next_offset
             self._epoch = LeaderEpoch(header.leader_epoch)
             self.applied_bytes += header.size
         if self._is_caught_up:
-            self.state_machine.publish(self.applied_offset, self._epoch)
+            self._state_machine.publish(self.applied_offset, self._epoch)
 
     def _check_caught_up(self) -> None:
         if self._is_caught_up or self._target is None or self.applied_offset < self._target:
             return
         self._is_caught_up = True
-        self.state_machine.publish(self.applied_offset, self._epoch)
+        self._state_machine.publish(self.applied_offset, self._epoch)
         for future in self._caught_up:
             if not future.done():
                 future.set_result(None)

@@ -162,13 +162,25 @@ class RaftDriver:
         config: what it must know of its node.
         log: the metadata log.
         member: what was found on the disk.
+        state_machine: told of what is committed.
+        directories_lock: the node's, for all its data directories (:class:`~esp.broker.node_directories.NodeDirectories`).
     """
 
-    def __init__(self, env: Env, config: RaftConfig, log: Log, member: RecoveredMember) -> None:
+    def __init__(
+        self,
+        env: Env,
+        config: RaftConfig,
+        log: Log,
+        member: RecoveredMember,
+        state_machine: StateMachine,
+        directories_lock: asyncio.Lock,
+    ) -> None:
         self.config = config
-        self.files = RaftFiles(env, log, member.snapshots, self._on_flushed)
+        self.files = RaftFiles(env, log, member.snapshots, directories_lock, self._on_flushed)
+        self.log: Final = log
+        """The metadata log."""
         self._env = env
-        self._log = log
+        self._state_machine = state_machine
         self._node = member.node
         self._initial = member.initial
         self._tasks = Tasks(env.host)
@@ -176,7 +188,7 @@ class RaftDriver:
             env, self._tasks, config.local.node_id, config.request_timeout_ms, self, self._on_gone
         )
         self._replies = RaftReplies(member.node, self.files, self._start_task)
-        self._applier = MetadataApplier(log, self._start_task, self._settle)
+        self._applier = MetadataApplier(log, state_machine, self._start_task, self._settle)
         self._keeper = SnapshotKeeper(env, config, log, member.snapshots, member.voters)
         self._steps: deque[Step] = deque()
         self._effects: deque[Effect] = deque()
@@ -193,13 +205,15 @@ class RaftDriver:
         self._waiters = CommitWaiters()
 
     @classmethod
-    async def open(cls, env: Env, log: Log, config: RaftConfig) -> "RaftDriver":
-        """Read the recovered log and what belongs to it. Nothing is sent or applied before :meth:`start`.
+    async def open(
+        cls, env: Env, log: Log, config: RaftConfig, state_machine: StateMachine, directories_lock: asyncio.Lock
+    ) -> "RaftDriver":
+        """Read the recovered log and what belongs to it. Nothing is sent or applied before :meth:`start`. The arguments are the class's.
 
         Raises:
             OperatorError: a file is missing or broken, or this node cannot be a member of the quorum.
         """
-        return cls(env, config, log, await read_member(env, log, config))
+        return cls(env, config, log, await read_member(env, log, config), state_machine, directories_lock)
 
     # --- what others see -----------------------------------------------------------------------------------------------------------
 
@@ -234,6 +248,11 @@ class RaftDriver:
         return self.is_leader and self._node.epoch == self._active_epoch
 
     @property
+    def is_stepping(self) -> bool:
+        """Whether the core has decided things that are not done yet, or has not started."""
+        return self._is_stepping
+
+    @property
     def high_watermark(self) -> int:
         """Everything below is committed; 0 while that is unknown."""
         return self._node.high_watermark or 0
@@ -263,10 +282,6 @@ class RaftDriver:
         """Call ``callback`` whenever the epoch, the leader, its address or :attr:`is_active` has changed."""
         self._on_leadership.append(callback)
 
-    def attach(self, state_machine: StateMachine) -> None:
-        """Say who is told of what is committed; before :meth:`start`."""
-        self._applier.state_machine = state_machine
-
     def start(self) -> None:
         """Take part in the quorum."""
         if self._initial is not None:
@@ -279,7 +294,7 @@ class RaftDriver:
     async def caught_up(self) -> None:
         """Return once everything is applied, and published, that was committed when this node first heard of a high watermark."""
         await self._applier.caught_up()
-        problem = find_other_disk(self.config.local, self._log.path, self._node.voters, self._node.kraft_version)
+        problem = find_other_disk(self.config.local, self.log.path, self._node.voters, self._node.kraft_version)
         if problem is not None:
             _logger.error("%s, so it only observes; %s", problem, OTHER_DISK_REMEDY)
 
@@ -394,11 +409,10 @@ class RaftDriver:
         if self._is_stepping or self._has_ended:
             return
         node = self._node
-        state_machine = self._applier.state_machine
         if self._active_epoch is not None and not self.is_active:
             self._active_epoch = None
             self._leadership_changed = True
-            state_machine.roll_back()
+            self._state_machine.roll_back()
             self._waiters.on_leadership_lost()
         high_watermark = node.high_watermark
         if high_watermark is not None:
@@ -444,11 +458,11 @@ class RaftDriver:
             case effects.Flush():
                 self.files.begin_flush()
             case effects.Commit(high_watermark):
-                self._log.high_watermark = high_watermark
+                self.log.high_watermark = high_watermark
             case effects.Persist(state):
                 self.files.persist(state)
             case effects.BeginEpoch(epoch):
-                self._log.begin_epoch(epoch)  # on disk it stands with the flush of its first batch
+                self.log.begin_epoch(epoch)  # on disk it stands with the flush of its first batch
             case effects.LeaderChanged(epoch, leader_id, address):
                 self._leadership_changed = True
                 leader = "no leader is known" if leader_id == NO_NODE else f"{leader_id} at {address} leads"
@@ -477,7 +491,7 @@ class RaftDriver:
         self._steps.appendleft(lambda now: node.on_snapshot_installed(now, snapshot_id, voters, kraft_version))
 
     def _begin_snapshot(self) -> None:
-        image = self._applier.state_machine.snapshot_source()
+        image = self._state_machine.snapshot_source()
         if image is not None and self._keeper.is_news(image):
             self._keeper.begin(self._applier.applied_bytes)
             self._start_task(self._write_snapshot(image))
@@ -488,7 +502,7 @@ class RaftDriver:
                 return
             async with self.files.cutting():
                 self._keeper.clean_blocking()
-        self._step(lambda now: self._node.on_snapshot_written(now, snapshot_id, self._log.log_start_offset))
+        self._step(lambda now: self._node.on_snapshot_written(now, snapshot_id, self.log.log_start_offset))
 
     def _start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self._tasks.start(self._guard(coroutine), name="metadata log")

@@ -33,16 +33,23 @@ class RaftFiles:
         env: the outside.
         log: the metadata log.
         snapshots: its snapshots.
+        directories_lock: held while the log is cut: no thread may work on the directory's checkpoints then.
         on_flushed: told up to which offset the log is on the device.
     """
 
-    def __init__(self, env: Env, log: Log, snapshots: MetadataSnapshots, on_flushed: Callable[[int], None]) -> None:
-        self.directories_lock = asyncio.Lock()
-        """Held while the log is cut: no thread may work on the directory's checkpoints then. The node shares its own here."""
+    def __init__(
+        self,
+        env: Env,
+        log: Log,
+        snapshots: MetadataSnapshots,
+        directories_lock: asyncio.Lock,
+        on_flushed: Callable[[int], None],
+    ) -> None:
         self._env = env
         self._log = log
         self._reserve = DiskReserve(env.disk, log.path.rpartition("/")[0])
         self._snapshots = snapshots
+        self._directories_lock = directories_lock
         self._on_flushed = on_flushed
         self._flushing: asyncio.Task[None] | None = None
         self._cuts = 0
@@ -66,7 +73,7 @@ class RaftFiles:
     @asynccontextmanager
     async def cutting(self) -> AsyncIterator[None]:
         """Something is taken from the log in the block, which does not wait; a flush that is under way begins anew."""
-        async with self.directories_lock:
+        async with self._directories_lock:
             self._cuts += 1
             yield
 

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn, Protocol
 
-from esp.broker.raft.applier import StateMachine
 from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import EMPTY_IMAGE, ClusterDelta, ClusterImage
 from esp.controller.image_difference import image_difference
@@ -48,9 +47,6 @@ class ProposalLog(Protocol):
     def propose(self, values: Sequence[bytes]) -> None:
         """Append one batch of records."""
 
-    def attach(self, state_machine: StateMachine) -> None:
-        """Say who is told of what is committed."""
-
 
 class _Proposed(NamedTuple):
     """A batch that is not committed yet: the state after it, and what it changed."""
@@ -64,20 +60,17 @@ class MetadataLoader:
 
     Args:
         env: whose host ends the node when a record cannot be applied.
-        raft: takes the proposals, and tells of what is committed.
     """
 
-    def __init__(self, env: Env, raft: ProposalLog) -> None:
+    def __init__(self, env: Env) -> None:
         self.image = EMPTY_IMAGE
         """What is committed, as it was published last."""
         self._host = env.host
-        self._raft = raft
         self._replay = MetadataReplay(EMPTY_IMAGE)
         self._committed = ReplayPoint(EMPTY_IMAGE)
         self._proposed: deque[_Proposed] = deque()
         self._subscribers: list[OnChange] = []
         self._is_published = False
-        raft.attach(self)
 
     @property
     def newest(self) -> ClusterImage:
@@ -95,12 +88,11 @@ class MetadataLoader:
         if self._is_published:
             callback(self.image, image_difference(EMPTY_IMAGE, self.image))
 
-    def propose(self, records: Sequence[MetadataRecord]) -> None:
-        """Take records into the newest state, and append them as one batch. Only while this node is the active controller (RAFT-22).
+    def propose(self, raft: ProposalLog, records: Sequence[MetadataRecord]) -> None:
+        """Take records into the newest state, and append them as one batch to the log.
 
-        The caller decided on :attr:`newest` in the same turn of the loop.
+        Only while this node is the active controller (RAFT-22). The caller decided on :attr:`newest` in the same turn of the loop.
         """
-        raft = self._raft
         assert raft.is_active, "only the active controller proposes"
         try:
             for offset, record in enumerate(records, start=raft.next_offset):

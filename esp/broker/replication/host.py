@@ -150,6 +150,7 @@ class ReplicaHost:
         node_id: this node.
         settings: the node's own settings.
         directories: the open data directories.
+        directories_lock: the node's, for all of them.
         tasks: where background work lives.
     """
 
@@ -159,6 +160,7 @@ class ReplicaHost:
         node_id: NodeId,
         settings: BrokerSettings,
         directories: Sequence[LogDirectory],
+        directories_lock: asyncio.Lock,
         tasks: Tasks,
     ) -> None:
         self._env = env
@@ -176,8 +178,8 @@ class ReplicaHost:
         """The same by the 16 bytes of the topic's id."""
         self.applied_offset = -1
         """Metadata offset up to which the replicas here are as the metadata says."""
-        self.directories_lock = asyncio.Lock()
-        """Held by whoever lets a thread work on the data directories' logs or checkpoints, or cuts a log, so that only one does."""
+        self.directories_lock = directories_lock
+        """Held while a thread works on the data directories' logs or checkpoints, and while a log is cut."""
         self.throttles = ReplicaThrottles(env.clock, settings)
         self._rotten = RottenReplicas(node_id, tasks, self.directories_lock, self.tell_directory, self._renew)
         self.moves = LogDirMoves(env, node_id, tasks, self, self.throttles.moves)

@@ -92,10 +92,13 @@ class ReplicaSession:
         around: what it works with.
         replica_id: the follower.
         session_id: 0 for one that ends with its first answer.
+        asked: the request that begins it.
         max_bytes: bytes of records in one answer; the first batch comes whole whatever its size.
     """
 
-    def __init__(self, around: Surroundings, replica_id: NodeId, session_id: int, max_bytes: int) -> None:
+    def __init__(
+        self, around: Surroundings, replica_id: NodeId, session_id: int, asked: FetchRequest, max_bytes: int
+    ) -> None:
         self.session_id = session_id
         self.epoch = 1
         """The epoch that the next request must carry."""
@@ -105,7 +108,8 @@ class ReplicaSession:
         self._items: dict[PartitionKey, SessionPartition] = {}
         self._due: dict[PartitionKey, None] = {}
         self._request: Request | None = None
-        self._asked: FetchRequest
+        self._asked = asked
+        """By the newest request."""
         self._is_full = False
         self._is_reading = False
         self._behind: deque[tuple[Request, FetchRequest]] = deque()

@@ -68,7 +68,7 @@ class ReplicaSessions:
 
     def _open(self, replica_id: NodeId, asked: FetchRequest, *, is_lasting: bool) -> ReplicaSession:
         session_id = self._random.below(_ID_MAX) + 1 if is_lasting else NO_SESSION
-        session = ReplicaSession(self._around, replica_id, session_id, min(self._max_bytes, asked.max_bytes))
+        session = ReplicaSession(self._around, replica_id, session_id, asked, min(self._max_bytes, asked.max_bytes))
         if is_lasting:
             self._sessions[replica_id] = session
         return session

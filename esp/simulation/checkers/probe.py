@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from esp.broker.controller.driver import ControllerDriver
+from esp.broker.broker_role import RunningBroker
 from esp.broker.raft.driver import RaftDriver
-from esp.broker.raft.loader import MetadataLoader
-from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.running_node import RunningNode
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_BROKER_EPOCH
@@ -16,41 +15,48 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.storage.log import Log
 
 
+def _running(node: SimulatedNode) -> RunningNode | None:
+    return node.broker.running if node.broker is not None else None
+
+
+def _broker(node: SimulatedNode) -> RunningBroker | None:
+    role = node.broker.broker if node.broker is not None else None
+    return role.running if role is not None else None
+
+
 def hosted_partitions(node: SimulatedNode) -> list[HostedPartition]:
     """All replicas that the node has open, in the order in which it got them."""
-    role = node.broker.broker if node.broker is not None else None
-    replicas: ReplicaHost | None = getattr(role, "replicas", None)
-    if replicas is None:
+    broker = _broker(node)
+    if broker is None:
         return []
-    return [*chain.from_iterable([partitions.values() for partitions in replicas.by_topic.values()])]
+    return [*chain.from_iterable([partitions.values() for partitions in broker.replicas.by_topic.values()])]
 
 
 def image(node: SimulatedNode) -> ClusterImage:
     """The committed metadata as the node knows it."""
-    metadata: MetadataLoader | None = getattr(node.broker, "metadata", None)
-    return metadata.image if metadata is not None else EMPTY_IMAGE
+    running = _running(node)
+    return running.metadata.image if running is not None else EMPTY_IMAGE
 
 
 def followed_image(node: SimulatedNode) -> ClusterImage:
     """The metadata that the node's replicas follow, or are being made to follow: newer ones may wait for that."""
-    role = node.broker.broker if node.broker is not None else None
-    replicas: ReplicaHost | None = getattr(role, "replicas", None)
-    return replicas.image if replicas is not None else EMPTY_IMAGE
+    broker = _broker(node)
+    return broker.replicas.image if broker is not None else EMPTY_IMAGE
 
 
 def proposed_repair(node: SimulatedNode) -> Proposal | None:
     """What the node, as the active controller, means to do by itself; None if it is not, or means to do nothing."""
-    driver: ControllerDriver | None = getattr(getattr(node.broker, "controller", None), "driver", None)
-    return driver.proposed_repair if driver is not None else None
+    role = node.broker.controller if node.broker is not None else None
+    running = role.running if role is not None else None
+    return running.driver.proposed_repair if running is not None else None
 
 
 def throttle_rates(node: SimulatedNode) -> Rates | None:
     """The replication throttles that stand in the node's settings, or None while it has no replicas."""
-    role = node.broker.broker if node.broker is not None else None
-    replicas: ReplicaHost | None = getattr(role, "replicas", None)
-    if replicas is None:
+    broker = _broker(node)
+    if broker is None:
         return None
-    settings = replicas.settings.current
+    settings = broker.replicas.settings.current
     window_s = settings.replication_quota_window_num * settings.replication_quota_window_size_seconds
     return Rates(
         settings.leader_replication_throttled_rate,
@@ -62,25 +68,26 @@ def throttle_rates(node: SimulatedNode) -> Rates | None:
 
 def broker_epoch(node: SimulatedNode) -> int:
     """Under which epoch the node's broker is registered, in its present life and as far as it knows; -1 if it is not."""
-    role = node.broker.broker if node.broker is not None else None
-    lifecycle = getattr(role, "lifecycle", None)
-    return lifecycle.epoch if lifecycle is not None else NO_BROKER_EPOCH
+    broker = _broker(node)
+    return broker.lifecycle.epoch if broker is not None else NO_BROKER_EPOCH
 
 
 def raft(node: SimulatedNode) -> RaftDriver | None:
     """The node's member of the metadata quorum, or None while it has not come that far."""
-    return getattr(node.broker, "raft", None)
+    running = _running(node)
+    return running.raft if running is not None else None
 
 
 def is_between_steps(node: SimulatedNode) -> bool:
     """Whether the node's member of the quorum has done on its disk what its core has decided."""
     driver = raft(node)
-    return driver is not None and not driver._is_stepping  # noqa: SLF001 - nobody else needs to know
+    return driver is not None and not driver.is_stepping
 
 
 def metadata_log(node: SimulatedNode) -> Log | None:
     """The log of the node's member of the quorum, or None while it has not come that far."""
-    return getattr(raft(node), "_log", None)
+    driver = raft(node)
+    return driver.log if driver is not None else None
 
 
 def active_controller(nodes: Iterable[SimulatedNode]) -> SimulatedNode | None:

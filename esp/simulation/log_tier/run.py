@@ -25,7 +25,6 @@ from esp.simulation.partition_tier.memory_log import KeptBatch
 from esp.simulation.partition_tier.producers import make_batch
 from esp.simulation.streams import stream
 from esp.storage.layout import LOG_START_FILE
-from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 
 STEPS: Final = 300
@@ -87,8 +86,8 @@ class LogRun:
         ]
         self._epoch = 0
         self._sequences = [0] * _PRODUCERS
-        self._directory: LogDirectory
-        self.log: Log
+        self._directory = LogDirectory.open_blocking(self.disk, _PATH)
+        self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
         self._in_flight: KeptBatch | None = None
         """A batch whose append has not returned."""
         self._cut_end: int | None = None
@@ -104,8 +103,6 @@ class LogRun:
         Raises:
             ViolationError: an invariant does not hold.
         """
-        self._directory = LogDirectory.open_blocking(self.disk, _PATH)
-        self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
         for _ in range(steps):
             if self._kills and self.random.random() < 0.1:
                 self.disk.kill_after(self.random.randrange(30))

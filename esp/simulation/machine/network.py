@@ -83,7 +83,8 @@ class SimulatedConnection:
         self.peer = peer
         self.process = current_process()
         self.context = contextvars.copy_context()
-        self.other: SimulatedConnection
+        self.other: SimulatedConnection = self
+        """The other end; one that is not connected yet speaks to itself."""
         self.sent: deque[tuple[float, memoryview]] = deque()
         """Pieces on their way to the other end, each with the time of its arrival."""
         self.is_orphan = False

@@ -34,11 +34,11 @@ class RefusedError(Exception):
 class ClientConnection:
     """Sends requests and matches answers, which come in the order of the requests. Given to the network as a connection's owner."""
 
-    def __init__(self, address: Address, client_id: str) -> None:
+    def __init__(self, address: Address, client_id: str, connection: Connection) -> None:
         self.address = address
         self.is_closed = False
         self._client_id = client_id
-        self._connection: Connection
+        self._connection = connection
         self._buffer = bytearray()
         self._next_id = 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
@@ -50,12 +50,17 @@ class ClientConnection:
         Raises:
             NoAnswerError: nobody is there.
         """
-        made = cls(address, client_id)
+        made: list[ClientConnection] = []
+
+        def on_open(connection: Connection) -> ConnectionOwner:
+            made.append(cls(address, client_id, connection))
+            return made[0]
+
         try:
-            await network.connect(address, made._on_open, CONNECT_TIMEOUT_US)
+            await network.connect(address, on_open, CONNECT_TIMEOUT_US)
         except OSError as error:
             raise NoAnswerError(str(error)) from error
-        return made
+        return made[0]
 
     def send_only(self, api_key: ApiKey, version: int, message: Any) -> None:
         """Send a request that is never answered: a produce request with acks=0."""
@@ -101,10 +106,6 @@ class ClientConnection:
             self.on_closed()
 
     # --- esp.ports.network.ConnectionOwner -----------------------------------------------------------------------------------------
-
-    def _on_open(self, connection: Connection) -> ConnectionOwner:
-        self._connection = connection
-        return self
 
     def on_bytes(self, received: memoryview) -> int:
         """See :class:`esp.ports.network.ConnectionOwner`."""

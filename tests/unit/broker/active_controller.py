@@ -49,9 +49,6 @@ class FakeQuorum:
     def on_leadership(self, callback):
         self.callbacks.append(callback)
 
-    def attach(self, state_machine):
-        self.loader = state_machine
-
     def propose(self, values):
         assert self.is_active
         self.batches.append([decode_record(value) for value in values])
@@ -110,7 +107,7 @@ class ActiveController:
     def __init__(self, env, **settings):
         self.env = env
         self.quorum = FakeQuorum()
-        self.loader = MetadataLoader(env, self.quorum)
+        self.loader = self.quorum.loader = MetadataLoader(env)
         self.quorum.loader = self.loader
         self.tasks = Tasks(env.host)
         self.config = ControllerConfig(

@@ -84,7 +84,7 @@ class PlayedBroker:
     @property
     def image(self):
         """The committed metadata, as the controller knows it."""
-        return self.node.node.metadata.image
+        return self.node.node.running.metadata.image
 
     def partition(self, topic):
         return self.image.topics_by_name[topic].partitions[0]

@@ -82,8 +82,9 @@ class Member:
         self.directory = LogDirectory.open_blocking(env.disk, PATH)
         self.log = open_metadata_log_blocking(env, self.directory, cluster_id=CLUSTER_ID, node_id=self.node_id)
         fields = {"local": self.key, "cluster_id": CLUSTER_ID, "endpoints": self.endpoints, "listener": LISTENER}
-        self.raft = await RaftDriver.open(env, self.log, RaftConfig(**fields | self.config))
-        self.loader = MetadataLoader(env, self.raft)
+        self.loader = MetadataLoader(env)
+        config = RaftConfig(**fields | self.config)
+        self.raft = await RaftDriver.open(env, self.log, config, self.loader, asyncio.Lock())
         self.loader.subscribe(lambda image, delta: self.changes.append((image, delta)))
         self.raft.on_leadership(
             lambda: self.leaderships.append((self.raft.epoch, self.raft.leader, self.raft.is_active))
@@ -205,7 +206,7 @@ class Quorum:
         if not member.raft.is_active:
             return False
         topic_id = member.env.random.uuid()
-        member.loader.propose([TopicRecord(name=name, topic_id=topic_id)])
+        member.loader.propose(member.raft, [TopicRecord(name=name, topic_id=topic_id)])
         try:
             await member.raft.committed(member.raft.next_offset)
         except ApiError:

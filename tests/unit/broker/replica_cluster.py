@@ -325,7 +325,7 @@ class Broker:
         self.metadata = MetadataCache("c", self.node_id)
         self.is_current = True
         """Whether the node is to believe that it knows who leads."""
-        self.replicas = ReplicaHost(env, self.node_id, settings, self.directories, tasks)
+        self.replicas = ReplicaHost(env, self.node_id, settings, self.directories, asyncio.Lock(), tasks)
         services = SimpleNamespace(
             env=env,
             node_id=self.node_id,

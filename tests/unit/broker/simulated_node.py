@@ -91,7 +91,7 @@ class SimulatedNode:
 
     @property
     def replicas(self):
-        return self.node.broker.replicas
+        return self.node.broker.running.replicas
 
     @property
     def metadata(self):

@@ -131,13 +131,13 @@ async def test_who_was_killed_says_that_nothing_was_lost_unless_the_machine_ende
     """BRK-3."""
 
     def said():
-        return node.node.broker.lifecycle._registration.previous_broker_epoch
+        return node.node.broker.running.lifecycle._registration.previous_broker_epoch
 
     client = await node.client()
     await create_topic(client)
     await produce(client, "t", records(b"a"))
     for power in (False, False, True, False):
-        epoch = node.node.broker.lifecycle.epoch
+        epoch = node.node.broker.running.lifecycle.epoch
         await node.restart(power=power)
         assert said() == (-1 if power else epoch)
 
@@ -148,12 +148,12 @@ async def test_who_was_killed_and_finds_its_log_broken_does_not_insist_that_noth
     client = await node.client()
     await create_topic(client)
     await produce(client, "t", records(b"a"))
-    epoch = node.node.broker.lifecycle.epoch
+    epoch = node.node.broker.running.lifecycle.epoch
     node.kill()
     path = "/data/t-0/00000000000000000000.log"
     node.disk.write_file(path, node.disk.read_file(path) + bytes(100))
     await node.start()
-    lifecycle = node.node.broker.lifecycle
+    lifecycle = node.node.broker.running.lifecycle
     assert lifecycle._registration.previous_broker_epoch == -1
     image = node.metadata.image
     assert epoch < image.brokers[1].epoch == lifecycle.epoch

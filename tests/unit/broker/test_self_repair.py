@@ -114,7 +114,7 @@ class Cluster:
 
 def _is_active(node):
     controller = node.broker.controller
-    return controller is not None and controller.driver.is_active
+    return controller is not None and controller.running.driver.is_active
 
 
 def _run(mode, scenario, **settings):
@@ -148,7 +148,7 @@ def test_all_partitions_come_back_to_full_replication_by_themselves():
 def test_active_controller_that_dies_for_good_is_replaced_and_repaired():
     async def scenario(cluster):
         active = next(
-            n for n, node in cluster.world.nodes.items() if n != 4 and node.broker.controller.driver.is_active
+            n for n, node in cluster.world.nodes.items() if n != 4 and node.broker.controller.running.driver.is_active
         )
         cluster.world.nodes[active].lose_power()
         await cluster.until(lambda: _is_whole(cluster, active), within_s=DEAD_AFTER_S + 90)
@@ -163,7 +163,7 @@ def test_nothing_moves_when_only_proposing():
         await asyncio.sleep(DEAD_AFTER_S + 60)
         assert [state.replicas for state in cluster.partitions] == before
         assert any(4 in replicas for replicas in before)
-        drivers = (node.broker.controller.driver for node in cluster.world.living)
+        drivers = (node.broker.controller.running.driver for node in cluster.world.living)
         proposals = [driver.proposed_repair for driver in drivers if driver.is_active]
         assert [proposal.command for proposal in proposals] == ["esp rebalance plan drain 4"]
 

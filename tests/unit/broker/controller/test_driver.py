@@ -96,7 +96,9 @@ async def test_what_another_controller_left_half_done_is_aborted_before_anything
     await _pass(1)
     quorum = controller.quorum
     topic_id = controller.env.random.uuid()
-    controller.loader.propose([BeginTransactionRecord(name="x"), TopicRecord(name="half", topic_id=topic_id)])
+    controller.loader.propose(
+        controller.quorum, [BeginTransactionRecord(name="x"), TopicRecord(name="half", topic_id=topic_id)]
+    )
     await _pass(1)
     quorum.lose()
     quorum.batches.clear()

@@ -126,7 +126,7 @@ async def test_the_only_controller_registers_with_itself_at_each_start(node):
     incarnations = set()
     for _ in range(2):
         await asyncio.sleep(0.1)
-        (known,) = node.node.metadata.image.controllers.values()
+        (known,) = node.node.running.metadata.image.controllers.values()
         assert known.node_id == 1
         assert known.endpoints["CONTROLLER"].host == "127.0.0.1"
         incarnations.add(known.incarnation_id)

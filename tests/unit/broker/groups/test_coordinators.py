@@ -8,7 +8,7 @@ from tests.unit.broker.simulated_node import simulated
 
 @simulated(offsets_topic_num_partitions=3)
 async def test_each_group_has_the_shard_of_its_partition(node):
-    groups = node.node.broker._groups
+    groups = node.node.broker.running.groups
     assert list(groups) == []
     with pytest.raises(ApiError) as refused:
         groups.shard_of("g")

@@ -72,5 +72,5 @@ async def test_partitions_connections_and_the_cluster_are_told(node):
     assert told["esp_active_controller",] == 1
     assert told["esp_cluster_topics",] == 1
     assert told["esp_cluster_active_brokers",] == 1
-    assert told["esp_metadata_committed_offset",] == node.node.raft.high_watermark
+    assert told["esp_metadata_committed_offset",] == node.node.running.raft.high_watermark
     assert told["esp_event_loop_delay_seconds_count",] > 0

@@ -46,13 +46,10 @@ class Raft:
     def propose(self, values):
         self.log += values
 
-    def attach(self, state_machine):
-        self.state_machine = state_machine
-
 
 def _loader():
     raft = Raft()
-    loader = MetadataLoader(SimpleNamespace(host=Host()), raft)
+    loader = MetadataLoader(SimpleNamespace(host=Host()))
     changes = []
     loader.subscribe(lambda image, delta: changes.append((image, delta)))
     return loader, raft, changes
@@ -76,11 +73,11 @@ def _config(value):
 
 
 def test_a_proposal_is_known_at_once_and_seen_when_it_is_committed():
-    loader, _, changes = _loader()
-    loader.propose([_feature()])
+    loader, raft, changes = _loader()
+    loader.propose(raft, [_feature()])
     assert loader.newest.features == {"x": 1}
     assert loader.image is EMPTY_IMAGE
-    loader.propose([_config("5")])
+    loader.propose(raft, [_config("5")])
     loader.commit_proposed(1)
     assert loader.image.features == {"x": 1}
     assert loader.image.broker_configs == {}
@@ -92,10 +89,10 @@ def test_a_proposal_is_known_at_once_and_seen_when_it_is_committed():
 
 
 def test_a_late_subscriber_is_told_everything():
-    loader, _, _ = _loader()
-    loader.propose([_config("5")])
+    loader, raft, _ = _loader()
+    loader.propose(raft, [_config("5")])
     loader.commit_proposed(1)
-    loader.propose([_feature()])
+    loader.propose(raft, [_feature()])
     loader.commit_proposed(2)
     late = []
     loader.subscribe(lambda image, delta: late.append((image, delta)))
@@ -107,13 +104,13 @@ def test_only_the_active_controller_proposes():
     loader, raft, _ = _loader()
     raft.is_active = False
     with pytest.raises(AssertionError):
-        loader.propose([NoOpRecord()])
+        loader.propose(raft, [NoOpRecord()])
 
 
 def test_a_decision_that_cannot_be_applied_ends_the_node():
-    loader, _, _ = _loader()
+    loader, raft, _ = _loader()
     with pytest.raises(FatalError, match="cannot be applied"):
-        loader.propose([EndTransactionRecord()])
+        loader.propose(raft, [EndTransactionRecord()])
 
 
 @pytest.mark.parametrize(
@@ -159,14 +156,14 @@ def test_the_first_snapshot_is_seen_only_with_what_follows_it():
 
 
 def test_no_snapshot_is_made_within_a_transaction():
-    loader, _, _ = _loader()
-    loader.propose([_feature()])
+    loader, raft, _ = _loader()
+    loader.propose(raft, [_feature()])
     loader.commit_proposed(1)
     assert loader.snapshot_source() is loader.image
-    loader.propose([BeginTransactionRecord(), _config("5")])
+    loader.propose(raft, [BeginTransactionRecord(), _config("5")])
     loader.commit_proposed(3)
     assert loader.snapshot_source() is None
-    loader.propose([EndTransactionRecord()])
+    loader.propose(raft, [EndTransactionRecord()])
     assert loader.snapshot_source() is None  # its end is not committed
     loader.commit_proposed(4)
     assert loader.snapshot_source().broker_configs == {"1": {"a": "5"}}
@@ -213,7 +210,7 @@ def test_what_is_rolled_back_has_never_happened(first, committed, second):
     ends = []
     first = list(_valid(first))
     for records in first:
-        loader.propose(records)
+        loader.propose(raft, records)
         ends.append(raft.next_offset)
     kept = min(committed, len(ends))
     high_watermark = ends[kept - 1] if kept else 0

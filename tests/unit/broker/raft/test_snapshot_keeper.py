@@ -78,7 +78,7 @@ async def test_a_leader_that_has_nothing_but_its_snapshot_proposes_much_at_once(
 
         async def propose(topics=topics):
             for topic in topics:
-                member.loader.propose([topic])
+                member.loader.propose(member.raft, [topic])
             await member.raft.committed(member.raft.next_offset)
 
         await member.run(propose())
@@ -99,7 +99,7 @@ async def test_a_snapshot_that_is_due_twice_before_it_is_begun_is_written_once(q
         for _ in range(10):
             for _ in range(2):
                 topics = [TopicRecord(name=f"t{quorum.uuid()}", topic_id=quorum.uuid()) for _ in range(20)]
-                member.loader.propose(topics)
+                member.loader.propose(member.raft, topics)
             await member.raft.committed(member.raft.next_offset)
 
     await member.run(propose())

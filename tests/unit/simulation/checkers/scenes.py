@@ -41,7 +41,7 @@ class Node:
         self.log = new_log(self.disk)[1]
         self.hosted = Hosted(self.log)
         replicas = SimpleNamespace(by_topic={TOPIC_ID: {PARTITION.partition: self.hosted}})
-        self.broker = SimpleNamespace(broker=SimpleNamespace(replicas=replicas), metadata=None, raft=None)
+        self.broker = SimpleNamespace(broker=SimpleNamespace(running=SimpleNamespace(replicas=replicas)), running=None)
 
     def take(self, data: bytes) -> None:
         """Append a copy of a batch that another node has, as it stands there."""

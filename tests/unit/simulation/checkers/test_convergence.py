@@ -41,7 +41,7 @@ class Scene:
             SimpleNamespace(
                 node_id=number,
                 name=f"node {number}",
-                broker=SimpleNamespace(metadata=SimpleNamespace(image=self.image)),
+                broker=SimpleNamespace(running=SimpleNamespace(metadata=SimpleNamespace(image=self.image))),
             )
             for number in (1, 2, 3)
         ]
@@ -71,7 +71,7 @@ def test_cluster_without_a_node_that_is_out_of_sync_has_no_problem():
 
 def test_node_that_lags_behind_the_metadata_is_named():
     scene = Scene()
-    scene.nodes[1].broker.metadata.image = EMPTY_IMAGE
+    scene.nodes[1].broker.running.metadata.image = EMPTY_IMAGE
     assert scene.problems() == ["node 2 has metadata up to -1 of 7"]
 
 

@@ -28,7 +28,7 @@ class Scene:
         self.hosted = Hosted(self.log)
         self.hosted.lead(EPOCH)
         replicas = SimpleNamespace(by_topic={TOPIC_ID: {PARTITION.partition: self.hosted}})
-        role = SimpleNamespace(replicas=replicas)
+        role = SimpleNamespace(running=SimpleNamespace(replicas=replicas))
         self.node = SimpleNamespace(
             disk=disk, broker=SimpleNamespace(broker=role), is_alive=True, disk_was_faulty=False
         )
@@ -61,5 +61,5 @@ def test_nobody_knows_of_who_does_not_lead_any_more_or_whose_checkpoint_is_spoil
         case "rotten":
             scene.node.disk.content("/more/log-start-offset-checkpoint").rot(0, 0)
         case "gone":
-            scene.node.broker.broker.replicas.by_topic.clear()
+            scene.node.broker.broker.running.replicas.by_topic.clear()
     assert scene.find() is None

@@ -43,7 +43,7 @@ class Scene:
             on_assigned=lambda node_id, key: self.assigned.append((node_id, key)),
         )
         self.checker = MetadataChecker(self.replicas, self.ledger)
-        self.node = SimpleNamespace(node_id=1, name="node 1", is_alive=True, broker=SimpleNamespace(metadata=None))
+        self.node = SimpleNamespace(node_id=1, name="node 1", is_alive=True, broker=SimpleNamespace(running=None))
         self.now_s = 0.0
         self.state = state(isr=numbers(1, 2, 3), replicas=numbers(1, 2, 3), **fields)
         self.image = EMPTY_IMAGE
@@ -62,7 +62,7 @@ class Scene:
         self.show(self.node, self.image)
 
     def show(self, node, image):
-        node.broker.metadata = SimpleNamespace(image=image)
+        node.broker.running = SimpleNamespace(metadata=SimpleNamespace(image=image))
         self.checker.look(node, self.now_s)
 
     def change(self, **fields):
@@ -115,11 +115,11 @@ def test_image_of_a_new_process_may_go_back():
 
 def test_two_images_of_one_offset_are_found():
     scene = Scene()
-    other = SimpleNamespace(node_id=2, name="node 2", is_alive=True, broker=SimpleNamespace(metadata=None))
+    other = SimpleNamespace(node_id=2, name="node 2", is_alive=True, broker=SimpleNamespace(running=None))
     scene.show(other, dataclasses.replace(scene.image))
     with violation("INV-META-SAME"):
         scene.show(
-            SimpleNamespace(node_id=3, name="node 3", is_alive=True, broker=SimpleNamespace(metadata=None)),
+            SimpleNamespace(node_id=3, name="node 3", is_alive=True, broker=SimpleNamespace(running=None)),
             dataclasses.replace(scene.image, features={"metadata.version": 1}),
         )
 
@@ -231,8 +231,9 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
         if poisoned:
             scene.ledger.on_failed_sync(number, 1.0)
     epoch = scene.brokers[NodeId(3)].epoch if is_registered else -1
-    role = SimpleNamespace(lifecycle=SimpleNamespace(epoch=epoch))
-    broker = SimpleNamespace(metadata=SimpleNamespace(image=scene.image), broker=role)
+    role = SimpleNamespace(running=SimpleNamespace(lifecycle=SimpleNamespace(epoch=epoch)))
+    running = SimpleNamespace(metadata=SimpleNamespace(image=scene.image))
+    broker = SimpleNamespace(running=running, broker=role)
     scene.checker.look(
         SimpleNamespace(node_id=3, name="node 3", broker=broker, is_alive=True, is_serving=is_serving), 0.0
     )
@@ -357,7 +358,7 @@ def test_removal_of_the_last_copy_is_found_unless_it_is_forced(forced):
     scene.change(isr=(), leader=NO_NODE, leader_epoch=6, elr=numbers(1), partition_epoch=several_changes)
     settings = {CLUSTER_DEFAULT: {REMOVAL_FORCED: forced}} if forced else {}
     scene.show(scene.node, dataclasses.replace(scene.image, offset=scene.image.offset + 1, broker_configs=settings))
-    scene.image = scene.node.broker.metadata.image
+    scene.image = scene.node.broker.running.metadata.image
     scene.state = dataclasses.replace(
         scene.state, elr=(), last_known_elr=numbers(1), partition_epoch=scene.state.partition_epoch + 1
     )

@@ -21,10 +21,11 @@ class Scene:
         self.nodes = nodes_with(0)
         self.leader, self.second, self.third = self.nodes
         for node in self.nodes:
-            node.broker.raft = SimpleNamespace(
-                _log=node.log, _is_stepping=False, epoch=1, high_watermark=0, is_leader=False, voters=voters(1, 2, 3)
+            raft = SimpleNamespace(
+                log=node.log, is_stepping=False, epoch=1, high_watermark=0, is_leader=False, voters=voters(1, 2, 3)
             )
-        self.leader.broker.raft.is_leader = True
+            node.broker.running = SimpleNamespace(raft=raft)
+        self.leader.broker.running.raft.is_leader = True
         for _ in range(2):
             append_to_all(self.nodes, epoch=1)
         self.flush()
@@ -39,12 +40,12 @@ class Scene:
             self.checker.look(node)
 
     def commit(self, node, offset):
-        node.broker.raft.high_watermark = offset
+        node.broker.running.raft.high_watermark = offset
         self.look(node)
 
     def elect(self, node, epoch):
-        node.broker.raft.epoch = epoch
-        node.broker.raft.is_leader = True
+        node.broker.running.raft.epoch = epoch
+        node.broker.running.raft.is_leader = True
         self.look(node)
 
 
@@ -56,7 +57,7 @@ def test_quorum_that_appends_commits_and_elects_is_well():
     scene = Scene()
     for node in scene.nodes:
         scene.commit(node, 2)
-    scene.leader.broker.raft.is_leader = False
+    scene.leader.broker.running.raft.is_leader = False
     scene.elect(scene.second, 2)
     append_to_all(scene.nodes, epoch=2)
     scene.look()
@@ -67,7 +68,7 @@ def test_quorum_that_appends_commits_and_elects_is_well():
 
 def test_node_that_has_not_come_so_far_is_left_alone():
     scene = Scene()
-    scene.third.broker.raft = None
+    scene.third.broker.running = None
     scene.look()
 
 
@@ -117,8 +118,8 @@ def test_high_watermark_that_falls_is_found():
 def test_epoch_that_falls_is_found():
     scene = Scene()
     scene.elect(scene.second, 3)
-    scene.second.broker.raft.is_leader = False
-    scene.second.broker.raft.epoch = 2
+    scene.second.broker.running.raft.is_leader = False
+    scene.second.broker.running.raft.epoch = 2
     with violation("INV-RAFT-EPOCH"):
         scene.look()
 
@@ -126,9 +127,9 @@ def test_epoch_that_falls_is_found():
 def test_node_that_forgot_the_epoch_that_it_led_is_found():
     scene = Scene()
     scene.elect(scene.second, 3)
-    again = SimpleNamespace(**vars(scene.second.broker.raft))
+    again = SimpleNamespace(**vars(scene.second.broker.running.raft))
     again.epoch, again.is_leader = 2, False
-    scene.second.broker.raft = again
+    scene.second.broker.running.raft = again
     with violation("INV-RAFT-EPOCH"):
         scene.look()
 
@@ -142,7 +143,7 @@ def test_second_leader_of_an_epoch_is_found():
 def test_leader_that_leads_its_epoch_in_another_life_is_found():
     scene = Scene()
     scene.leader.lives = 2
-    scene.leader.broker.raft = SimpleNamespace(**vars(scene.leader.broker.raft))
+    scene.leader.broker.running.raft = SimpleNamespace(**vars(scene.leader.broker.running.raft))
     with violation("INV-RAFT-ELECTION"):
         scene.look()
 

@@ -32,7 +32,7 @@ class Scene:
         hosted.state = SimpleNamespace(isr=(NODE, NodeId(2)))
         self.state = hosted.state
         replicas = SimpleNamespace(by_topic={TOPIC_ID: {PARTITION.partition: hosted}})
-        broker = SimpleNamespace(broker=SimpleNamespace(replicas=replicas))
+        broker = SimpleNamespace(broker=SimpleNamespace(running=SimpleNamespace(replicas=replicas)))
         self.node = SimpleNamespace(node_id=NODE, name="node 1", disk=disk, broker=broker)
 
     def find(self):

@@ -50,7 +50,9 @@ class Scene:
         self.checker = VoterChecker(lambda: self.now_s)
         self.checker.on_voters(voters(*known))
         self.driver = SimpleNamespace(high_watermark=0, voters=voters(*known), is_leader=True, epoch=1)
-        self.node = SimpleNamespace(node_id=1, name="node 1", is_alive=True, broker=SimpleNamespace(raft=self.driver))
+        self.node = SimpleNamespace(
+            node_id=1, name="node 1", is_alive=True, broker=SimpleNamespace(running=SimpleNamespace(raft=self.driver))
+        )
         self.view = SimpleNamespace(batches=[], end_offset=0)
         self.others = {}
 
@@ -147,7 +149,9 @@ def test_a_leader_that_is_no_voter_is_a_problem_and_so_is_a_node_that_does_not_k
     scene.driver.voters = voters(2)
     assert find_quorum_problems([scene.node]) == ["node 1 leads the quorum and is no voter"]
     raft = SimpleNamespace(is_leader=False, epoch=1, voters=voters(1, 2))
-    behind = SimpleNamespace(node_id=3, name="node 3", is_alive=True, broker=SimpleNamespace(raft=raft))
+    behind = SimpleNamespace(
+        node_id=3, name="node 3", is_alive=True, broker=SimpleNamespace(running=SimpleNamespace(raft=raft))
+    )
     scene.driver.voters = voters(1)
     assert find_quorum_problems([scene.node, behind]) == ["node 3 does not know the voters of node 1"]
     assert find_quorum_problems([behind]) == ["nobody leads the quorum"]

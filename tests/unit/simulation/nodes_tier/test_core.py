@@ -25,7 +25,11 @@ def voter_set(numbers):
 def node(number, voters, *, disk=None, is_serving=True, disk_was_faulty=False):
     local = VoterKey(NodeId(number), DirectoryId(uuid.UUID(int=disk or number)))
     raft = SimpleNamespace(voters=voter_set(voters), config=SimpleNamespace(local=local))
-    return SimpleNamespace(is_serving=is_serving, disk_was_faulty=disk_was_faulty, broker=SimpleNamespace(raft=raft))
+    return SimpleNamespace(
+        is_serving=is_serving,
+        disk_was_faulty=disk_was_faulty,
+        broker=SimpleNamespace(running=SimpleNamespace(raft=raft)),
+    )
 
 
 def image(*partitions, min_isr=2):

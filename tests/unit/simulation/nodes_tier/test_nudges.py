@@ -30,7 +30,7 @@ class Scene:
             is_serving=True,
             disk_was_faulty=False,
             process=process,
-            broker=SimpleNamespace(raft=self.driver),
+            broker=SimpleNamespace(running=SimpleNamespace(raft=self.driver)),
         )
         self.node = node
         self.commits = True

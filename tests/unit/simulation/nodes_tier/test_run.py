@@ -59,5 +59,5 @@ def test_a_node_that_loses_what_it_acknowledged_is_found_out():
 
 
 def _forget_everything(node):
-    hosted = next(iter(node.broker.broker.replicas))
+    hosted = next(iter(node.broker.broker.running.replicas))
     hosted.log.truncate_fully_and_start_at(0)

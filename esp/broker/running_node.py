@@ -1,0 +1,16 @@
+"""What a node of any role has once its metadata log is read: its directories, its place in the quorum, and the state of that log."""
+
+from dataclasses import dataclass
+
+from esp.broker.node_directories import NodeDirectories
+from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNode:
+    """Made by :meth:`esp.broker.app.BrokerNode.start`, before the node takes part in the quorum."""
+
+    directories: NodeDirectories
+    raft: RaftDriver
+    metadata: MetadataLoader
