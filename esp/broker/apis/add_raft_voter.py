@@ -10,7 +10,7 @@ from kio.schema.add_raft_voter.v1.response import AddRaftVoterResponse
 
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import check_whole, forward
-from esp.broker.raft.answers import add_voter_answer, read_add_voter
+from esp.broker.raft.wire.voter_changes import decode_add_request, encode_add_response
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
@@ -19,7 +19,7 @@ from esp.raft import messages
 
 async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> AddRaftVoterResponse:
     """Answer once the new voters are committed, or refused (RAFT-41, RAFT-42)."""
-    return add_voter_answer(await services.raft.request(read_add_voter(message), messages.VoterChangeResponse))
+    return encode_add_response(await services.raft.request(decode_add_request(message), messages.VoterChangeResponse))
 
 
 async def handle(services: Services, request: Request, message: AddRaftVoterRequest) -> AddRaftVoterResponse:

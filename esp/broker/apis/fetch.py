@@ -20,7 +20,7 @@ from esp.broker.controller.services import ControllerServices
 from esp.broker.data_path.fetch_sessions import FetchSession, FetchSessions
 from esp.broker.data_path.long_fetch import LongFetch
 from esp.broker.data_path.pending_fetch import ConsumerReads, PendingFetch
-from esp.broker.raft.answers import fetch_answer, read_fetch
+from esp.broker.raft.wire import fetching
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.session import Surroundings
 from esp.broker.replication.sessions import ReplicaSessions
@@ -50,7 +50,9 @@ from esp.raft import messages
 
 async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> FetchResponse:
     """Let the core answer, at once or when there is something new."""
-    return fetch_answer(await services.raft.request(read_fetch(message), messages.FetchResponse))
+    return fetching.encode_fetch_response(
+        await services.raft.request(fetching.decode_fetch_request(message), messages.FetchResponse)
+    )
 
 
 class FetchHandler:

@@ -5,13 +5,13 @@ from typing import Any
 from kio.schema.fetch_snapshot.v1.response import FetchSnapshotResponse
 
 from esp.broker.controller.services import ControllerServices
-from esp.broker.raft.answers import fetch_snapshot_answer, read_fetch_snapshot
+from esp.broker.raft.wire.fetching import decode_fetch_snapshot_request, encode_fetch_snapshot_response
 from esp.broker.request import Request
 from esp.raft import messages
 
 
 async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> FetchSnapshotResponse:
     """Answer with a piece, from the position that was asked for."""
-    return fetch_snapshot_answer(
-        await services.raft.request(read_fetch_snapshot(message), messages.FetchSnapshotResponse)
+    return encode_fetch_snapshot_response(
+        await services.raft.request(decode_fetch_snapshot_request(message), messages.FetchSnapshotResponse)
     )

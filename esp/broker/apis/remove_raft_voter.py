@@ -10,7 +10,7 @@ from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
-from esp.broker.raft.answers import read_remove_voter, remove_voter_answer
+from esp.broker.raft.wire.voter_changes import decode_remove_request, encode_remove_response
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.protocol.registry import ApiKey
@@ -21,7 +21,9 @@ async def handle_at_controller(
     services: ControllerServices, _request: Request, message: Any
 ) -> RemoveRaftVoterResponse:
     """Answer once the new voters are committed, or refused (RAFT-41, RAFT-43)."""
-    return remove_voter_answer(await services.raft.request(read_remove_voter(message), messages.VoterChangeResponse))
+    return encode_remove_response(
+        await services.raft.request(decode_remove_request(message), messages.VoterChangeResponse)
+    )
 
 
 async def handle(services: Services, request: Request, message: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:

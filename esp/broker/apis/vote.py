@@ -5,11 +5,11 @@ from typing import Any
 from kio.schema.vote.v2.response import VoteResponse
 
 from esp.broker.controller.services import ControllerServices
-from esp.broker.raft.answers import read_vote, vote_answer
+from esp.broker.raft.wire.elections import decode_vote_request, encode_vote_response
 from esp.broker.request import Request
 from esp.raft import messages
 
 
 async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> VoteResponse:
     """Let the core decide; its vote is durable before it is told (RAFT-1)."""
-    return vote_answer(await services.raft.request(read_vote(message), messages.VoteResponse))
+    return encode_vote_response(await services.raft.request(decode_vote_request(message), messages.VoteResponse))

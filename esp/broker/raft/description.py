@@ -7,7 +7,7 @@ from kio.schema.describe_quorum.v2 import response as describe
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i64, u16
 
-from esp.broker.raft.calls import PARTITION, TOPIC
+from esp.broker.raft.wire.metadata_partition import PARTITION, TOPIC
 from esp.model.errors import ErrorCode
 from esp.model.ids import METADATA_TOPIC
 from esp.model.now import Now

@@ -22,7 +22,7 @@ from esp.raft.effects import Peer as Member
 from esp.raft.messages import FetchRequest, FetchSnapshotRequest, Request, Response
 
 if TYPE_CHECKING:
-    from esp.broker.raft.calls import Call
+    from esp.broker.raft.wire.calls import Call
 
 _logger = logging.getLogger(__name__)
 
@@ -138,5 +138,5 @@ class QuorumPeers:
 @cache
 def _calls() -> "Mapping[type[Request], Call]":
     """The wire's half, which a quorum of one never loads."""
-    calls: Mapping[type[Request], Call] = importlib.import_module("esp.broker.raft.calls").CALLS
+    calls: Mapping[type[Request], Call] = importlib.import_module("esp.broker.raft.wire.calls").CALLS
     return calls

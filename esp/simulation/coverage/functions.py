@@ -17,6 +17,7 @@ ROOMS: Final = (
     "esp.storage",
     "esp.replication",
     "esp.groups",
+    "esp.broker.raft.wire",
     "esp.broker.raft",
     "esp.broker.cluster_view",
     "esp.broker.controller",

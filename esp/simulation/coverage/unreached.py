@@ -62,15 +62,15 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.storage.trash:Trash.__len__",
     ),
     "Controllers keep their addresses in a run, so none tells the leader of another one. tests/unit/raft/test_voter_changes.py.": (
-        "esp.broker.raft.calls:_decode_update_voter",
-        "esp.broker.raft.calls:_encode_update_voter",
+        "esp.broker.raft.wire.voter_changes:decode_update_response",
+        "esp.broker.raft.wire.voter_changes:encode_update_request",
         "esp.raft.following:Following.on_update_done",
         "esp.raft.voter_changes:VoterChanges._is_up_to_date",
     ),
     "Tools ask a node to change the voters; no member of the quorum asks another. tests/unit/raft/test_voter_changes.py.": (
-        "esp.broker.raft.calls:_decode_voter_change",
-        "esp.broker.raft.calls:_encode_add_voter",
-        "esp.broker.raft.calls:_encode_remove_voter",
+        "esp.broker.raft.wire.voter_changes:decode_change_response",
+        "esp.broker.raft.wire.voter_changes:encode_add_request",
+        "esp.broker.raft.wire.voter_changes:encode_remove_request",
     ),
     "Clusters are formatted with eligible leader replicas on, so the feature is never raised. "
     "tests/unit/controller/test_feature_updates.py.": (
@@ -118,7 +118,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.apis.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
         "esp.broker.raft.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",
-        "esp.broker.raft.calls:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
+        "esp.broker.raft.wire.metadata_partition:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
         "esp.broker.raft.peers:QuorumPeers._tell_refusal": "as above",
         "esp.broker.replication.fetcher:ReplicaFetcher._ask_range": "a follower's end is out of its leader's range",
         "esp.broker.replication.leader_offsets:ask_leader_offsets": "as above",

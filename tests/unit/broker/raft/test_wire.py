@@ -1,4 +1,4 @@
-"""What the core says comes out of the wire as it went in, in both directions (:mod:`esp.broker.raft.calls` is the other half)."""
+"""What the core says comes out of the wire as it went in, in both directions."""
 
 import uuid
 from dataclasses import replace
@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.broker.raft import answers
-from esp.broker.raft.calls import CALLS, RefusedCallError
+from esp.broker.raft.wire import elections, fetching, voter_changes
+from esp.broker.raft.wire.calls import CALLS
+from esp.broker.raft.wire.metadata_partition import RefusedCallError
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, DirectoryId, LeaderEpoch, NodeId
 from esp.ports.network import Address
@@ -41,7 +42,7 @@ _REQUESTS = {
             last_epoch_end_offset=_LONG,
             pre_vote=st.booleans(),
         ),
-        answers.read_vote,
+        elections.decode_vote_request,
     ),
     ApiKey.BEGIN_QUORUM_EPOCH: (
         st.builds(
@@ -52,7 +53,7 @@ _REQUESTS = {
             leader_epoch=_EPOCH,
             leader_endpoints=_ENDPOINTS.map(tuple),
         ),
-        answers.read_begin_quorum_epoch,
+        elections.decode_begin_request,
     ),
     ApiKey.END_QUORUM_EPOCH: (
         st.builds(
@@ -63,7 +64,7 @@ _REQUESTS = {
             preferred_candidates=st.lists(_KEY, max_size=3).map(tuple),
             leader_endpoints=_ENDPOINTS.map(tuple),
         ),
-        answers.read_end_quorum_epoch,
+        elections.decode_end_request,
     ),
     ApiKey.FETCH: (
         st.builds(
@@ -77,7 +78,7 @@ _REQUESTS = {
             max_wait_ms=st.integers(0, 10**6),
             max_bytes=_INT,
         ),
-        answers.read_fetch,
+        fetching.decode_fetch_request,
     ),
     ApiKey.FETCH_SNAPSHOT: (
         st.builds(
@@ -89,7 +90,7 @@ _REQUESTS = {
             position=_LONG,
             max_bytes=_INT,
         ),
-        answers.read_fetch_snapshot,
+        fetching.decode_fetch_snapshot_request,
     ),
     ApiKey.ADD_RAFT_VOTER: (
         st.builds(
@@ -100,11 +101,11 @@ _REQUESTS = {
             timeout_ms=st.integers(0, 10**6),
             ack_when_committed=st.booleans(),
         ),
-        answers.read_add_voter,
+        voter_changes.decode_add_request,
     ),
     ApiKey.REMOVE_RAFT_VOTER: (
         st.builds(messages.RemoveVoterRequest, cluster_id=_CLUSTER, voter=_KEY),
-        answers.read_remove_voter,
+        voter_changes.decode_remove_request,
     ),
     ApiKey.UPDATE_RAFT_VOTER: (
         st.builds(
@@ -114,7 +115,7 @@ _REQUESTS = {
             voter=_KEY,
             endpoints=_ENDPOINTS.map(tuple),
         ),
-        answers.read_update_voter,
+        voter_changes.decode_update_request,
     ),
 }
 
@@ -158,15 +159,15 @@ _SOME_REQUEST = {key: strategy for key, (strategy, _read) in _REQUESTS.items()}
 _RESPONSES = {
     ApiKey.VOTE: (
         st.builds(messages.VoteResponse, error=_ERROR, is_granted=st.booleans(), **_LEADERSHIP),
-        answers.vote_answer,
+        elections.encode_vote_response,
     ),
     ApiKey.BEGIN_QUORUM_EPOCH: (
         st.builds(messages.BeginQuorumEpochResponse, error=_ERROR, **_LEADERSHIP),
-        answers.begin_quorum_epoch_answer,
+        elections.encode_begin_response,
     ),
     ApiKey.END_QUORUM_EPOCH: (
         st.builds(messages.EndQuorumEpochResponse, error=_ERROR, **_LEADERSHIP),
-        answers.end_quorum_epoch_answer,
+        elections.encode_end_response,
     ),
     ApiKey.FETCH: (
         st.builds(
@@ -179,11 +180,11 @@ _RESPONSES = {
             records=st.binary(max_size=20),
             **_LEADERSHIP,
         ),
-        answers.fetch_answer,
+        fetching.encode_fetch_response,
     ),
     ApiKey.UPDATE_RAFT_VOTER: (
         st.builds(messages.VoterChangeResponse, error=_ERROR, **_LEADERSHIP),
-        answers.update_voter_answer,
+        voter_changes.encode_update_response,
     ),
 }
 
@@ -203,11 +204,11 @@ def test_a_piece_of_a_snapshot_arrives_as_it_was_sent(request, data, size, posit
         leader_epoch=LeaderEpoch(3), snapshot_id=request.snapshot_id, size=size, position=position, data=data
     )
     call = CALLS[messages.FetchSnapshotRequest]
-    message = _through_response(ApiKey.FETCH_SNAPSHOT, answers.fetch_snapshot_answer(response))
+    message = _through_response(ApiKey.FETCH_SNAPSHOT, fetching.encode_fetch_snapshot_response(response))
     assert call.decode(request, message) == response
 
 
-@pytest.mark.parametrize("write", [answers.add_voter_answer, answers.remove_voter_answer])
+@pytest.mark.parametrize("write", [voter_changes.encode_add_response, voter_changes.encode_remove_response])
 def test_a_refused_change_of_voters_says_why(write):
     refusal = messages.VoterChangeResponse(
         error=ErrorCode.duplicate_voter, leader_epoch=LeaderEpoch(3), message="There is one already."
@@ -221,10 +222,10 @@ def test_a_refused_change_of_voters_says_why(write):
 @pytest.mark.parametrize(
     ("api_key", "response", "write"),
     [
-        (ApiKey.VOTE, messages.VoteResponse, answers.vote_answer),
-        (ApiKey.BEGIN_QUORUM_EPOCH, messages.BeginQuorumEpochResponse, answers.begin_quorum_epoch_answer),
-        (ApiKey.END_QUORUM_EPOCH, messages.EndQuorumEpochResponse, answers.end_quorum_epoch_answer),
-        (ApiKey.FETCH, messages.FetchResponse, answers.fetch_answer),
+        (ApiKey.VOTE, messages.VoteResponse, elections.encode_vote_response),
+        (ApiKey.BEGIN_QUORUM_EPOCH, messages.BeginQuorumEpochResponse, elections.encode_begin_response),
+        (ApiKey.END_QUORUM_EPOCH, messages.EndQuorumEpochResponse, elections.encode_end_response),
+        (ApiKey.FETCH, messages.FetchResponse, fetching.encode_fetch_response),
     ],
 )
 def test_another_cluster_is_refused_as_a_whole(api_key, response, write):
@@ -275,14 +276,14 @@ def test_the_first_version_of_end_quorum_epoch_names_no_directories():
     message = model(
         cluster_id=None, topics=(inner.TopicData(topic_name="__cluster_metadata", partitions=(partition,)),)
     )
-    request = answers.read_end_quorum_epoch(message)
+    request = elections.decode_end_request(message)
     assert request.preferred_candidates == (VoterKey(NodeId(2), ZERO_UUID), VoterKey(NodeId(3), ZERO_UUID))
 
 
 def test_a_consumers_fetch_does_not_reach_the_quorum():
     message = load_class(SERVED[ApiKey.FETCH], 12, "request")
     with pytest.raises(ApiError) as refused:
-        answers.read_fetch(message.__new__(message))
+        fetching.decode_fetch_request(message.__new__(message))
     assert refused.value.code is ErrorCode.unsupported_version
 
 
@@ -299,4 +300,4 @@ def test_a_fetch_that_knows_no_high_watermark_field_says_nothing_of_it():
     )
     version = 17
     frame = encode_request(ApiKey.FETCH, version, 1, None, CALLS[messages.FetchRequest].encode(request))
-    assert answers.read_fetch(decode_request(ApiKey.FETCH, version, _body(frame, 11))) == request
+    assert fetching.decode_fetch_request(decode_request(ApiKey.FETCH, version, _body(frame, 11))) == request
