@@ -19,7 +19,7 @@ from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
 from esp.broker.groups.coordinators import load_driver_class
-from esp.broker.node_directories import NodeDirectories, open_directories_blocking
+from esp.broker.node_directories import open_directories_blocking
 from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
@@ -30,7 +30,7 @@ from esp.broker.warm_up import WarmUp
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
-from esp.raft.voters import VoterEndpoint, VoterKey
+from esp.raft.voters import VoterKey
 from esp.settings.broker import BrokerSettings, MetricsListener
 
 if TYPE_CHECKING:
@@ -92,7 +92,13 @@ class BrokerNode:
             ),
         )
         metadata = MetadataLoader(env)
-        config = _raft_config(settings, directories, endpoints)
+        assert directories.metadata.meta is not None, "the directory is formatted"
+        config = RaftConfig(
+            settings=settings,
+            local=VoterKey(settings.node_id, directories.metadata.meta.directory_id),
+            cluster_id=directories.cluster_id,
+            endpoints=endpoints,
+        )
         raft = await RaftDriver.open(env, metadata_log, config, metadata, directories.lock)
         self.running = running = RunningNode(directories, raft, metadata)
         if self.controller is not None:
@@ -164,28 +170,3 @@ def _make_metrics(env: Env) -> "NodeMetrics":
     """Loaded only where it is wanted: Prometheus's library costs memory, and time at the start."""
     made: NodeMetrics = importlib.import_module("esp.broker.metrics.node_metrics").NodeMetrics(env)
     return made
-
-
-def _raft_config(
-    settings: BrokerSettings, directories: NodeDirectories, endpoints: tuple[VoterEndpoint, ...]
-) -> RaftConfig:
-    assert directories.metadata.meta is not None, "the directory is formatted"
-    return RaftConfig(
-        local=VoterKey(settings.node_id, directories.metadata.meta.directory_id),
-        cluster_id=directories.cluster_id,
-        endpoints=endpoints,
-        listener=settings.controller_listener_names[0],
-        can_vote=settings.is_controller,
-        static_voters={voter.node_id: Address(voter.host, voter.port) for voter in settings.controller_quorum_voters},
-        bootstrap_servers=tuple(
-            Address(server.host, server.port) for server in settings.controller_quorum_bootstrap_servers
-        ),
-        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
-        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
-        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
-        snapshot_max_new_bytes=settings.metadata_log_max_record_bytes_between_snapshots,
-        snapshot_max_interval_ms=settings.metadata_log_max_snapshot_interval_ms,
-        retention_bytes=settings.metadata_max_retention_bytes,
-        retention_ms=settings.metadata_max_retention_ms,
-    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server, connection_limits
-from esp.broker.controller.config import ControllerConfig
+from esp.broker.controller.config import controller_config
 from esp.broker.controller.driver import ControllerDriver
 from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
@@ -16,17 +16,12 @@ from esp.broker.controller_channel import ControllerChannel
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration
-from esp.controller.config_rules import ConfigRules
 from esp.controller.features import SUPPORTED_FEATURES
-from esp.controller.self_repair import Mode, SelfRepairSettings
-from esp.controller.topics import TopicDefaults
-from esp.model.ids import OFFSETS_TOPIC
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
 from esp.raft.voters import VoterEndpoint
 from esp.settings.broker import BrokerSettings, Listener
-from esp.settings.topic_overrides import validate_topic_overrides
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +75,7 @@ class ControllerRole:
         """Be ready to lead, and serve; the node does not take part in the quorum yet."""
         env, settings = self._env, self._settings
         cluster_id, raft, metadata = node.directories.cluster_id, node.raft, node.metadata
-        driver = ControllerDriver(env, _controller_config(settings, cluster_id), raft, metadata, self._tasks)
+        driver = ControllerDriver(env, controller_config(settings, cluster_id), raft, metadata, self._tasks)
         driver.start()
         self.dispatcher.provide(
             ControllerServices(
@@ -120,25 +115,3 @@ class ControllerRole:
         """End all connections, and what was still at work for them."""
         await self.server.close()
         await self._tasks.stop()
-
-
-def _controller_config(settings: BrokerSettings, cluster_id: str) -> ControllerConfig:
-    return ControllerConfig(
-        cluster_id=cluster_id,
-        node_id=settings.node_id,
-        defaults=TopicDefaults(settings.num_partitions, settings.default_replication_factor),
-        min_insync_replicas=settings.min_insync_replicas,
-        validate_topic_configs=validate_topic_overrides,
-        config_rules=ConfigRules(settings),
-        internal_replication={OFFSETS_TOPIC: settings.offsets_topic_replication_factor},
-        unclean_leader_election=settings.unclean_leader_election_enable,
-        session_timeout_ms=settings.broker_session_timeout_ms,
-        max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
-        auto_leader_rebalance=settings.auto_leader_rebalance_enable,
-        imbalance_check_interval_s=settings.leader_imbalance_check_interval_seconds,
-        self_repair=SelfRepairSettings(
-            Mode(settings.rebalance_mode),
-            settings.rebalance_broker_dead_after_ms * 1000,
-            settings.rebalance_partitions_in_flight_max,
-        ),
-    )

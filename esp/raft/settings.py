@@ -9,13 +9,13 @@ _PACE_FLOOR_US: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class QuorumSettings:
-    """Timeouts in microseconds; Kafka's defaults."""
+    """Timeouts in microseconds."""
 
-    election_timeout_us: int = 1_000_000
+    election_timeout_us: int
     """``controller.quorum.election.timeout.ms``: how long a round of votes may take. Drawn from once to twice this (RAFT-8)."""
-    fetch_timeout_us: int = 2_000_000
+    fetch_timeout_us: int
     """``controller.quorum.fetch.timeout.ms``: how long a follower hears nothing before it asks for an election."""
-    retry_backoff_us: int = 20_000
+    retry_backoff_us: int
     """``controller.quorum.retry.backoff.ms``: the pause before a request that failed is sent again."""
     fetch_max_wait_ms: int = 500
     """The time for which a leader may hold back the answer to a fetch, there being nothing new."""

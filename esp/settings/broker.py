@@ -1,4 +1,7 @@
-"""A node's own settings, typed: what the code asks. Which texts they come from: :mod:`esp.settings.node`."""
+"""A node's own settings: what the code asks, each with its default, type, meaning and range, which are Kafka's (``KafkaConfig``).
+
+Which texts the values come from: :mod:`esp.settings.node`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,11 +9,21 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId
+from esp.settings.ranges import (
+    COMPRESSION_TYPES,
+    LEAST_SEGMENT_BYTES,
+    LZ4_LEVELS,
+    TIMESTAMP_TYPES,
+    ZSTD_LEVELS,
+    gzip_level,
+)
+from esp.settings.rebalance import REBALANCE_MODES
+from esp.settings.setting import Kind, SettingError, Value, at_least, between, one_of, setting
 from esp.settings.topic import LONG_MAX
 
 INT_MAX: Final = 2**31 - 1
 ANY_PORT: Final = 0
-"""As a listener's port: any free one."""
+"""As a listener's port: whichever is free."""
 
 LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -29,6 +42,13 @@ ROLES: Final = (BROKER, CONTROLLER)
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The value of ``replica.selector.class`` that lets consumers fetch from the nearest replica (KIP-392)."""
 
+LEAST_METADATA_SEGMENT_BYTES: Final = 8 * 1024 * 1024
+
+
+def _replica_selector(value: Value) -> None:
+    if value not in ("", RACK_AWARE_SELECTOR, RACK_AWARE_SELECTOR.rpartition(".")[2]):
+        raise SettingError(f"This release selects by rack only; give {RACK_AWARE_SELECTOR}")
+
 
 class Listener(NamedTuple):
     """One entry of ``listeners`` or ``advertised.listeners``: its name, and the host and port behind ``name://``.
@@ -45,7 +65,7 @@ class Listener(NamedTuple):
 
 
 class QuorumVoter(NamedTuple):
-    """One entry of ``controller.quorum.voters``: a controller's number, and the address at which it listens for the others."""
+    """One entry of ``controller.quorum.voters``: a controller's number, and where it listens for the others."""
 
     node_id: NodeId
     host: str
@@ -56,7 +76,7 @@ class QuorumVoter(NamedTuple):
 
 
 class QuorumServer(NamedTuple):
-    """One entry of ``controller.quorum.bootstrap.servers``: the address of a controller that can be asked for the leader."""
+    """One entry of ``controller.quorum.bootstrap.servers``: where some controller of the cluster can be asked for the leader."""
 
     host: str
     port: int
@@ -66,7 +86,7 @@ class QuorumServer(NamedTuple):
 
 
 class MetricsListener(NamedTuple):
-    """``metrics.listener``: the address at which this node serves its metrics to Prometheus; port 0 is any."""
+    """``metrics.listener``: where this node tells Prometheus of itself; port 0 is any."""
 
     host: str
     port: int
@@ -83,152 +103,380 @@ def _bracketed(host: str) -> str:
 class BrokerSettings:
     """A node's effective settings: its file and command line over Kafka's defaults.
 
-    Each field is Kafka's setting of that name with dots as underscores, in Kafka's units (``_ms``: milliseconds, ``_bytes``: bytes), with
-    these differences: ``log_retention_ms``, ``log_roll_ms``, ``log_roll_jitter_ms``, ``log_flush_interval_ms`` hold what their families
-    of settings (``.ms`` before ``.minutes`` before ``.hours``) come to; ``log_dirs`` holds ``log.dir`` where only that is set;
-    ``inter_broker_listener_name`` is always one of the advertised listeners on a node with the broker role, and None on others;
-    ``replica_selector_class`` is :data:`RACK_AWARE_SELECTOR` or None.
+    Each setting is declared here and nowhere else: tables and configurations are made of these fields. A field is Kafka's setting of that
+    name with dots as underscores, in Kafka's units (``_ms``: milliseconds, ``_bytes``: bytes), with these differences:
+    ``log_retention_ms``, ``log_roll_ms``, ``log_roll_jitter_ms``, ``log_flush_interval_ms`` hold what their families of settings (``.ms``
+    before ``.minutes`` before ``.hours``) come to; ``log_dirs`` holds ``log.dir`` where only that is set; ``inter_broker_listener_name``
+    is always one of the advertised listeners on a node with the broker role, and None on others; ``replica_selector_class`` is
+    :data:`RACK_AWARE_SELECTOR` or None.
 
     Without any file a node is broker and controller in one, on the loopback address, and a metadata quorum of its own.
     """
 
-    node_id: NodeId = DEFAULT_NODE_ID
-    process_roles: tuple[str, ...] = ROLES
-    listeners: tuple[Listener, ...] = (
-        Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),
-        Listener(DEFAULT_CONTROLLER_LISTENER, "127.0.0.1", ANY_PORT),
+    node_id: NodeId = setting(DEFAULT_NODE_ID, Kind.INT, "The node's number, unique in its cluster.", at_least(0))
+    process_roles: tuple[str, ...] = setting(
+        ROLES, Kind.LIST, "What the node is: broker, controller, or both.", one_of(*ROLES)
     )
-    advertised_listeners: tuple[Listener, ...] = (Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),)
+    listeners: tuple[Listener, ...] = setting(
+        (
+            Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),
+            Listener(DEFAULT_CONTROLLER_LISTENER, "127.0.0.1", ANY_PORT),
+        ),
+        Kind.LIST,
+        "Addresses the node listens on, as NAME://host:port.",
+    )
+    advertised_listeners: tuple[Listener, ...] = setting(
+        (Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),),
+        Kind.LIST,
+        "Addresses that clients are told to connect to; without it, those of listeners.",
+    )
     """The client listeners as they are advertised to clients and other brokers."""
     advertised_controller_listeners: tuple[Listener, ...] = (
         Listener(DEFAULT_CONTROLLER_LISTENER, "127.0.0.1", ANY_PORT),
     )
     """The controller listeners as they are advertised to the other nodes (port 0: the one that was bound)."""
-    controller_listener_names: tuple[str, ...] = (DEFAULT_CONTROLLER_LISTENER,)
-    inter_broker_listener_name: str | None = DEFAULT_LISTENER
-    broker_rack: str | None = None
-    metrics_listener: MetricsListener | None = None
-    log_dirs: tuple[str, ...] = ("esp-data",)
-    metadata_log_dir: str = "esp-data"
+    controller_listener_names: tuple[str, ...] = setting(
+        (DEFAULT_CONTROLLER_LISTENER,), Kind.LIST, "Names of the listeners of the metadata quorum."
+    )
+    inter_broker_listener_name: str | None = setting(
+        DEFAULT_LISTENER,
+        Kind.STRING,
+        "The listener that other brokers connect to; without it, PLAINTEXT, or the first that is advertised.",
+    )
+    broker_rack: str | None = setting(
+        None, Kind.STRING, "The failure domain of the node, for the placement of replicas."
+    )
+    metrics_listener: MetricsListener | None = setting(
+        None, Kind.STRING, "host:port where this node serves its metrics at /metrics; empty: nowhere."
+    )
+    log_dirs: tuple[str, ...] = setting(("esp-data",), Kind.LIST, "The data directories, separated by commas.")
+    metadata_log_dir: str = setting(
+        "esp-data", Kind.STRING, "The directory of the metadata log; without it, the first of log.dirs."
+    )
 
-    controller_quorum_voters: tuple[QuorumVoter, ...] = ()
+    controller_quorum_voters: tuple[QuorumVoter, ...] = setting(
+        (),
+        Kind.LIST,
+        "The voters of a static metadata quorum as id@host:port; without it, the metadata log names them.",
+    )
     """The voters of a static quorum (kraft.version 0), by id; of no effect where the metadata log names voters."""
-    controller_quorum_bootstrap_servers: tuple[QuorumServer, ...] = ()
-    controller_quorum_election_timeout_ms: int = 1_000
-    controller_quorum_fetch_timeout_ms: int = 2_000
-    controller_quorum_request_timeout_ms: int = 2_000
-    controller_quorum_retry_backoff_ms: int = 20
-    metadata_log_max_record_bytes_between_snapshots: int = 20_971_520
-    metadata_log_max_snapshot_interval_ms: int = 3_600_000
-    metadata_log_segment_bytes: int = 1_073_741_824
-    metadata_log_segment_ms: int = 604_800_000
-    metadata_max_idle_interval_ms: int = 500
-    metadata_max_retention_bytes: int = 104_857_600
-    metadata_max_retention_ms: int = 604_800_000
+    controller_quorum_bootstrap_servers: tuple[QuorumServer, ...] = setting(
+        (), Kind.LIST, "Controllers as host:port that can be asked for the leader of the metadata quorum."
+    )
+    controller_quorum_election_timeout_ms: int = setting(
+        1_000,
+        Kind.INT,
+        "Milliseconds that a candidate waits for votes before it tries again, up to twice that at random.",
+        at_least(0),
+    )
+    controller_quorum_fetch_timeout_ms: int = setting(
+        2_000,
+        Kind.INT,
+        "Milliseconds without a fetch from the leader after which a voter stands for election.",
+        at_least(0),
+    )
+    controller_quorum_request_timeout_ms: int = setting(
+        2_000, Kind.INT, "Milliseconds that a member of the metadata quorum waits for an answer.", at_least(0)
+    )
+    controller_quorum_retry_backoff_ms: int = setting(
+        20,
+        Kind.INT,
+        "Milliseconds before a failed request to a member of the metadata quorum is repeated.",
+        at_least(0),
+    )
+    metadata_log_max_record_bytes_between_snapshots: int = setting(
+        20_971_520, Kind.LONG, "Bytes of new metadata records after which a snapshot is taken.", at_least(1)
+    )
+    metadata_log_max_snapshot_interval_ms: int = setting(
+        3_600_000,
+        Kind.LONG,
+        "Most milliseconds between two snapshots of the metadata while it changes; 0: no limit.",
+        at_least(0),
+    )
+    metadata_log_segment_bytes: int = setting(
+        1_073_741_824,
+        Kind.INT,
+        "Largest size of a segment of the metadata log in bytes.",
+        at_least(LEAST_METADATA_SEGMENT_BYTES),
+    )
+    metadata_log_segment_ms: int = setting(
+        604_800_000, Kind.LONG, "Milliseconds after which a new segment of the metadata log begins."
+    )
+    metadata_max_idle_interval_ms: int = setting(
+        500, Kind.INT, "Milliseconds after which the active controller writes a no-op record; 0: never.", at_least(0)
+    )
+    metadata_max_retention_bytes: int = setting(
+        104_857_600,
+        Kind.LONG,
+        "Bytes of metadata log and snapshots above which those below the newest snapshot go; below 0: no limit.",
+    )
+    metadata_max_retention_ms: int = setting(
+        604_800_000,
+        Kind.LONG,
+        "Milliseconds after which metadata log and snapshots below the newest snapshot go; below 0: no limit.",
+    )
 
-    broker_heartbeat_interval_ms: int = 2_000
-    broker_session_timeout_ms: int = 9_000
-    initial_broker_registration_timeout_ms: int = 60_000
-    controlled_shutdown_enable: bool = True
-    unclean_leader_election_enable: bool = False
-    auto_leader_rebalance_enable: bool = True
-    leader_imbalance_check_interval_seconds: int = 300
-    rebalance_mode: str = "propose"
-    rebalance_broker_dead_after_ms: int = 900_000
+    broker_heartbeat_interval_ms: int = setting(
+        2_000, Kind.INT, "Milliseconds between two heartbeats to the controller."
+    )
+    broker_session_timeout_ms: int = setting(
+        9_000, Kind.INT, "Milliseconds without a heartbeat after which a broker is fenced."
+    )
+    initial_broker_registration_timeout_ms: int = setting(
+        60_000, Kind.INT, "Milliseconds that a starting broker tries to register before it gives up."
+    )
+    controlled_shutdown_enable: bool = setting(
+        True, Kind.BOOLEAN, "Whether an orderly stop hands over leadership before it ends."
+    )
+    unclean_leader_election_enable: bool = setting(
+        False,
+        Kind.BOOLEAN,
+        "Whether a replica that may lack committed records can become leader when no other is left.",
+    )
+    auto_leader_rebalance_enable: bool = setting(
+        True, Kind.BOOLEAN, "Whether the controller gives leadership back to preferred replicas by itself."
+    )
+    leader_imbalance_check_interval_seconds: int = setting(
+        300,
+        Kind.LONG,
+        "Seconds between two looks for partitions that their preferred replica does not lead.",
+        at_least(1),
+    )
+    rebalance_mode: str = setting(
+        "propose",
+        Kind.STRING,
+        "What the active controller does about brokers that are gone, draining or new: off, propose (it says what it would do), apply "
+        "(it does it). As a default of all brokers it can be changed while they run; not Kafka's.",
+        one_of(*REBALANCE_MODES),
+    )
+    rebalance_broker_dead_after_ms: int = setting(
+        900_000,
+        Kind.LONG,
+        "Milliseconds after which a broker that is away counts as gone, so that others get what it held; not Kafka's.",
+        at_least(1),
+    )
     """Copying all that a broker held costs more than to wait until a machine has booted."""
-    rebalance_partitions_in_flight_max: int = 20
-    rebalance_bytes_per_second_max: int = 20_971_520
+    rebalance_partitions_in_flight_max: int = setting(
+        20,
+        Kind.INT,
+        "Partitions that may be in reassignment, whoever began it, for the active controller to begin another; not Kafka's.",
+        at_least(1),
+    )
+    rebalance_bytes_per_second_max: int = setting(
+        20_971_520,
+        Kind.LONG,
+        "Bytes per second that a node sends, and as many that it fetches, for all copies together that self-repair makes; 0: nothing. "
+        "Not Kafka's.",
+        at_least(0),
+    )
     """As the budget of ``esp rebalance``: next to it, producers notice little."""
 
-    replica_lag_time_max_ms: int = 30_000
-    replica_fetch_wait_max_ms: int = 500
-    replica_fetch_min_bytes: int = 1
-    replica_fetch_max_bytes: int = 1_048_576
-    replica_fetch_response_max_bytes: int = 10_485_760
-    replica_fetch_backoff_ms: int = 1_000
-    replica_socket_timeout_ms: int = 30_000
-    replica_selector_class: str | None = None
-    replication_quota_window_num: int = 11
-    replication_quota_window_size_seconds: int = 1
+    replica_lag_time_max_ms: int = setting(
+        30_000, Kind.LONG, "Milliseconds that a follower may be behind before it leaves the in-sync replicas."
+    )
+    replica_fetch_wait_max_ms: int = setting(500, Kind.INT, "Milliseconds that a follower's fetch waits for records.")
+    replica_fetch_min_bytes: int = setting(1, Kind.INT, "Bytes that a follower's fetch waits for.")
+    replica_fetch_max_bytes: int = setting(
+        1_048_576, Kind.INT, "Bytes of one partition that a follower's fetch asks for.", at_least(0)
+    )
+    replica_fetch_response_max_bytes: int = setting(
+        10_485_760, Kind.INT, "Bytes of all partitions that a follower's fetch asks for.", at_least(0)
+    )
+    replica_fetch_backoff_ms: int = setting(
+        1_000, Kind.INT, "Milliseconds that a follower leaves a partition alone after an error.", at_least(0)
+    )
+    replica_socket_timeout_ms: int = setting(
+        30_000, Kind.INT, "Milliseconds that a follower waits for an answer of its leader."
+    )
+    replica_selector_class: str | None = setting(
+        None,
+        Kind.STRING,
+        f"Lets consumers fetch from a replica of their own rack: {RACK_AWARE_SELECTOR}.",
+        _replica_selector,
+    )
+    replication_quota_window_num: int = setting(
+        11,
+        Kind.INT,
+        "With the window's size: a throttled fetch holds up the next ones for no longer than so many of them.",
+        at_least(1),
+    )
+    replication_quota_window_size_seconds: int = setting(
+        1, Kind.INT, "Seconds of one window of the replication throttles.", at_least(1)
+    )
     leader_replication_throttled_rate: int = LONG_MAX
     follower_replication_throttled_rate: int = LONG_MAX
-    alter_log_dirs_replication_quota_window_num: int = 11
-    alter_log_dirs_replication_quota_window_size_seconds: int = 1
+    alter_log_dirs_replication_quota_window_num: int = setting(
+        11, Kind.INT, "The same for moves between log directories: how many windows.", at_least(1)
+    )
+    alter_log_dirs_replication_quota_window_size_seconds: int = setting(
+        1, Kind.INT, "Seconds of one window of the throttle of moves between log directories.", at_least(1)
+    )
     replica_alter_log_dirs_io_max_bytes_per_second: int = LONG_MAX
 
-    num_partitions: int = 1
-    default_replication_factor: int = 1
-    min_insync_replicas: int = 1
-    auto_create_topics_enable: bool = True
-    delete_topic_enable: bool = True
+    num_partitions: int = setting(1, Kind.INT, "Partitions of a topic whose creator names no number.", at_least(1))
+    default_replication_factor: int = setting(
+        1, Kind.INT, "Replicas of a topic whose creator names no number.", at_least(1)
+    )
+    min_insync_replicas: int = setting(
+        1, Kind.INT, "In-sync replicas that a produce request with acks=all needs.", at_least(1)
+    )
+    auto_create_topics_enable: bool = setting(
+        True, Kind.BOOLEAN, "Whether asking for a topic that is not there creates it."
+    )
+    delete_topic_enable: bool = setting(True, Kind.BOOLEAN, "Whether topics can be deleted.")
 
-    compression_type: str = "producer"
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_zstd_level: int = 3
-    message_max_bytes: int = 1_048_588
-    log_cleanup_policy: tuple[str, ...] = ("delete",)
-    log_flush_interval_messages: int = LONG_MAX
-    log_flush_interval_ms: int = LONG_MAX
-    log_index_interval_bytes: int = 4096
-    log_index_size_max_bytes: int = 10_485_760
-    log_message_timestamp_type: str = "CreateTime"
-    log_message_timestamp_before_max_ms: int = LONG_MAX
-    log_message_timestamp_after_max_ms: int = 3_600_000
-    log_retention_bytes: int = -1
-    log_retention_ms: int = 604_800_000
-    log_roll_ms: int = 604_800_000
-    log_roll_jitter_ms: int = 0
-    log_segment_bytes: int = 1_073_741_824
-    log_segment_delete_delay_ms: int = 60_000
+    compression_type: str = setting(
+        "producer", Kind.STRING, "How batches are kept; producer: as they came.", one_of(*COMPRESSION_TYPES)
+    )
+    compression_gzip_level: int = setting(
+        -1, Kind.INT, "How hard the node compresses with gzip; -1: as gzip likes.", gzip_level
+    )
+    compression_lz4_level: int = setting(9, Kind.INT, "How hard the node compresses with lz4.", between(*LZ4_LEVELS))
+    compression_zstd_level: int = setting(3, Kind.INT, "How hard the node compresses with zstd.", between(*ZSTD_LEVELS))
+    message_max_bytes: int = setting(1_048_588, Kind.INT, "Largest batch that is taken, in bytes.", at_least(0))
+    log_cleanup_policy: tuple[str, ...] = setting(
+        ("delete",), Kind.LIST, "What happens to old segments: delete.", one_of("compact", "delete")
+    )
+    log_flush_interval_messages: int = setting(
+        LONG_MAX, Kind.LONG, "Records after which a log is flushed.", at_least(1)
+    )
+    log_flush_interval_ms: int = setting(LONG_MAX, Kind.LONG, "Milliseconds after which a log is flushed.")
+    log_index_interval_bytes: int = setting(
+        4096, Kind.INT, "Bytes of log between two entries of its index.", at_least(0)
+    )
+    log_index_size_max_bytes: int = setting(10_485_760, Kind.INT, "Largest size of an index in bytes.", at_least(4))
+    log_message_timestamp_type: str = setting(
+        "CreateTime", Kind.STRING, "Whose clock stamps records.", one_of(*TIMESTAMP_TYPES)
+    )
+    log_message_timestamp_before_max_ms: int = setting(
+        LONG_MAX, Kind.LONG, "How old a record's timestamp may be.", at_least(0)
+    )
+    log_message_timestamp_after_max_ms: int = setting(
+        3_600_000, Kind.LONG, "How far ahead a record's timestamp may be.", at_least(0)
+    )
+    log_retention_bytes: int = setting(-1, Kind.LONG, "Bytes of a partition's log that are kept; -1: all.")
+    log_retention_ms: int = setting(604_800_000, Kind.LONG, "Milliseconds that records are kept; -1: for ever.")
+    log_roll_ms: int = setting(604_800_000, Kind.LONG, "Milliseconds after which a new segment begins.", at_least(1))
+    log_roll_jitter_ms: int = setting(
+        0, Kind.LONG, "At most so much earlier a new segment begins, at random.", at_least(0)
+    )
+    log_segment_bytes: int = setting(
+        1_073_741_824, Kind.INT, "Largest size of a segment in bytes.", at_least(LEAST_SEGMENT_BYTES)
+    )
+    log_segment_delete_delay_ms: int = setting(
+        60_000, Kind.LONG, "Milliseconds that deleted files stay on disk.", at_least(0)
+    )
 
-    log_initial_task_delay_ms: int = 30_000
-    log_retention_check_interval_ms: int = 300_000
-    running_marker_enable: bool = True
-    log_scrub_interval_ms: int = 86_400_000
-    log_flush_offset_checkpoint_interval_ms: int = 60_000
-    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
-    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    log_initial_task_delay_ms: int = setting(
+        30_000, Kind.LONG, "Milliseconds from start to the first retention.", at_least(0)
+    )
+    log_retention_check_interval_ms: int = setting(
+        300_000, Kind.LONG, "Milliseconds between two looks for old segments.", at_least(1)
+    )
+    running_marker_enable: bool = setting(
+        True,
+        Kind.BOOLEAN,
+        "Whether a broker whose process alone ended, while its machine ran on, stays eligible for what it had; not Kafka's.",
+    )
+    log_scrub_interval_ms: int = setting(
+        86_400_000,
+        Kind.LONG,
+        "Milliseconds between two times that old segments are read again and held against their checksums; not Kafka's.",
+        at_least(1),
+    )
+    log_flush_offset_checkpoint_interval_ms: int = setting(
+        60_000, Kind.INT, "Interval of recovery-point-offset-checkpoint.", at_least(0)
+    )
+    log_flush_start_offset_checkpoint_interval_ms: int = setting(
+        60_000, Kind.INT, "Interval of log-start-offset-checkpoint.", at_least(0)
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
+        5_000, Kind.LONG, "Interval of replication-offset-checkpoint."
+    )
 
-    socket_request_max_bytes: int = 104_857_600
-    connections_max_idle_ms: int = 600_000
-    max_connections: int = INT_MAX
-    queued_max_request_bytes: int = -1
-    max_connections_per_ip: int = INT_MAX
-    fetch_max_bytes: int = 57_671_680
-    max_incremental_fetch_session_cache_slots: int = 1_000
-    group_initial_rebalance_delay_ms: int = 3_000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_min_session_timeout_ms: int = 6_000
-    group_max_size: int = INT_MAX
-    offset_metadata_max_bytes: int = 4_096
-    offsets_commit_timeout_ms: int = 5_000
-    offsets_retention_check_interval_ms: int = 600_000
-    offsets_retention_minutes: int = 10_080
-    offsets_topic_compression_codec: int = 0
-    offsets_topic_num_partitions: int = 50
-    offsets_topic_replication_factor: int = 3
-    offsets_topic_segment_bytes: int = 104_857_600
+    socket_request_max_bytes: int = setting(
+        104_857_600, Kind.INT, "Largest request that is taken, in bytes.", at_least(1)
+    )
+    connections_max_idle_ms: int = setting(
+        600_000, Kind.LONG, "Milliseconds after which a silent connection is closed."
+    )
+    max_connections: int = setting(INT_MAX, Kind.INT, "Connections that the node takes.", at_least(0))
+    queued_max_request_bytes: int = setting(
+        -1, Kind.LONG, "Bytes of requests larger than 16 KiB that may be arriving at one time; -1: no limit."
+    )
+    max_connections_per_ip: int = setting(
+        INT_MAX, Kind.INT, "Connections that the node takes from one address.", at_least(0)
+    )
+    fetch_max_bytes: int = setting(
+        57_671_680, Kind.INT, "Bytes of records that one fetch returns at most.", at_least(1024)
+    )
+    max_incremental_fetch_session_cache_slots: int = setting(
+        1_000, Kind.INT, "Fetch sessions that are kept.", at_least(0)
+    )
+    group_initial_rebalance_delay_ms: int = setting(
+        3_000,
+        Kind.INT,
+        "Milliseconds that a consumer group without members waits for more of them before its first rebalance.",
+    )
+    group_max_session_timeout_ms: int = setting(
+        1_800_000, Kind.INT, "Longest session timeout that a member may ask for, in ms."
+    )
+    group_min_session_timeout_ms: int = setting(
+        6_000, Kind.INT, "Shortest session timeout that a member may ask for, in ms."
+    )
+    group_max_size: int = setting(INT_MAX, Kind.INT, "Members that a consumer group takes.", at_least(1))
+    offset_metadata_max_bytes: int = setting(4_096, Kind.INT, "Longest text that may be committed with an offset.")
+    offsets_commit_timeout_ms: int = setting(
+        5_000, Kind.INT, "Milliseconds that a commit waits for the replicas of __consumer_offsets.", at_least(1)
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        600_000, Kind.LONG, "Milliseconds between two looks for committed offsets that have expired.", at_least(1)
+    )
+    offsets_retention_minutes: int = setting(
+        10_080,
+        Kind.INT,
+        "Minutes after which committed offsets expire that no member of their group needs.",
+        at_least(1),
+    )
+    offsets_topic_compression_codec: int = setting(
+        0, Kind.INT, "Codec of what a group coordinator writes: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", between(0, 4)
+    )
+    offsets_topic_num_partitions: int = setting(
+        50, Kind.INT, "Partitions of __consumer_offsets when it is created.", at_least(1)
+    )
+    offsets_topic_replication_factor: int = setting(
+        3,
+        Kind.SHORT,
+        "Replicas of __consumer_offsets; as many brokers as there are, where they are fewer.",
+        at_least(1),
+    )
+    offsets_topic_segment_bytes: int = setting(
+        104_857_600, Kind.INT, "Largest size of a segment of __consumer_offsets.", at_least(1)
+    )
 
-    producer_id_expiration_ms: int = 86_400_000
-    producer_id_expiration_check_interval_ms: int = 600_000
+    producer_id_expiration_ms: int = setting(
+        86_400_000, Kind.INT, "Milliseconds that a silent producer's sequence is remembered.", at_least(1)
+    )
+    producer_id_expiration_check_interval_ms: int = setting(
+        600_000, Kind.INT, "Interval of forgetting silent producers.", at_least(1)
+    )
 
     explicit: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The settings that the file or the command line gave, as text: for DescribeConfigs."""
 
     @property
     def is_broker(self) -> bool:
-        """True if the node keeps partitions and serves clients."""
+        """Whether the node keeps partitions and serves clients."""
         return BROKER in self.process_roles
 
     @property
     def is_controller(self) -> bool:
-        """True if the node may vote in the metadata quorum and lead it."""
+        """Whether the node may vote in the metadata quorum and lead it."""
         return CONTROLLER in self.process_roles
 
     @property
     def is_quorum_of_its_own(self) -> bool:
-        """True if the settings make this node the whole metadata quorum: then it formats new directories by itself.
+        """Whether the settings make this node the whole metadata quorum: then it formats new directories by itself.
 
         So it is where they name no other controller: neither as a voter nor as a bootstrap server. A bootstrap server that is this node's
         own controller listener, as in the file that Kafka brings along, is no other.

@@ -1,9 +1,9 @@
 """One setting: its name, type and range, and the reading of its value from text. Types and refusals are worded as ``ConfigDef`` does."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final, TypeVar
 
 Value = bool | int | float | str | tuple[str, ...]
 Check = Callable[[Value], None]
@@ -104,6 +104,24 @@ class Setting:
             shown = text if error.shown is None else error.shown
             return f"Invalid value {shown} for configuration {self.name}: {error.reason}"
         return None
+
+
+Default = TypeVar("Default")
+
+_DECLARED: Final = "setting"
+
+
+def setting(default: Default, kind: Kind, doc: str, check: Check | None = None) -> Default:
+    """Declare a field of a dataclass as the setting of its name, with dots for underscores; the arguments are those of :class:`Setting`."""
+    declared: Default = field(default=default, metadata={_DECLARED: (kind, doc, check)})
+    return declared
+
+
+def declared_settings(settings: type[Any]) -> Iterator[Setting]:
+    """The settings that a dataclass declares, in the order of its fields."""
+    for each in fields(settings):
+        if _DECLARED in each.metadata:
+            yield Setting(each.name.replace("_", "."), *each.metadata[_DECLARED])
 
 
 def at_least(least: float) -> Check:

@@ -6,7 +6,7 @@ All 33 of Kafka 4.3 are known and checked, so that tools find what they expect; 
 import re
 from typing import Final, NamedTuple
 
-from esp.settings.broker_table import (
+from esp.settings.ranges import (
     COMPRESSION_TYPES,
     LEAST_SEGMENT_BYTES,
     LZ4_LEVELS,

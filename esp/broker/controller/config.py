@@ -1,18 +1,19 @@
 """What a controller must know of its node."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from esp.controller.config_rules import ConfigRules
-from esp.controller.self_repair import SelfRepairSettings
+from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
-from esp.model.ids import NodeId
+from esp.model.ids import OFFSETS_TOPIC, NodeId
 from esp.settings.broker import BrokerSettings
+from esp.settings.topic_overrides import validate_topic_overrides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """The settings of a controller; defaults are Kafka's."""
+    """The settings of a controller."""
 
     cluster_id: str
     node_id: NodeId
@@ -21,21 +22,44 @@ class ControllerConfig:
     """The node's own value; the first controller of a cluster makes it the default of all (ELR-3)."""
     validate_topic_configs: Callable[[Mapping[str, str]], None]
     """Raises ApiError if a topic may not have these settings."""
-    config_rules: ConfigRules = field(default_factory=lambda: ConfigRules(BrokerSettings()))
+    config_rules: ConfigRules
     """What settings resources may have."""
-    unclean_leader_election: bool = False
+    unclean_leader_election: bool
     """``unclean.leader.election.enable``, for topics and clusters without that setting."""
-    session_timeout_ms: int = 9_000
+    session_timeout_ms: int
     """``broker.session.timeout.ms``."""
-    max_idle_interval_ms: int = 500
+    max_idle_interval_ms: int
     """``metadata.max.idle.interval.ms``; 0 for never."""
-    auto_leader_rebalance: bool = True
+    auto_leader_rebalance: bool
     """``auto.leader.rebalance.enable``."""
-    imbalance_check_interval_s: int = 300
+    imbalance_check_interval_s: int
     """``leader.imbalance.check.interval.seconds``."""
-    internal_replication: Mapping[str, int] = field(default_factory=dict)
+    internal_replication: Mapping[str, int]
     """Replicas that internal topics should have where there are as many brokers, by name (``offsets.topic.replication.factor``)."""
-    self_repair: SelfRepairSettings = field(default_factory=SelfRepairSettings)
+    self_repair: SelfRepairSettings
     """``rebalance.*``."""
     unclean_election_interval_ms: int = 300_000
     """``unclean.leader.election.interval.ms``."""
+
+
+def controller_config(settings: BrokerSettings, cluster_id: str) -> ControllerConfig:
+    """What the node's settings say of its controller."""
+    return ControllerConfig(
+        cluster_id=cluster_id,
+        node_id=settings.node_id,
+        defaults=TopicDefaults(settings.num_partitions, settings.default_replication_factor),
+        min_insync_replicas=settings.min_insync_replicas,
+        validate_topic_configs=validate_topic_overrides,
+        config_rules=ConfigRules(settings),
+        internal_replication={OFFSETS_TOPIC: settings.offsets_topic_replication_factor},
+        unclean_leader_election=settings.unclean_leader_election_enable,
+        session_timeout_ms=settings.broker_session_timeout_ms,
+        max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
+        auto_leader_rebalance=settings.auto_leader_rebalance_enable,
+        imbalance_check_interval_s=settings.leader_imbalance_check_interval_seconds,
+        self_repair=SelfRepairSettings(
+            Mode(settings.rebalance_mode),
+            settings.rebalance_broker_dead_after_ms * 1000,
+            settings.rebalance_partitions_in_flight_max,
+        ),
+    )

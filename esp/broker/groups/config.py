@@ -26,17 +26,18 @@ def shard_config(
     settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]
 ) -> CoordinatorConfig:
     """What the node's settings say of groups."""
-    return CoordinatorConfig(
-        GroupSettings(
-            group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
-            group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
-            group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
-            group_max_size=settings.group_max_size,
-            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
-            offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
-            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
-            offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
-        ),
-        settings.offsets_topic_compression_codec,
-        on_disk_error,
+    return CoordinatorConfig(coordinator_settings(settings), settings.offsets_topic_compression_codec, on_disk_error)
+
+
+def coordinator_settings(settings: BrokerSettings) -> GroupSettings:
+    """The core's part of the node's settings."""
+    return GroupSettings(
+        group_min_session_timeout_ms=settings.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=settings.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        group_max_size=settings.group_max_size,
+        offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+        offsets_retention_ms=settings.offsets_retention_minutes * _MINUTE_MS,
+        offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+        offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
     )

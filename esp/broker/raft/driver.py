@@ -185,7 +185,12 @@ class RaftDriver:
         self._initial = member.initial
         self._tasks = Tasks(env.host)
         self._peers = QuorumPeers(
-            env, self._tasks, config.local.node_id, config.request_timeout_ms, self, self._on_gone
+            env,
+            self._tasks,
+            config.local.node_id,
+            config.settings.controller_quorum_request_timeout_ms,
+            self,
+            self._on_gone,
         )
         self._replies = RaftReplies(member.node, self.files, self._start_task)
         self._applier = MetadataApplier(log, state_machine, self._start_task, self._settle)

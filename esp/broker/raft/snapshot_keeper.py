@@ -38,7 +38,7 @@ class SnapshotKeeper:
     ) -> None:
         self.snapshots = snapshots
         self._env = env
-        self._config = config
+        self._settings = config.settings
         self._log = log
         self._voters = voters
         self._bytes_at_last = 0
@@ -47,9 +47,9 @@ class SnapshotKeeper:
     def is_due(self, applied_bytes: int) -> bool:
         """Whether a snapshot should be made, ``applied_bytes`` having been committed since the start."""
         new_bytes = applied_bytes - self._bytes_at_last
-        if new_bytes >= self._config.snapshot_max_new_bytes:
+        if new_bytes >= self._settings.metadata_log_max_record_bytes_between_snapshots:
             return True
-        interval_us = self._config.snapshot_max_interval_ms * 1000
+        interval_us = self._settings.metadata_log_max_snapshot_interval_ms * 1000
         return 0 < interval_us <= self._env.clock.monotonic_us() - self._time_of_last_us and new_bytes > 0
 
     def is_news(self, image: ClusterImage) -> bool:
@@ -122,9 +122,9 @@ class SnapshotKeeper:
         snapshots.remove_before(start_offset)
 
     def _is_past_retention(self, kept: list[SnapshotId]) -> bool:
-        config = self._config
+        settings = self._settings
         size = self._log.size + sum(map(self.snapshots.size, kept))
-        if 0 <= config.retention_bytes < size:
+        if 0 <= settings.metadata_max_retention_bytes < size:
             return True
         age_ms = self._env.clock.wall_ms() - self.snapshots.modified_ms(kept[0])
-        return 0 <= config.retention_ms < age_ms
+        return 0 <= settings.metadata_max_retention_ms < age_ms

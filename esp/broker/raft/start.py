@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from esp.broker.raft.config import RaftConfig
+from esp.broker.raft.config import RaftConfig, quorum_settings
 from esp.broker.raft.metadata_log import read_batches, read_quorum_state
 from esp.broker.raft.snapshots import MetadataSnapshots
 from esp.model.errors import CorruptionError, OperatorError
@@ -12,7 +12,6 @@ from esp.model.ids import ZERO_UUID, DirectoryId, uuid_to_base64
 from esp.ports.env import Env
 from esp.raft.log_outline import LogOutline
 from esp.raft.node import RaftNode
-from esp.raft.settings import QuorumSettings
 from esp.raft.snapshot import FIRST, SnapshotContents, SnapshotId, read_snapshot
 from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
@@ -84,11 +83,7 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> RecoveredMember
         bootstrap=config.bootstrap_servers,
         quorum_state=read_quorum_state(env.disk, log.path),
         log=outline,
-        settings=QuorumSettings(
-            election_timeout_us=config.election_timeout_ms * 1000,
-            fetch_timeout_us=config.fetch_timeout_ms * 1000,
-            retry_backoff_us=config.retry_backoff_ms * 1000,
-        ),
+        settings=quorum_settings(config.settings),
         random=env.random,
     )
     return RecoveredMember(node, voters, snapshots, initial)

@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
+from esp.broker.raft.config import quorum_settings
 from esp.raft.quorum_state import QuorumState
-from esp.raft.settings import QuorumSettings
 from esp.raft.voters import VoterKey, VoterSet, is_majority
+from esp.settings.broker import BrokerSettings
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.quorum_tier.log import QuorumDisk, StoredBatch
 
 _MASK = (1 << 64) - 1
-_CAUGHT_UP_US: Final = QuorumSettings().fetch_timeout_us
+_CAUGHT_UP_US: Final = quorum_settings(BrokerSettings()).fetch_timeout_us
 """A node that becomes a voter had all of the leader's log that long ago, or later (RAFT-42)."""
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 from uuid import UUID
 
+from esp.broker.raft.config import quorum_settings
 from esp.model.errors import ErrorCode
 from esp.model.ids import DirectoryId, NodeId
 from esp.ports.network import Address
@@ -28,8 +29,8 @@ from esp.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from esp.raft.settings import QuorumSettings
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
+from esp.settings.broker import BrokerSettings
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.quorum_tier.checks import QuorumChecks
 from esp.simulation.quorum_tier.liveness import (
@@ -175,7 +176,7 @@ class QuorumCluster:
                     profile.kraft_version if is_formatted else 0,
                 ),
                 random=self.random,
-                settings=QuorumSettings(),
+                settings=quorum_settings(BrokerSettings()),
             )
             member.flush_us_max = profile.flush_us_max
             self.members[node_id] = member

@@ -5,6 +5,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
+from esp.broker.groups.config import coordinator_settings
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append, Effect
 from esp.groups.requests import (
@@ -20,13 +21,13 @@ from esp.groups.requests import (
     SyncGroup,
 )
 from esp.groups.responses import JoinResult, LeaveResult, OffsetCommitResult, Result, SyncResult
-from esp.groups.settings import GroupSettings
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.model.now import Now
 from esp.records.builder import NewRecord
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import OffsetCommitRecord
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import SeededRandom
 from tests.scenarios.script import Stage, verb
 from tests.unit.groups.world import GROUP, START_MS, subscription
@@ -62,7 +63,7 @@ class GroupStage(Stage):
         self._asked: dict[int, Client] = {}
         self._tickets = count(1)
         self._names: dict[str, str] = {"": "-"}
-        self._coordinator = GroupCoordinator(GroupSettings(), SeededRandom(Random(0)))
+        self._coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(Random(0)))
         self._do(self._coordinator.begin(self._now))
 
     @property

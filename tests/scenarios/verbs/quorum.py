@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from esp.broker.raft.config import quorum_settings
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, NodeId
 from esp.model.now import Now
@@ -14,11 +15,11 @@ from esp.raft import effects, messages
 from esp.raft.effects import Effect
 from esp.raft.node import RaftNode
 from esp.raft.quorum_state import QuorumState
-from esp.raft.settings import QuorumSettings
 from esp.raft.voters import VoterSet
 from esp.records.batch import iterate_records, read_whole_header
 from esp.records.batch_header import BatchHeader
 from esp.schemas.control_records import decode_control_record
+from esp.settings.broker import BrokerSettings
 from esp.simulation.quorum_tier.log import QuorumDisk
 from tests.scenarios.script import verb
 from tests.scenarios.verbs.courier import Courier, Message, name_of
@@ -209,7 +210,7 @@ class QuorumStage(Courier):
             ],
             quorum_state=member.disk.quorum_state,
             log=member.disk.outline(),
-            settings=QuorumSettings(),
+            settings=quorum_settings(BrokerSettings()),
             random=Chance(),
         )
         self._do(member, member.node.start)

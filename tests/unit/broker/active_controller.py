@@ -1,22 +1,23 @@
 """A controller on a quorum that says yes when the test says so, for tests of what it decides and when. Nothing is on a disk."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
-from esp.broker.controller.config import ControllerConfig
+from esp.broker.controller.config import controller_config
 from esp.broker.controller.driver import ControllerDriver
 from esp.broker.raft.loader import MetadataLoader
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.heartbeats import Heartbeat
-from esp.controller.topics import NewTopic, TopicDefaults
+from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_BROKER_EPOCH, NodeId
 from esp.ports.network import Address
 from esp.raft.member import LeaderContact
 from esp.schemas.metadata_frames import decode_record
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.network import SimulatedNetwork
 from tests.unit.broker.scenarios import played
@@ -108,15 +109,10 @@ class ActiveController:
         self.env = env
         self.quorum = FakeQuorum()
         self.loader = self.quorum.loader = MetadataLoader(env)
-        self.quorum.loader = self.loader
         self.tasks = Tasks(env.host)
-        self.config = ControllerConfig(
-            cluster_id=CLUSTER_ID,
-            node_id=CONTROLLER,
-            defaults=TopicDefaults(1, 1),
-            min_insync_replicas=settings.pop("min_insync_replicas", 1),
-            validate_topic_configs=accept_configs,
-            **settings,
+        self.config = replace(
+            controller_config(BrokerSettings(node_id=CONTROLLER), CLUSTER_ID),
+            **{"validate_topic_configs": accept_configs, "internal_replication": {}} | settings,
         )
         self.driver = ControllerDriver(env, self.config, self.quorum, self.loader, self.tasks)
         self.driver.start()

@@ -21,6 +21,7 @@ from esp.protocol.registry import ListenerKind
 from esp.raft.snapshot import FIRST, build_first_snapshot
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
 from esp.schemas.metadata_records import FeatureLevelRecord, TopicRecord
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.loop import ProcessEndedError
 from esp.simulation.machine.network import SimulatedNetwork
@@ -81,9 +82,14 @@ class Member:
         env = self.env
         self.directory = LogDirectory.open_blocking(env.disk, PATH)
         self.log = open_metadata_log_blocking(env, self.directory, cluster_id=CLUSTER_ID, node_id=self.node_id)
-        fields = {"local": self.key, "cluster_id": CLUSTER_ID, "endpoints": self.endpoints, "listener": LISTENER}
         self.loader = MetadataLoader(env)
-        config = RaftConfig(**fields | self.config)
+        names = {"cluster_id": CLUSTER_ID, "endpoints": self.endpoints}
+        settings = {name: value for name, value in self.config.items() if name not in names}
+        config = RaftConfig(
+            settings=BrokerSettings(node_id=self.node_id, controller_listener_names=(LISTENER,), **settings),
+            local=self.key,
+            **{name: self.config.get(name, default) for name, default in names.items()},
+        )
         self.raft = await RaftDriver.open(env, self.log, config, self.loader, asyncio.Lock())
         self.loader.subscribe(lambda image, delta: self.changes.append((image, delta)))
         self.raft.on_leadership(

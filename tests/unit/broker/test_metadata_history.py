@@ -7,26 +7,28 @@ topics a place.
 import asyncio
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from esp.broker.controller.config import ControllerConfig
+from esp.broker.controller.config import controller_config
 from esp.broker.controller.driver import ControllerDriver
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.heartbeats import Heartbeat
 from esp.controller.image import EMPTY_IMAGE
 from esp.controller.replay import MetadataReplay
-from esp.controller.topics import NewTopic, TopicDefaults
+from esp.controller.topics import NewTopic
 from esp.model.errors import ApiError
 from esp.model.ids import LeaderEpoch, NodeId
 from esp.ports.network import Address
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
 from esp.schemas.metadata_frames import decode_record
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.active_controller import Listening
 from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, Quorum, with_quorum
@@ -62,14 +64,8 @@ class Controllers:
         await member.run(self._attach(member))
 
     async def _attach(self, member):
-        config = ControllerConfig(
-            cluster_id=CLUSTER_ID,
-            node_id=member.node_id,
-            defaults=TopicDefaults(1, 1),
-            min_insync_replicas=1,
-            validate_topic_configs=accept_configs,
-            session_timeout_ms=3_600_000,
-        )
+        settings = BrokerSettings(node_id=member.node_id, broker_session_timeout_ms=3_600_000)
+        config = replace(controller_config(settings, CLUSTER_ID), validate_topic_configs=accept_configs)
         member.driver = ControllerDriver(member.env, config, member.raft, member.loader, member.tasks)
         member.driver.start()
 

@@ -2,10 +2,11 @@
 
 import pytest
 
+from esp.broker.groups.config import coordinator_settings
 from esp.groups.coordinator import GroupCoordinator
-from esp.groups.settings import GroupSettings
 from esp.model.errors import CorruptionError, ErrorCode
 from esp.model.now import Now
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import SeededRandom
 from tests.unit.groups.world import DELAY_MS, GROUP, SESSION_MS, World
 
@@ -76,14 +77,14 @@ def test_log_that_is_replayed_twice_says_the_same():
 
 
 def test_records_of_other_protocols_are_skipped():
-    coordinator = GroupCoordinator(GroupSettings(), SeededRandom(None))
+    coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(None))
     coordinator.replay(b"\0\3\0\1g", b"\0\0\0\0\0\1\0")
     coordinator.begin(Now(0, 0))
     assert coordinator.describe_group("g").error is ErrorCode.group_id_not_found
 
 
 def test_record_that_is_none_is_refused():
-    coordinator = GroupCoordinator(GroupSettings(), SeededRandom(None))
+    coordinator = GroupCoordinator(coordinator_settings(BrokerSettings()), SeededRandom(None))
     with pytest.raises(CorruptionError):
         coordinator.replay(b"\0\1\0\1g", None)
 

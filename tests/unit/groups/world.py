@@ -1,8 +1,10 @@
 """A coordinator with a clock, a log and clients: what a driver would do, in the smallest way."""
 
+from dataclasses import replace
 from itertools import count
 from random import Random
 
+from esp.broker.groups.config import coordinator_settings
 from esp.groups.coordinator import GroupCoordinator
 from esp.groups.effects import Answer, Append
 from esp.groups.requests import (
@@ -18,10 +20,10 @@ from esp.groups.requests import (
     Protocol,
     SyncGroup,
 )
-from esp.groups.settings import GroupSettings
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.model.now import Now
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import SeededRandom
 
 START_MS = 1_700_000_000_000
@@ -46,7 +48,7 @@ class World:
     """One coordinator. ``log`` holds the committed records; with ``is_stuck`` appends wait for :meth:`commit` or :meth:`fail`."""
 
     def __init__(self, *, log=(), is_stuck=False, **settings):
-        self.settings = GroupSettings(**settings)
+        self.settings = replace(coordinator_settings(BrokerSettings()), **settings)
         self.now_us = 1_000_000
         self.wall_ms = START_MS
         self.log = list(log)

@@ -3,6 +3,7 @@
 import uuid
 from random import Random
 
+from esp.broker.raft.config import quorum_settings
 from esp.model.errors import ErrorCode
 from esp.model.ids import DirectoryId, LeaderEpoch, NodeId
 from esp.model.now import Now
@@ -11,9 +12,9 @@ from esp.raft.effects import Commit, Persist, Reply, Send
 from esp.raft.log_outline import LogOutline
 from esp.raft.messages import FetchRequest, FetchResponse, VoteRequest, VoteResponse
 from esp.raft.node import RaftNode
-from esp.raft.settings import QuorumSettings
 from esp.raft.voter_history import VoterHistory
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey, VoterSet
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import SeededRandom
 
 CLUSTER = "sKc3HhTGTQ2kA0ZGqSBXvA"
@@ -57,7 +58,7 @@ def member(number=1, voters=(1, 2, 3), *, log=None, state=None, role=True, kraft
         bootstrap=(),
         quorum_state=state,
         log=log or LogOutline(),
-        settings=QuorumSettings(),
+        settings=quorum_settings(BrokerSettings()),
         random=SeededRandom(Random(number)),
     )
 

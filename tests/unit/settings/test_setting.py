@@ -1,9 +1,11 @@
+from dataclasses import dataclass
+
 import pytest
 
-from esp.settings.setting import Kind, Setting, SettingError, at_least, between, one_of
+from esp.settings.setting import Kind, Setting, SettingError, at_least, between, declared_settings, one_of, setting
 
 
-def setting(kind, check=None):
+def some(kind, check=None):
     return Setting("some.name", kind, "doc", check)
 
 
@@ -23,8 +25,8 @@ def setting(kind, check=None):
     ],
 )
 def test_texts_become_values(kind, text, value):
-    assert setting(kind).parse(text) == value
-    assert setting(kind).refusal(text) is None
+    assert some(kind).parse(text) == value
+    assert some(kind).refusal(text) is None
 
 
 @pytest.mark.parametrize(
@@ -43,20 +45,32 @@ def test_texts_become_values(kind, text, value):
 )
 def test_other_texts_are_refused_in_kafka_s_words(kind, text, reason):
     with pytest.raises(SettingError, match=reason):
-        setting(kind).parse(text)
-    assert setting(kind).refusal(text) == f"Invalid value {text} for configuration some.name: {reason}"
+        some(kind).parse(text)
+    assert some(kind).refusal(text) == f"Invalid value {text} for configuration some.name: {reason}"
 
 
 def test_ranges_include_their_ends():
-    number = setting(Kind.INT, between(-1, 3))
+    number = some(Kind.INT, between(-1, 3))
     assert [number.parse(text) for text in ("-1", "3")] == [-1, 3]
     assert "at least -1" in number.refusal("-2")
     assert "no more than 3" in number.refusal("4")
-    assert setting(Kind.INT, at_least(5)).refusal("5") is None
-    assert "at least 5" in setting(Kind.INT, at_least(5)).refusal("4")
+    assert some(Kind.INT, at_least(5)).refusal("5") is None
+    assert "at least 5" in some(Kind.INT, at_least(5)).refusal("4")
 
 
 def test_a_list_of_words_is_refused_by_the_word_that_is_wrong():
-    words = setting(Kind.LIST, one_of("a", "b"))
+    words = some(Kind.LIST, one_of("a", "b"))
     assert words.parse("b,a") == ("b", "a")
     assert words.refusal("a,x,b") == "Invalid value x for configuration some.name: String must be one of: a, b"
+
+
+def test_a_field_of_a_dataclass_declares_the_setting_of_its_name():
+    @dataclass(frozen=True, slots=True)
+    class Declared:
+        fetch_max_wait_ms: int = setting(500, Kind.INT, "How long.", at_least(0))
+        other: int = 1
+
+    [declared] = declared_settings(Declared)
+    assert (declared.name, declared.kind, declared.doc) == ("fetch.max.wait.ms", Kind.INT, "How long.")
+    assert declared.refusal("-1") is not None
+    assert Declared().fetch_max_wait_ms == 500

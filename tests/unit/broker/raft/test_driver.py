@@ -7,6 +7,7 @@ import pytest
 from esp.model.errors import ErrorCode, OperatorError
 from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, VoterChangeResponse
 from esp.raft.roles import Role
+from esp.settings.broker import QuorumVoter
 from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, with_quorum
 
 
@@ -235,7 +236,9 @@ async def test_a_broker_finds_the_leader_through_any_bootstrap_server_and_observ
     leader = await quorum.elect()
     assert await quorum.create("t")
     other = next(member for member in quorum.alive if member is not leader)
-    broker = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(other.address,))
+    broker = quorum.add(
+        4, formatted=True, process_roles=("broker",), endpoints=(), controller_quorum_bootstrap_servers=(other.address,)
+    )
     await broker.start()
     await broker.run(broker.raft.caught_up())
     assert list(broker.image.topics_by_name) == ["t"]
@@ -251,9 +254,9 @@ async def test_a_broker_finds_the_leader_through_any_bootstrap_server_and_observ
 
 @with_quorum(3, start=False)
 async def test_static_voters_are_kafkas_older_mode(quorum):
-    voters = {member.node_id: member.address for member in quorum.members.values()}
+    voters = tuple(QuorumVoter(member.node_id, *member.address) for member in quorum.members.values())
     for number in (1, 2, 3):
-        member = quorum.add(number, formatted=True, static_voters=voters)
+        member = quorum.add(number, formatted=True, controller_quorum_voters=voters)
         await member.start()
     leader = await quorum.elect()
     assert await quorum.create("t")
@@ -269,7 +272,7 @@ async def test_a_quorum_of_one_grows_to_three_and_lives_without_the_first(quorum
     first = await quorum.elect()
     assert await quorum.create("t")
     for number in (2, 3):
-        member = quorum.add(number, formatted=True, bootstrap_servers=(first.address,))
+        member = quorum.add(number, formatted=True, controller_quorum_bootstrap_servers=(first.address,))
         await member.start()
         await member.run(member.raft.caught_up())
         answer = await first.run(
@@ -296,7 +299,12 @@ async def test_a_quorum_of_one_grows_to_three_and_lives_without_the_first(quorum
 async def test_a_node_of_another_cluster_gets_nothing_and_says_why(quorum, caplog):
     await quorum.elect()
     stranger = quorum.add(
-        4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(quorum[1].address,), cluster_id="another"
+        4,
+        formatted=True,
+        process_roles=("broker",),
+        endpoints=(),
+        controller_quorum_bootstrap_servers=(quorum[1].address,),
+        cluster_id="another",
     )
     await stranger.start()
     await asyncio.sleep(5)
@@ -314,7 +322,7 @@ async def test_a_voter_with_another_disk_only_observes_and_says_why(quorum, capl
     leader = await quorum.elect()
     victim = next(member for member in quorum.alive if member is not leader)
     victim.kill()
-    swapped = quorum.add(victim.node_id, bootstrap_servers=(leader.address,))
+    swapped = quorum.add(victim.node_id, controller_quorum_bootstrap_servers=(leader.address,))
     swapped.format(quorum.voters)
     await swapped.start()
     await swapped.run(swapped.raft.caught_up())
@@ -345,7 +353,7 @@ async def test_a_member_that_knows_nobody_is_refused(quorum):
 @with_quorum(3, start=False)
 async def test_a_voter_without_the_role_is_refused(quorum):
     with pytest.raises(OperatorError, match=r"process\.roles"):
-        await quorum[1].start(can_vote=False)
+        await quorum[1].start(process_roles=("broker",))
 
 
 @with_quorum(3)

@@ -12,7 +12,11 @@ from esp.schemas.metadata_frames import decode_record
 from esp.schemas.metadata_records import TopicRecord
 from tests.unit.broker.quorum_conversation import LOG_PATH, with_quorum
 
-SMALL = {"snapshot_max_new_bytes": 1000, "retention_bytes": 2000, "retention_ms": -1}
+SMALL = {
+    "metadata_log_max_record_bytes_between_snapshots": 1000,
+    "metadata_max_retention_bytes": 2000,
+    "metadata_max_retention_ms": -1,
+}
 
 
 def _fold(data, snapshot_id):
@@ -30,7 +34,7 @@ async def _create(quorum, count, prefix="t"):
         assert await quorum.create(f"{prefix}{number}")
 
 
-@with_quorum(1, snapshot_max_new_bytes=1000)
+@with_quorum(1, metadata_log_max_record_bytes_between_snapshots=1000)
 async def test_a_snapshot_is_the_fold_of_the_log_up_to_it(quorum):
     """RAFT-30, RAFT-33"""
     member = await quorum.elect()
@@ -89,7 +93,12 @@ async def test_a_leader_that_has_nothing_but_its_snapshot_proposes_much_at_once(
     assert len(member.image.topics_by_id) == 120
 
 
-@with_quorum(1, snapshot_max_new_bytes=1000, retention_bytes=0, retention_ms=-1)
+@with_quorum(
+    1,
+    metadata_log_max_record_bytes_between_snapshots=1000,
+    metadata_max_retention_bytes=0,
+    metadata_max_retention_ms=-1,
+)
 async def test_a_snapshot_that_is_due_twice_before_it_is_begun_is_written_once(quorum):
     """What the controller proposes counts at once, though the image that is committed is still the one of the snapshot under way."""
     member = await quorum.elect()
@@ -108,7 +117,7 @@ async def test_a_snapshot_that_is_due_twice_before_it_is_begun_is_written_once(q
     assert len(member.image.topics_by_id) == 400
 
 
-@with_quorum(1, snapshot_max_interval_ms=10_000)
+@with_quorum(1, metadata_log_max_snapshot_interval_ms=10_000)
 async def test_time_asks_for_a_snapshot_too_but_not_without_news(quorum):
     member = await quorum.elect()
     await asyncio.sleep(11)

@@ -12,7 +12,11 @@ from esp.storage.checkpoints import write_checkpoint_blocking
 from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
 from tests.unit.broker.quorum_conversation import LOG_PATH, PATH, with_quorum
 
-SMALL = {"snapshot_max_new_bytes": 1000, "retention_bytes": 1, "retention_ms": -1}
+SMALL = {
+    "metadata_log_max_record_bytes_between_snapshots": 1000,
+    "metadata_max_retention_bytes": 1,
+    "metadata_max_retention_ms": -1,
+}
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["killed", "power lost"])
@@ -110,7 +114,13 @@ async def test_a_log_out_of_the_page_cache_is_read_all_the_same(quorum):
     leader = await quorum.elect()
     assert len(leader.image.topics_by_id) == 30
     leader.disk.make_cold(f"{LOG_PATH}/{0:020d}.log")
-    observer = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(leader.address,))
+    observer = quorum.add(
+        4,
+        formatted=True,
+        process_roles=("broker",),
+        endpoints=(),
+        controller_quorum_bootstrap_servers=(leader.address,),
+    )
     await observer.start()
     await observer.run(observer.raft.caught_up())
     assert len(observer.image.topics_by_id) == 30
@@ -121,7 +131,13 @@ async def test_a_log_out_of_the_page_cache_is_read_all_the_same(quorum):
 async def test_a_node_that_never_votes_may_have_lost_what_it_knew_to_be_committed(quorum):
     """RAFT-11: it does not flush what it fetches, and fetches it again."""
     leader = await quorum.elect()
-    observer = quorum.add(4, formatted=True, can_vote=False, endpoints=(), bootstrap_servers=(leader.address,))
+    observer = quorum.add(
+        4,
+        formatted=True,
+        process_roles=("broker",),
+        endpoints=(),
+        controller_quorum_bootstrap_servers=(leader.address,),
+    )
     await observer.start()
     assert await quorum.create("topic")
     await quorum.agree()
