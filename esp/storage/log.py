@@ -561,7 +561,7 @@ class Log:
             self.leader_epochs.clear()
             files.unsynced.save_epochs_blocking()
             self.producers = ProducerStates()
-            remove_snapshots(files.disk, files.path, above=-1, up_to=-1)
+            remove_snapshots(files.disk, files.path, above=-1, below=0)
             files.unsynced.sync_identity_blocking()
             files.unsynced.sync_names_blocking()
             self.checkpoint_offsets()
@@ -585,7 +585,7 @@ class Log:
         self.log_end_offset = end_offset
         self.leader_epochs.truncate_from_end(end_offset)
         files.unsynced.save_epochs_blocking()
-        remove_snapshots(files.disk, files.path, above=end_offset, up_to=-1)
+        remove_snapshots(files.disk, files.path, above=end_offset, below=self.first_segment_offset)
         self.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)
         files.unsynced.sync_names_blocking()
         self.set_roll_jitter()

@@ -30,13 +30,16 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
     return [entry[0] for entry in parsed if entry is not None and entry[1] == SNAPSHOT_SUFFIX]
 
 
-def remove_snapshots(disk: Disk, directory: str, *, above: int, up_to: int) -> bool:
-    """Remove snapshots that say nothing of the log ``[up_to, above]``: of offsets larger than ``above``, or at most ``up_to``.
+def remove_snapshots(disk: Disk, directory: str, *, above: int, below: int) -> bool:
+    """Remove snapshots that say nothing of the segments that hold ``[below, above]``: of offsets beyond them.
+
+    The one at the base of the first segment stays, also where the log starts there or behind it, beyond Kafka: nothing else knows the
+    producers of which retention has left no batch, and to a log that forgot them they may send any sequence (PROD-2).
 
     Returns:
         Whether there were any of larger offsets. The directory is to be synced before the log grows to there.
     """
-    outdated = [offset for offset in snapshot_offsets(disk, directory) if offset > above or offset <= up_to]
+    outdated = [offset for offset in snapshot_offsets(disk, directory) if offset > above or offset < below]
     for offset in outdated:
         disk.remove(snapshot_path(directory, offset))
     return bool(outdated) and outdated[-1] > above

@@ -173,7 +173,7 @@ def load_log_blocking(
         if remove_leftovers_blocking(disk, path):
             disk.sync_directory_blocking(path)
         loader.open_segments(was_clean=was_clean)
-        if remove_snapshots(disk, path, above=loader.end_offset, up_to=loader.log_start_offset):
+        if remove_snapshots(disk, path, above=loader.end_offset, below=loader.segments[0].base_offset):
             # Else a power loss could bring one back when other batches stand below its offset (PROD-9).
             disk.sync_directory_blocking(path)
         remove_stray_snapshots(disk, path, {segment.base_offset for segment in loader.segments})

@@ -255,7 +255,7 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-13098 class",
         "PROD-9",
         "esp.storage.log",
-        "        remove_snapshots(files.disk, files.path, above=end_offset, up_to=-1)\n",
+        "        remove_snapshots(files.disk, files.path, above=end_offset, below=self.first_segment_offset)\n",
         "",
         tiers=(LOG,),
     ),

@@ -10,6 +10,7 @@ from esp.records.batch_header import read_header
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.partition_tier.memory_log import KeptBatch
 from esp.storage.log import Log
+from esp.storage.producer_state import ProducerStates
 
 _ALL_BYTES: Final = 1 << 30
 _READS: Final = 8
@@ -47,6 +48,14 @@ def check_log(log: Log, kept: Sequence[KeptBatch]) -> None:
                     log,
                     f"of producer {header.producer_id}, whose last batch is at {header.last_offset}",
                 )
+
+
+def check_producers_known(log: Log, before: ProducerStates) -> None:
+    """INV-PROD-FOLD of a log whose process was killed: it forgot no producer, also none of which retention left no batch."""
+    for producer_id, state in before.items():
+        known = log.producers.get(producer_id)
+        if known is None or known.last_offset < state.last_offset:
+            _fail("INV-PROD-FOLD", log, f"forgot of producer {producer_id} the batch at {state.last_offset}")
 
 
 def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int, most_start: int) -> None:

@@ -17,7 +17,7 @@ from esp.records.batch_header import BatchHeader, read_header, stamp
 from esp.replication.partition_follower import append_fetched
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
+from esp.simulation.log_tier.checks import check_log, check_producers_known, check_reads, check_recovered
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.nodes_tier.rot import RotKind, find_targets, rot_somewhere
@@ -26,6 +26,7 @@ from esp.simulation.partition_tier.producers import make_batch
 from esp.simulation.streams import stream
 from esp.storage.layout import LOG_START_FILE
 from esp.storage.log_directory import LogDirectory
+from esp.storage.producer_snapshots import snapshot_offsets
 
 STEPS: Final = 300
 PARTITION: Final = TopicPartition("topic", 0)
@@ -284,6 +285,9 @@ class LogRun:
         least_end = self.log.recovery_point if loses_power and not is_clean else self.log.log_end_offset
         if self._cut_end is not None:
             least_end = min(least_end, self._cut_end)
+        producers = self.log.producers
+        # A power loss may have taken the snapshot with which the first segment begins: nobody writes that again.
+        snapshots = snapshot_offsets(self.disk, self.log.path)
         most_start = max(self.log.log_start_offset, self._new_start)
         allowed = [*self.kept, self._in_flight] if self._in_flight is not None else self.kept
         if self.log.recovery_point > (self._cut_away[0].header.base_offset if self._cut_away else 0):
@@ -302,6 +306,7 @@ class LogRun:
                 self._open()
             if self.random.random() < 0.5:
                 self.disk.power_loss()
+                loses_power = True
                 least_end = min(least_end, self.log.recovery_point)
             else:
                 self.disk.crash()
@@ -316,6 +321,8 @@ class LogRun:
             first = self._cut_away[0].header.base_offset
             allowed = [batch for batch in self.kept if batch.header.next_offset <= first] + self._cut_away
             check_recovered(self.log, allowed, least_end, most_start)
+        if not (loses_power or self._rots) and self._cut_end is None and self.log.first_segment_offset in snapshots:
+            check_producers_known(self.log, producers)
         self._cut_away = [
             batch for batch in self.kept if self._cut_end is not None and batch.header.base_offset >= self._cut_end > 0
         ]

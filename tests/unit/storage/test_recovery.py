@@ -358,6 +358,48 @@ def test_snapshots_that_no_segment_needs_are_removed() -> None:
     assert kept == bases | {21}
 
 
+@pytest.mark.parametrize("was_clean", [False, True])
+@pytest.mark.parametrize("batches_left", [0, 1, 2])
+def test_producers_of_which_retention_left_no_batch_are_known_after_a_restart(
+    batches_left: int, was_clean: bool
+) -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, SMALL)
+    append(log, producer=(5, 0, 7))
+    while len(log.files.segments) < 3:
+        append(log)
+    append(log)
+    log.high_watermark = log.log_end_offset
+    log.raise_log_start(log.log_end_offset - batches_left)
+    log.delete_old_segments_blocking(0)
+    assert len(log.files.segments) == 1
+    directory.write_checkpoints_blocking()
+    if was_clean:
+        directory.close_blocking(1)
+    disk.crash()
+    log = reopen(disk, SMALL)[1]
+    assert log.producers.next_sequence(5, 0) == 8
+
+
+def test_a_snapshot_before_the_first_segment_is_not_believed_after_a_truncation() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, SMALL)
+    append(log, producer=(5, 0, 0))
+    directory.close_blocking(1)
+    log = reopen(disk, SMALL)[1]
+    assert disk.exists(stale := path(1, ".snapshot"))
+    for sequence in range(1, 20):
+        append(log, producer=(5, 0, sequence))
+    log.high_watermark = 15
+    log.raise_log_start(15)
+    log.delete_old_segments_blocking(0)
+    assert disk.exists(stale)
+    for segment in log.files.segments:
+        disk.remove(path(segment.base_offset, ".snapshot"))
+    log.truncate_to(log.files.segments.active.base_offset + 1)
+    assert not disk.exists(stale)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_snapshot_above_the_end_that_recovery_removed_does_not_come_back(seed: int) -> None:
     disk = new_disk(seed)
