@@ -146,9 +146,13 @@ class CommittedLog:
 
     def on_led(self, view: ReplicaView, leader_epoch: int) -> None:
         """Somebody leads in an epoch, with the log that it has: whoever has everything has lost nothing, whatever befell its disk."""
-        if self.doubted_epoch == leader_epoch:
+        if self.is_settled_by(leader_epoch):
             self.doubted_epoch = None
             self.is_excused = not self.is_held_by(view)
+
+    def is_settled_by(self, leader_epoch: int) -> bool:
+        """Whether the leader of an epoch shows what the doubt is about: the elected one, or a later one, if that died before it led."""
+        return self.doubted_epoch is not None and leader_epoch >= self.doubted_epoch
 
     def is_held_by(self, view: ReplicaView) -> bool:
         """Whether a replica has everything that was committed. Equal ends are equal logs (INV-LOGMATCH), so the last batch tells."""

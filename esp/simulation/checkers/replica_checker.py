@@ -274,7 +274,7 @@ class ReplicaChecker:
         self.moved += 1
 
     def _check_new_leader(self, leader: PartitionLeader, view: ReplicaView, committed: CommittedLog) -> None:
-        is_doubted = committed.doubted_epoch == leader.leader_epoch
+        is_doubted = committed.is_settled_by(leader.leader_epoch)
         committed.on_led(view, leader.leader_epoch)
         if is_doubted and committed.is_excused:
             self.on_loss(committed.name, leader.leader_epoch, view.who)
