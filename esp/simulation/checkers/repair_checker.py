@@ -111,15 +111,18 @@ class RepairChecker:
             if all(now_s - self._back_s.get(node, now_s) > WITHDRAW_S for node in repair.gone):
                 raise ViolationError("INV-REPAIR", f"{state}", f"{repair.gone} are back, and it goes on (REPAIR-3)")
 
+    def has_idle_broker(self, image: ClusterImage) -> bool:
+        """Whether a broker that may get replicas holds nothing."""
+        held = {node for _, state in image.partitions() for node in state.target_replicas}
+        return not _find_takers(image) <= held
+
     def find_unrepaired(self, image: ClusterImage, core: Collection[int]) -> list[str]:
         """What is still to be done, as sentences (LIVE-REPAIR).
 
         Replicas that are or shall be on brokers that are gone for good or draining, though others could take them, unless an administrator
         moves them; brokers that hold nothing; marks of repairs that have ended.
         """
-        takers = {
-            node for node, broker in image.brokers.items() if broker.is_active and not is_draining(image, node)
-        }.intersection(core)
+        takers = _find_takers(image).intersection(core)
         stranded = find_stranded(image, core)
         found = []
         held: dict[NodeId, int] = {}
@@ -205,6 +208,11 @@ class RepairChecker:
     def _waits(self, state: PartitionState, now_s: float) -> bool:
         """Whether a reassignment cannot end because of a broker that may have been given up; then it does not count (REPAIR-5)."""
         return any(self._may_be_given_up(node, now_s) for node in state.target_replicas)
+
+
+def _find_takers(image: ClusterImage) -> set[NodeId]:
+    """Brokers that may get replicas."""
+    return {node for node, broker in image.brokers.items() if broker.is_active and not is_draining(image, node)}
 
 
 def _is_repair(topic: TopicImage, state: PartitionState) -> bool:

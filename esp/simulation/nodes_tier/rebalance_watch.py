@@ -20,6 +20,9 @@ REPAIR_S: Final = 300.0
 LOOK_S: Final = 4.0
 """Within which a controller looks for what it has to repair, and begins with it."""
 
+REPLAN_S: Final = 40.0
+"""Within which a controller plans again what had nowhere to go, though its clock be slow, and begins with it."""
+
 LOOKS: Final = 30
 """How often it may find something more when everything is whole: a few partitions at a time."""
 
@@ -74,7 +77,8 @@ class RebalanceWatch:
             topics = self._metadata.image.topics_by_id
             if self.repairs is None:
                 return
-            await asyncio.sleep(LOOK_S)
+            # A broker that holds nothing may get a share of what was on its way when the controller planned last.
+            await asyncio.sleep(REPLAN_S if self.repairs.has_idle_broker(self._metadata.image) else LOOK_S)
             if self._metadata.image.topics_by_id == topics:
                 return
         raise ViolationError("LIVE-REPAIR", "the cluster", f"there is something to move after {LOOKS} looks")

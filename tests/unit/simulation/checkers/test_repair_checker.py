@@ -48,6 +48,16 @@ class Scene:
         self.change(now_s, lambda cluster: cluster.apply([record]))
 
 
+def test_broker_that_holds_nothing_is_idle_unless_it_drains():
+    scene = Scene()
+    assert scene.checker.has_idle_broker(scene.cluster.image)
+    scene.drain(0.0, 3)
+    scene.move(0.0, 1, 4, for_repair=False)
+    assert scene.checker.has_idle_broker(scene.cluster.image)
+    scene.drain(1.0, 2)
+    assert not scene.checker.has_idle_broker(scene.cluster.image)
+
+
 def test_broker_that_was_away_for_long_is_given_up():
     scene = Scene()
     scene.change(0.0, lambda cluster: cluster.fence(2))
