@@ -41,6 +41,7 @@ class Summary:
     group_generations: int = 0
     excused_groups: int = 0
     forgotten_producers: int = 0
+    retired_batches: int = 0
     losses: int = 0
     waiting_partitions: int = 0
     told_offsets: int = 0
@@ -78,6 +79,7 @@ class Summary:
         self.group_generations += outcome.group_generations
         self.excused_groups += outcome.excused_groups
         self.forgotten_producers += outcome.forgotten_producers
+        self.retired_batches += outcome.retired_batches
         self.losses += outcome.losses
         self.waiting_partitions += outcome.waiting_partitions
         self.told_offsets += outcome.told_offsets
@@ -105,6 +107,7 @@ class Summary:
         yield f"  excused from durability        {self.excused_partitions:>12,}"
         yield f"  whose leaders told of losses   {self.losses:>12,}"
         yield f"  batches of forgotten producers {self.forgotten_producers:>12,}"
+        yield f"  refused when they were gone    {self.retired_batches:>12,}"
         yield f"  waiting for an operator        {self.waiting_partitions:>12,}"
         yield f"offsets committed by groups      {self.group_commits:>12,}"
         yield f"generations of groups            {self.group_generations:>12,}"

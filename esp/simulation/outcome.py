@@ -62,6 +62,8 @@ class Outcome:
     """How often a replica moved to another log directory of its node."""
     forgotten_producers: int = 0
     """Batches that did not go on with the sequences of a producer of which nothing was left above the log start (PROD-2)."""
+    retired_batches: int = 0
+    """Batches that were committed and gone before their producers heard of them, and refused by a leader that started since (PROD-7)."""
     spoilt_batches: int = 0
     """Batches of records in which bits flipped on the wire."""
     excused_reads: int = 0

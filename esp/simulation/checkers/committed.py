@@ -162,6 +162,10 @@ class CommittedLog:
         found = view.find(last.base_offset)
         return found is not None and found.is_same(last)
 
+    def is_retired(self, crc: int, log_start_offset: int) -> bool:
+        """Whether a batch was committed and has gone, being below a log start since."""
+        return any(batch.crc == crc and batch.next_offset <= log_start_offset for batch in self.batches.values())
+
     def holds_bytes(self, data: bytes, copies: Collection[ReplicaView]) -> bool:
         """Whether a committed batch has these bytes in it; the newest are looked at first.
 

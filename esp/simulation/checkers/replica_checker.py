@@ -143,6 +143,11 @@ class ReplicaChecker:
         committed = self.committed.get(key)
         return committed is not None and committed.is_excused and committed.doubted_epoch is None
 
+    def is_retired(self, key: Key, crc: int) -> bool:
+        """Whether a batch was committed, and some replica's log starts behind it."""
+        committed = self.committed.get(key)
+        return committed is not None and committed.is_retired(crc, self.highest_log_starts.get(key, 0))
+
     def awaits_help(self, key: Key) -> bool:
         """Whether a partition lost so much that a replica of it waits for help: offline (TRUNC-8), or leading and rotten (REC-4)."""
         return self.is_excused(key) and any(

@@ -96,7 +96,12 @@ class Run:
             world.loop.time,
         )
         self._clients = Clients(
-            world, self._client_checker, self._told, self._replicas.log_starts, lambda: self._metadata.image
+            world,
+            self._client_checker,
+            self._told,
+            self._replicas.log_starts,
+            lambda: self._metadata.image,
+            self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
@@ -160,6 +165,7 @@ class Run:
             group_commits=self._groups.acked_commits,
             group_generations=self._groups.generations,
             excused_groups=self._groups.excused,
+            retired_batches=history.retired_batches,
             forgotten_producers=sum(len(committed.restarts) for committed in self._replicas.committed.values()),
             losses=self._losses.losses,
             waiting_partitions=self._waiting,

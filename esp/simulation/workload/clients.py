@@ -50,6 +50,7 @@ class Clients:
         told: told of the offsets that they are told.
         log_starts: told of what is to be deleted, and where logs are said to start.
         image: the newest committed metadata.
+        is_retired: whether a batch of a partition, by its CRC, was committed and is below a log start.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Clients:
         told: ToldOffsets,
         log_starts: LogStartChecker,
         image: Callable[[], ClusterImage],
+        is_retired: Callable[[tuple[TopicId, int], int], bool],
     ) -> None:
         self.history = History(world.trace.say)
         self._world = world
@@ -74,6 +76,7 @@ class Clients:
                 world.random(f"producer {number}"),
                 self.history,
                 self._on_ack,
+                lambda batch: is_retired((batch.topic_id, batch.partition), batch.crc),
                 pause_s=profile.pause_between_batches_s,
                 is_idempotent=number < profile.idempotent_producers,
             )

@@ -60,6 +60,8 @@ class History:
     """Answers with an error."""
     no_answers: int = 0
     """Requests that ended without an answer."""
+    retired_batches: int = 0
+    """Batches that were committed and gone before their producers heard of them, and were refused then."""
     done: dict[str, int] = field(default_factory=dict)
     """How often administrators did what, by name."""
 

@@ -39,6 +39,7 @@ DEFINITE: Final = frozenset(
 """Answers that say that nothing of the batch was appended (PROMISE-7)."""
 
 Acked = Callable[[SentBatch], None]
+IsRetired = Callable[[SentBatch], bool]
 
 
 class Lane:
@@ -105,6 +106,8 @@ class Producer:
         rng: its own stream of randomness.
         history: takes every batch.
         acked: told of every acknowledgement, at the moment at which it arrives.
+        is_retired: whether a batch was committed, and retention has taken it: a leader that started since knows a producer's last batch
+            only, if the log has no other, and refuses a retry of an earlier one, as Kafka's does (PROD-7).
         pause_s: mean time between two batches for a partition.
         is_idempotent: whether it has a producer id, and tries until it knows; else it tries once, with any ``acks``.
     """
@@ -115,6 +118,7 @@ class Producer:
         rng: Random,
         history: History,
         acked: Acked,
+        is_retired: IsRetired,
         *,
         pause_s: float,
         is_idempotent: bool,
@@ -126,6 +130,7 @@ class Producer:
         self._rng = rng
         self._history = history
         self._acked = acked
+        self._is_retired = is_retired
         self._pause_s = pause_s
         self._is_idempotent = is_idempotent
         self._producer_id = -1
@@ -232,3 +237,10 @@ class Producer:
         self._client.forget_leader(lane.topic, lane.partition)
         if not self._is_idempotent and part.error_code in DEFINITE:
             batch.fate = Outcome.REFUSED
+        if (
+            self._is_idempotent
+            and part.error_code is ErrorCode.out_of_order_sequence_number
+            and self._is_retired(batch)
+        ):
+            self._history.retired_batches += 1
+            lane.pending.remove(batch)

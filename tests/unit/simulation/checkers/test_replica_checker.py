@@ -329,6 +329,20 @@ def test_leader_that_lost_bytes_is_excused_only_for_what_it_lacks(keeps, led):
     assert losses == ([(PARTITION, led, f"node 2, {PARTITION}")] if keeps < 3 else [])
 
 
+def test_batch_is_retired_when_it_is_committed_and_below_a_log_start():
+    scene = Scene()
+    for node in scene.nodes:
+        append(node.log, size=20)
+    scene.look()
+    crc = scene.checker.views[scene.leader.node_id][KEY].batches[3].crc
+    scene.checker.highest_log_starts[KEY] = 4
+    assert not scene.checker.is_retired(KEY, crc)
+    scene.commit(scene.leader, 4)
+    assert scene.checker.is_retired(KEY, crc)
+    scene.checker.highest_log_starts[KEY] = 3
+    assert not scene.checker.is_retired(KEY, crc)
+
+
 def test_partition_that_was_excused_before_stays_so():
     scene = Scene()
     scene.commit(scene.leader, 3)

@@ -34,8 +34,15 @@ class Scene:
         self.cluster = ScriptedCluster(self.connection, topic_id=topic_id)
         self.history = new_history()
         self.acked = []
+        self.retired = set()
         self.producer = Producer(
-            self.cluster, Random(seed), self.history, self.acked.append, pause_s=0.2, is_idempotent=is_idempotent
+            self.cluster,
+            Random(seed),
+            self.history,
+            self.acked.append,
+            lambda batch: batch.number in self.retired,
+            pause_s=0.2,
+            is_idempotent=is_idempotent,
         )
 
     def run(self, *, for_s=3.0, then=None):
@@ -150,6 +157,15 @@ def test_nothing_is_known_of_what_is_sent_without_acknowledgement():
     scene = Scene(produced(), is_idempotent=False, seed=2).run(for_s=10.0)
     assert len(scene.connection.unanswered) == sum(batch.acks == 0 for batch in scene.history.batches) > 0
     assert {batch.fate for batch in scene.history.batches if batch.acks == 0} == {UNKNOWN}
+
+
+def test_idempotent_producer_goes_on_behind_a_refused_batch_that_retention_has_taken():
+    scene = Scene(produced(), produced(ErrorCode.out_of_order_sequence_number), produced())
+    scene.retired = {1}
+    scene.run()
+    assert scene.history.retired_batches == 1
+    assert scene.fates[:3] == [ACKED, UNKNOWN, ACKED]
+    assert scene.sent_data.count(scene.history.batches[1].data) == 1
 
 
 def test_producer_sends_nothing_to_another_topic_of_the_name():
