@@ -9,7 +9,8 @@ node's memory meanwhile, and what it has sent already stays where it was receive
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import Enum, auto
+from typing import Final, Protocol, TypeAlias
 
 from esp.model.buffers import Buffer
 from esp.ports.network import Address
@@ -98,8 +99,8 @@ class ClientContext:
 class Request:
     """A decoded request header, and the place where the answer goes.
 
-    A handler either returns the answer's buffers at once, or keeps the request and calls :meth:`reply` later, exactly once. Answers
-    leave in the order of the requests of a connection, whoever is ready first.
+    Its handler either returns the answer, or returns :data:`LATER`, keeps the request, and has :meth:`reply` called exactly once. Answers
+    leave in the order of the requests of a connection, whichever is ready first.
     """
 
     __slots__ = (
@@ -171,5 +172,18 @@ def _answered(_at_once: bool) -> None:
     """Whom an answered request tells of its answer."""
 
 
-NO_REPLY: Sequence[Buffer] = ()
-"""What the handler of a request without an answer (Produce with acks=0) returns."""
+class Unanswered(Enum):
+    """What a handler returns that has no answer to return."""
+
+    LATER = auto()
+    """:meth:`Request.reply` will be called, or has been."""
+    NEVER = auto()
+    """The request wants no answer (Produce with acks=0), and gets none."""
+
+
+LATER: Final = Unanswered.LATER
+NEVER: Final = Unanswered.NEVER
+"""Names of the module, because they cost a request 0.2 us less than those of the enum (Python 3.11)."""
+
+Answer: TypeAlias = Sequence[Buffer] | Unanswered
+"""The buffers of an answer, or when it comes."""

@@ -24,11 +24,10 @@ from esp.broker.raft.wire import fetching
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.session import Surroundings
 from esp.broker.replication.sessions import ReplicaSessions
-from esp.broker.request import Request
+from esp.broker.request import LATER, Answer, Request, Unanswered
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import LongRequests
-from esp.model.buffers import Buffer
 from esp.model.errors import ApiError
 from esp.model.ids import NodeId
 from esp.protocol.errors import DecodeError
@@ -91,7 +90,7 @@ class FetchHandler:
             lambda node: node in services.metadata.image.brokers,
         )
 
-    def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
+    def handle(self, request: Request, body: memoryview) -> Answer:
         """Answer now or later; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch`.
 
         Raises:
@@ -100,7 +99,7 @@ class FetchHandler:
         asked = begin(decode_fetch_in_slices(body, request.api_version))
         if not isinstance(asked, FetchRequest):
             self._long_requests.work(request, len(body), partial(self._answer_long, request, asked))
-            return None
+            return LATER
         if asked.replica_id >= 0:
             return self._replica_sessions.handle(request, asked)
         try:
@@ -113,15 +112,15 @@ class FetchHandler:
         if len(fetch) > AT_ONCE_ELEMENTS:
             long = LongFetch(fetch, request, self._clock, self._tasks, self._long_requests.turns)
             self._long_requests.work(request, len(body), partial(long.begin, asked.max_wait_ms))
-            return None
+            return LATER
         satisfied = fetch.read()
         if fetch.is_cold:
             self._tasks.start(fetch.read_cold_and_reply(self._long_requests.turns), name="cold fetch")
-            return None
+            return LATER
         if satisfied or asked.max_wait_ms <= 0:
             return fetch.encode()
         fetch.park(self._clock, asked.max_wait_ms)
-        return None
+        return LATER
 
     async def _answer_long(self, request: Request, decoding: SlicedWork[FetchRequest]) -> None:
         """Answer a request of which one slice has been read, and whose connection is held."""
@@ -133,7 +132,7 @@ class FetchHandler:
             return
         if asked.replica_id >= 0:
             answer = self._replica_sessions.handle(request, asked)
-            if answer is not None:
+            if not isinstance(answer, Unanswered):
                 request.reply(answer)
             hold.end()
             return

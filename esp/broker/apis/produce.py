@@ -22,11 +22,10 @@ from esp.broker.data_path.long_produce import (
 )
 from esp.broker.data_path.produce_repetitions import ProduceRepetitions, can_be_repeated
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.broker.request import NO_REPLY, Request
+from esp.broker.request import LATER, NEVER, Answer, Request
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import LongRequests
-from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.errors import DecodeError
 from esp.protocol.produce_codec import (
@@ -66,7 +65,7 @@ class ProduceHandler:
         self._replicas = services.replicas
         self._long = LongProduce(services.env, tasks, long_requests, self._find, self._refuse)
 
-    def handle(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
+    def handle(self, request: Request, body: memoryview) -> Answer:
         """Append every partition's batch; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch` for the answer.
 
         Raises:
@@ -76,7 +75,7 @@ class ProduceHandler:
         asked = begin_decoding_produce(body, version)
         if not isinstance(asked, ProduceRequest):
             self._long.begin(request, len(body), asked)
-            return NO_REPLY if read_acks(body, version) == 0 else None
+            return NEVER if read_acks(body, version) == 0 else LATER
         acks, timeout_ms, _, partitions = asked
         refusal = refusal_of_request(asked)
         now_ms = self._clock.wall_ms()
@@ -105,7 +104,7 @@ class ProduceHandler:
                 delayed = delayed or self._delay(request, results)
                 left = partitions[len(results) :]
                 self._long.recompress(Unfinished(request, acks, timeout_ms, None, left, results, delayed))
-                return NO_REPLY if acks == 0 else None
+                return NEVER if acks == 0 else LATER
             hosted.appended()
             log = hosted.log
             if acks == ALL_REPLICAS and log.high_watermark < next_offset:
@@ -115,10 +114,10 @@ class ProduceHandler:
             results.append(ProduceResult(topic, partition, 0, base_offset, append_time_ms, log.log_start_offset))
         if acks == 0:
             _require_success(results)
-            return NO_REPLY
+            return NEVER
         if delayed is not None:
             delayed.start(self._clock, timeout_ms)
-            return None
+            return LATER
         if self._shortcuts and len(results) == 1 and hosted is not None and not results[0].error_code:
             self._remember(request, acks, timeout_ms, results[0], hosted)
         return (encode_produce_response(version, request.correlation_id, results),)

@@ -1,25 +1,39 @@
 """From a request's API key and version to its handler: what one kind of listener does with requests.
 
-Each API has a module in :mod:`esp.broker.apis`: ``handle`` answers on the listeners of brokers, ``handle_at_controller`` on those of
-controllers. Hot handlers get the body's bytes: their codecs are their own. All others get a decoded message and return one; their
-modules are imported on first use, so that a node starts without them (:mod:`esp.broker.warm_up` comes later). A handler that has to wait is
-a coroutine function; one whose work cannot be divided by dividing the request (:mod:`esp.broker.turns.request_parts`) may be a
-generator function, which yields after each slice, and which changes nothing after the first; or a coroutine that returns such a generator.
-One that refuses the whole request may raise ApiError.
+This is the contract of all handlers. Each API has a module in :mod:`esp.broker.apis`, with *cold* handlers: ``handle`` for the listeners
+of brokers, ``handle_at_controller`` for those of controllers. Produce and Fetch have *hot* ones for brokers.
+
+A cold handler gets the services of its kind of listener (:class:`~esp.broker.services.Services` or
+:class:`~esp.broker.controller.services.ControllerServices`), the request and the decoded message. It returns the message that answers it,
+or, called the same way,
+
+* a coroutine that returns that message, if it has to wait: the handler is a coroutine function;
+* a generator that returns it and yields after each slice of its work, if the answer may be long and cannot be divided by dividing the
+  request (:mod:`esp.broker.turns.request_parts`): nothing is changed after the first slice;
+* a coroutine that returns such a generator.
+
+In any of these forms it raises ApiError to refuse the whole request. Every request that it sees wants an answer. Its module is imported on
+first use, so that a node starts without it (:mod:`esp.broker.warm_up` comes later).
+
+A hot handler gets the request and the bytes of its body, since its codec is its own. It returns the buffers of the answer; or LATER,
+having seen to it that :meth:`~esp.broker.request.Request.reply` is called exactly once, if need be before the handler returns; or NEVER,
+for a request that wants no answer. It raises DecodeError to end the connection. What must be done before the connection's next request is
+done before the handler returns, or the connection is held (:class:`~esp.broker.request.ConnectionHold`).
+
+A session gets of :meth:`Dispatcher.dispatch` what a hot handler returns, whichever kind of handler answers.
 """
 
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from esp.broker.request import ClientContext, Request
+from esp.broker.request import LATER, Answer, ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import SHORT_BYTES, LongRequests, done
 from esp.broker.turns.turns import Turns
-from esp.model.buffers import Buffer
 from esp.model.errors import ApiError
 from esp.ports.clock import Clock
 from esp.ports.network import Address
@@ -30,9 +44,8 @@ from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 
 log = logging.getLogger(__name__)
 
-HotHandler = Callable[[Request, memoryview], Sequence[Buffer] | None]
+HotHandler = Callable[[Request, memoryview], Answer]
 ColdHandler = Callable[[Any, Request, Any], Any]
-"""Called with the services of its kind of listener, the request, and the decoded message."""
 
 _HANDLERS: Final = {ListenerKind.BROKER: "handle", ListenerKind.CONTROLLER: "handle_at_controller"}
 """The function of an API's module that answers on each kind of listener."""
@@ -81,8 +94,8 @@ class Dispatcher:
                 yield partial(messages.prepare_to_serve, api_key, version)
             yield partial(self._load, api_key)  # what it imports of messages is there by now
 
-    def dispatch(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
-        """Return the answer's buffers, NO_REPLY if there is none to send, or None if the request will be answered later.
+    def dispatch(self, request: Request, body: memoryview) -> Answer:
+        """Return the answer's buffers, or whether it comes later or never.
 
         Raises:
             DecodeError: the body is none of that API and version; the connection ends, as Kafka ends it.
@@ -95,16 +108,16 @@ class Dispatcher:
             return (messages.encode_unsupported_api_versions(request.correlation_id),)
         if len(body) > SHORT_BYTES:
             self.long_requests.begin(request, body)
-            return None
+            return LATER
         answer = self._handle(request, messages.decode_request(api_key, version, body))
         if isinstance(answer, Coroutine):
             self._tasks.start(self._finish(request, answer), name=self.served[api_key].name)
-            return None
+            return LATER
         if isinstance(answer, Generator):
             answer = begin(answer)
             if isinstance(answer, Generator):
                 self.long_requests.go_on(request, answer)
-                return None
+                return LATER
         return (messages.encode_response(api_key, version, request.correlation_id, answer),)
 
     async def call(self, api_key: ApiKey, message: Any, *, client_id: str) -> Any:

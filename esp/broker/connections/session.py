@@ -9,11 +9,11 @@ there is no memory for its next request, so that none of that can fill the node'
 import logging
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.broker.request import LATER, NEVER, ClientContext, Request
 from esp.broker.turns.request_memory import FREE_BYTES, RequestMemory
 from esp.model.buffers import Buffer
 from esp.ports.clock import Clock
@@ -207,9 +207,9 @@ class Session:
         api_key, api_version, correlation_id, client_id, body = read_request_header(frame, self._served)
         request = Request(api_key, api_version, correlation_id, client_id, self.client, self._on_reply)
         answer = self._dispatch(request, frame[body:])
-        if answer is NO_REPLY:
+        if answer is NEVER:
             return
-        if answer is None:
+        if answer is LATER:
             if request.answer is None or self._parked:
                 self._park(request)
             else:  # answered by reply() before the handler returned
@@ -228,8 +228,7 @@ class Session:
     def _on_reply(self, at_once: bool) -> None:
         parked = self._parked
         while parked and parked[0].answer is not None:
-            answer: Sequence[Buffer] = parked.popleft().answer or NO_REPLY
-            self._out.extend(answer)
+            self._out.extend(parked.popleft().answer or ())
         if not self._reading and self._out:
             if at_once:
                 self._flush()

@@ -22,7 +22,7 @@ from esp.broker.metrics.families import collect_loop, collect_node, collect_requ
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.http_server import HttpServer, Page
 from esp.broker.metrics.request_metrics import RequestCounts, RequestMetrics
-from esp.broker.request import Request
+from esp.broker.request import LATER, NEVER, Answer, Request
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.model.buffers import Buffer
@@ -50,14 +50,16 @@ class MeasuredDispatcher(Dispatcher):
         self._now_us: Final = clock.monotonic_us
         self._metrics = metrics
 
-    def dispatch(self, request: Request, body: memoryview) -> Sequence[Buffer] | None:
+    def dispatch(self, request: Request, body: memoryview) -> Answer:
         """See the base class. A request that cannot be decoded is not counted: its connection ends."""
         begun_us = self._now_us()
         received_bytes = len(body)
         answer = super().dispatch(request, body)
         counts = self._metrics.counts(request)
         counts.received_bytes += received_bytes
-        if answer is not None:
+        if answer is NEVER:
+            self._count(counts, begun_us, ())
+        elif answer is not LATER:
             self._count(counts, begun_us, answer)
         elif request.answer is not None:  # answered before the handler returned
             self._count(counts, begun_us, request.answer)

@@ -22,7 +22,7 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.read_errors import READ_ERRORS, code_of
 from esp.broker.replication.replication_throttle import Share, release
 from esp.broker.replication.throttles import DirectionThrottles
-from esp.broker.request import Request
+from esp.broker.request import LATER, Answer, Request, Unanswered
 from esp.broker.tasks import Tasks
 from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
@@ -123,7 +123,7 @@ class ReplicaSession:
 
     # Requests.
 
-    def handle(self, request: Request, asked: FetchRequest, *, full: bool = False) -> Sequence[Buffer] | None:
+    def handle(self, request: Request, asked: FetchRequest, *, full: bool = False) -> Answer:
         """Answer now or later; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch`.
 
         Args:
@@ -136,7 +136,7 @@ class ReplicaSession:
             return encode_fetch_response(request.api_version, request.correlation_id, (), error_code=code)
         if self._is_reading:  # its answer stands before this one's in any case
             self._behind.append((request, asked))
-            return None
+            return LATER
         if self._request is not None:
             self._reply(self._look())
         if self._items and asked.replica_epoch != self._asked.replica_epoch:
@@ -159,14 +159,14 @@ class ReplicaSession:
         look = self._look()
         if look.cold:
             self._read_cold(look)
-            return None
+            return LATER
         if look.is_due or full or asked.max_wait_ms <= 0:
             return self._encode(look)
         self._end_timer = self._around.clock.call_later_us(asked.max_wait_ms * 1000, self._answer)
         request.on_abandoned = self.close
         if look.has_news:
             self._answer_soon()
-        return None
+        return LATER
 
     def _restate(self) -> None:
         """The same process is registered anew: where it stood it stands in its new epoch too (ISR-5)."""
@@ -386,7 +386,7 @@ class ReplicaSession:
         while self._behind and not self._is_reading:
             request, asked = self._behind.popleft()
             answer = self.handle(request, asked)
-            if answer is not None:
+            if not isinstance(answer, Unanswered):
                 request.reply(answer)
 
     def _reply(self, look: _Look) -> None:

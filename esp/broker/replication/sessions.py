@@ -6,7 +6,7 @@ They have no part in the cache of consumers' sessions: a follower is never turne
 from collections.abc import Callable, Sequence
 
 from esp.broker.replication.session import ReplicaSession, Surroundings
-from esp.broker.request import Request
+from esp.broker.request import Answer, Request
 from esp.model.buffers import Buffer
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
@@ -46,7 +46,7 @@ class ReplicaSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def handle(self, request: Request, asked: FetchRequest) -> Sequence[Buffer] | None:
+    def handle(self, request: Request, asked: FetchRequest) -> Answer:
         """Answer now or later; see :meth:`esp.broker.connections.dispatcher.Dispatcher.dispatch`."""
         replica_id = NodeId(asked.replica_id)
         epoch = asked.session_epoch

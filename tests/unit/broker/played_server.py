@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 from esp.broker.connections.session import Session
-from esp.broker.request import ClientContext
+from esp.broker.request import LATER, ClientContext
 from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
 from esp.broker.turns.turns import Turns
 from esp.model.errors import ApiError
@@ -75,6 +75,7 @@ class PlayedServer:
         name = SERVED[request.api_key].key.name.lower()
         self.seen.append((name, message))
         asyncio.get_running_loop().create_task(self._answer(request, message, self.handlers[name]))
+        return LATER
 
     async def _answer(self, request, message, handler):
         try:

@@ -7,7 +7,7 @@ import pytest
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
 from esp.broker.connections.dispatcher import Dispatcher
-from esp.broker.request import ClientContext, Request
+from esp.broker.request import LATER, ClientContext, Request
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
 from esp.ports.network import Address
@@ -80,7 +80,7 @@ def test_a_handler_that_waits_is_answered_later():
         dispatcher._cold[ApiKey.FIND_COORDINATOR] = handle
         replied = []
         asked = request(ApiKey.FIND_COORDINATOR, 3, lambda _at_once: replied.append(asked.answer))
-        assert dispatcher.dispatch(asked, find_coordinator_body()) is None
+        assert dispatcher.dispatch(asked, find_coordinator_body()) is LATER
         await asyncio.sleep(1)
         assert not replied
         go.set_result(None)
@@ -124,7 +124,7 @@ def test_so_is_one_that_comes_later():
         dispatcher._cold[ApiKey.BROKER_HEARTBEAT] = refuse_later
         asked = request(ApiKey.BROKER_HEARTBEAT, 2)
         frame = encode_request(ApiKey.BROKER_HEARTBEAT, 2, 7, None, HEARTBEAT)
-        assert dispatcher.dispatch(asked, memoryview(frame)[4 + 11 :]) is None
+        assert dispatcher.dispatch(asked, memoryview(frame)[4 + 11 :]) is LATER
         await asyncio.sleep(2)
         answer = decode_response(ApiKey.BROKER_HEARTBEAT, 2, asked.answer[0][9:])
         assert answer.error_code is ErrorCode.stale_broker_epoch

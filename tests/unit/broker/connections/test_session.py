@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.broker.connections.session import MAX_HELD_BUFFERS, MAX_PARKED_REQUESTS, MAX_REQUESTS_PER_TURN, Session
-from esp.broker.request import NO_REPLY, ClientContext, Request
+from esp.broker.request import LATER, NEVER, ClientContext, Request
 from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
 from esp.ports.network import TURN_US, Address
 from esp.protocol.errors import DecodeError
@@ -70,9 +70,9 @@ class PlayedDispatcher:
             raise DecodeError("bad body")
         if request.correlation_id in self.to_park:
             self.parked[request.correlation_id] = request
-            return None
+            return LATER
         if request.correlation_id in self.silent:
-            return NO_REPLY
+            return NEVER
         return self.answer or (b"%d;" % request.correlation_id,)
 
 
