@@ -20,17 +20,21 @@ class _Appended(NamedTuple):
     leader_epoch: int
 
 
-class DelayedProduce:
-    """Waits for any number of partitions, then calls back once with the errors of those that failed.
+Finish = Callable[[dict[int, ErrorCode]], None]
+"""Gets the error of each failed partition by its place in the request."""
 
-    Args:
-        finish: gets the error of each failed partition by its place in the request.
-    """
+
+def _not_started(_failed: dict[int, ErrorCode]) -> None:
+    raise AssertionError("what has not been started does not finish")
+
+
+class DelayedProduce:
+    """Waits for any number of partitions, then calls back once with the errors of those that failed."""
 
     __slots__ = ("_failed", "_finish", "_timer", "_waiters", "_waiting")
 
-    def __init__(self, finish: Callable[[dict[int, ErrorCode]], None]) -> None:
-        self._finish = finish
+    def __init__(self) -> None:
+        self._finish: Finish = _not_started
         self._failed: dict[int, ErrorCode] = {}
         self._waiting: dict[HostedPartition, list[_Appended]] = {}
         self._waiters: dict[HostedPartition, Callable[[], None]] = {}
@@ -47,11 +51,12 @@ class DelayedProduce:
         else:
             waiting.append(appended)
 
-    def start(self, clock: Clock, timeout_ms: int) -> None:
+    def start(self, clock: Clock, timeout_ms: int, finish: Finish) -> None:
         """Nothing more is added: finish when everything is committed, which some of it may be already.
 
         What is not committed after ``timeout_ms`` is answered REQUEST_TIMED_OUT; its records may be committed all the same (PROMISE-7).
         """
+        self._finish = finish
         if self._waiting:
             self._timer = clock.call_later_us(max(0, timeout_ms) * 1000, self._time_out)
         else:

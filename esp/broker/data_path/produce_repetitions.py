@@ -1,15 +1,16 @@
 """The short way of Produce requests that repeat what their connection has asked before: another batch for the same partition.
 
 Nearly all of a producer's requests are like that. What such a request means was found out with the first of its kind and is remembered by
-the bytes that they share (:mod:`esp.protocol.produce_codec`): which replica, and what the answer looks like. So this way neither reads
-nor checks less than :mod:`esp.broker.apis.produce`; all that depends on the batch, and all that may change, is asked each time. What
-is not plainly a repetition, or has to wait for followers, goes the ordinary way.
+the bytes that they share (:mod:`esp.protocol.produce_codec`): which replica, and what the answer looks like. So this way checks no
+less than :mod:`esp.broker.data_path.produce_appender`: all that depends on the batch, and all that may change, is asked each time. Anything
+else takes the ordinary way: requests that differ, and those that must wait for followers.
 """
 
 import struct
 from collections.abc import Callable
 from typing import Final
 
+from esp.broker.data_path.produce_appender import ProduceAppender
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import Request
 from esp.model.errors import ApiError
@@ -20,7 +21,6 @@ from esp.protocol.produce_codec import (
     COMMON_OFFSET,
     FLEXIBLE_FROM,
     NO_TAGS,
-    ProduceResult,
     RepeatedAnswer,
     encode_produce_response,
     pack_client,
@@ -29,7 +29,6 @@ from esp.protocol.produce_codec import (
 from esp.protocol.registry import ApiKey
 from esp.records.batch_header import HEADER_SIZE
 from esp.replication.partition_leader import ALL_REPLICAS
-from esp.replication.refused_batches import RefusedBatches
 from esp.replication.topic_codec import RecompressionNeededError
 
 LENGTH_SIZE: Final = 4
@@ -41,9 +40,6 @@ PARTITIONS_MAX: Final = 64
 _ReadStart = Callable[[memoryview], tuple[int, int, int, bytes]]
 """Returns the frame's length, API key and version in one number, correlation id, and common bytes."""
 
-Refuse = Callable[[RefusedBatches, HostedPartition, TopicRef, int, memoryview, ApiError], ProduceResult]
-"""Makes the result of a batch that its leader refused, and has the connection remember that."""
-
 
 class ProduceRepetitions:
     """What one connection has produced to; see :class:`esp.broker.request.Shortcut`.
@@ -51,7 +47,7 @@ class ProduceRepetitions:
     Args:
         request: the connection's first that may be repeated. Only requests of the same version and client id are remembered.
         clock: the node's.
-        refuse: as it is done on the ordinary way.
+        appender: that of the ordinary way, which refuses for this one too.
     """
 
     __slots__ = (
@@ -66,11 +62,11 @@ class ProduceRepetitions:
         "_wall_ms",
     )
 
-    def __init__(self, request: Request, clock: Clock, refuse: Refuse) -> None:
+    def __init__(self, request: Request, clock: Clock, appender: ProduceAppender) -> None:
         self._version = request.api_version
         self._client_id = request.client_id
         self._wall_ms = clock.wall_ms
-        self._refuse = refuse
+        self._refuse = appender.refuse
         self._refused = request.client.refused
         self._kind = ApiKey.PRODUCE << 16 | request.api_version
         self._topic_offset = COMMON_OFFSET + len(pack_client(request.client_id, 0, 0))

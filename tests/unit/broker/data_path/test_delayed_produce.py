@@ -27,7 +27,7 @@ class Played:
             )
             hosted.leader = SimpleNamespace(leader_epoch=EPOCH, has_enough_replicas=lambda: True)
             self.partitions.append(hosted)
-        self.delayed = DelayedProduce(self.answers.append)
+        self.delayed = DelayedProduce()
 
     def commit(self, number, high_watermark):
         self.partitions[number].log.high_watermark = high_watermark
@@ -36,7 +36,7 @@ class Played:
     def start(self, *places, timeout_ms=1000):
         for place, (number, next_offset) in enumerate(places):
             self.delayed.add(place, self.partitions[number], next_offset, EPOCH)
-        self.delayed.start(SimulatedClock(asyncio.get_running_loop()), timeout_ms)
+        self.delayed.start(SimulatedClock(asyncio.get_running_loop()), timeout_ms, self.answers.append)
 
 
 def played(scenario):

@@ -1,0 +1,178 @@
+"""The rule by which the batches of a produce request get into the logs of their partitions, in the order of the request.
+
+It is written once, as a generator (:data:`Appending`) whose waiting is left to the caller, in the manner of :mod:`esp.storage.steps`. Most
+requests are appended in one go (:mod:`esp.broker.apis.produce`); those for very many partitions, and those with batches of another codec
+than their topic's, are not (:mod:`esp.broker.data_path.long_produce`). Whatever is asked for each batch is asked here, and a second time in
+:mod:`esp.broker.data_path.produce_repetitions` only (decision 25).
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from esp.broker.data_path.delayed_produce import DelayedProduce
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.request import Request
+from esp.broker.services import Services
+from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.produce_codec import ProduceRequest, ProduceResult, TopicRef
+from esp.protocol.progress import SLICE_ELEMENTS
+from esp.replication.partition_leader import ALL_REPLICAS
+from esp.replication.refused_batches import RefusedBatches, while_settling
+from esp.replication.topic_codec import RecompressionNeededError
+from esp.settings.topic import TopicSettings
+
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""A client that calls itself so may write to the cluster's own topics, as in Kafka."""
+
+_ZSTD_FROM: Final = 7
+_ACKS: Final = frozenset((-1, 0, 1))
+
+
+class Recompression(NamedTuple):
+    """What an append needs first: these records with the codec of their topic."""
+
+    records: memoryview
+    settings: TopicSettings
+
+
+Appending: TypeAlias = Generator[Recompression | DelayedProduce | None, memoryview | None, None]
+"""Appends a request's batches, and yields what it has to wait for.
+
+That is None, for its next turn; a recompression, to be sent its outcome or thrown its ApiError; and at the very end, if the request wants
+to wait for the commit of batches that were not committed at once, what does that: it is still to be started.
+"""
+
+
+class ProduceAppender:
+    """Appends the batches of produce requests.
+
+    Args:
+        services: the node's parts.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._clock = services.env.clock
+        self._replicas = services.replicas
+        self._metadata = services.metadata
+
+    def appending(
+        self,
+        request: Request,
+        asked: ProduceRequest,
+        results: list[ProduceResult],
+        delayed: DelayedProduce | None = None,
+        *,
+        in_slices: bool,
+    ) -> Appending:
+        """Append the batch of each partition, or refuse it.
+
+        Args:
+            request: that it belongs to.
+            asked: its body.
+            results: gets the result of each partition, in the order of the request.
+            delayed: waits for partitions that were appended before, if any has to be waited for.
+            in_slices: whether to yield after each slice, and for each recompression. Otherwise all is appended in one go, at one time; the
+                first batch that needs a recompression ends that: after a turn of their own it and the rest are appended in slices.
+        """
+        acks, _, transactional_id, partitions = asked
+        refusal = None if acks in _ACKS and transactional_id is None else _refusal_of(asked)
+        client_id, refused = request.client_id, request.client.refused
+        zstd_allowed = request.api_version >= _ZSTD_FROM
+        now_ms = 0 if in_slices else self._clock.wall_ms()
+        for done, (topic, partition, records) in enumerate(partitions):
+            if in_slices and done % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+                yield None
+            hosted = None
+            try:
+                if refusal is not None:
+                    raise refusal
+                hosted = self.find(topic, partition, client_id)
+                leader = hosted.leader or hosted.leading()
+                if refused.by_partition:
+                    refused.check((topic, partition), records, leader.log.producers)
+                if records is None:
+                    raise ApiError(ErrorCode.invalid_record, "A partition without records")
+                try:
+                    base_offset, next_offset, append_time_ms = leader.append(
+                        records, acks, now_ms or self._clock.wall_ms(), zstd_allowed=zstd_allowed
+                    )
+                except RecompressionNeededError:
+                    if not in_slices:
+                        yield None
+                        rest = asked._replace(partitions=partitions[done:])
+                        yield from self.appending(request, rest, results, delayed, in_slices=True)
+                        return
+                    recompressed = yield Recompression(records, hosted.log.settings)
+                    assert recompressed is not None, "a recompression is sent its outcome"
+                    hosted = self.find(topic, partition, client_id)
+                    leader = hosted.leading()
+                    base_offset, next_offset, append_time_ms = leader.append(
+                        recompressed, acks, self._clock.wall_ms(), any_codec=True
+                    )
+            except ApiError as error:
+                results.append(self.refuse(refused, hosted, topic, partition, records, error))
+                continue
+            hosted.appended()
+            log = hosted.log
+            if acks == ALL_REPLICAS and log.high_watermark < next_offset:
+                if delayed is None:
+                    delayed = DelayedProduce()
+                delayed.add(len(results), hosted, next_offset, leader.leader_epoch)
+            results.append(ProduceResult(topic, partition, 0, base_offset, append_time_ms, log.log_start_offset))
+        if delayed is not None:
+            yield delayed
+
+    def refuse(
+        self,
+        refused: RefusedBatches,
+        hosted: HostedPartition | None,
+        topic: TopicRef,
+        partition: int,
+        records: memoryview | None,
+        error: ApiError,
+    ) -> ProduceResult:
+        """The result of a batch that was refused; its connection remembers that in ``refused``."""
+        if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
+            assert hosted is not None, "the disk fails where a replica is"
+            self._replicas.on_disk_error(hosted, error)
+        if hosted is not None and hosted.took_over_us is not None:
+            error = while_settling(error, self._clock.monotonic_us() - hosted.took_over_us)
+        refused.refuse((topic, partition), records, error.code)
+        return ProduceResult(topic, partition, error.code, -1, error_message=error.message)
+
+    def find(self, topic: TopicRef, partition: int, client_id: str | None) -> HostedPartition:
+        """The replica of a topic's partition that a client may produce to.
+
+        Raises:
+            ApiError: there is none.
+        """
+        replicas = self._replicas
+        here = replicas.by_topic.get(topic) if isinstance(topic, str) else replicas.by_topic_id.get(topic)
+        hosted = here.get(partition) if here is not None else None
+        if hosted is None:
+            raise ApiError(self._metadata.why_not_here(topic, partition))
+        if hosted.is_internal and client_id != ADMIN_CLIENT_ID:
+            raise ApiError(ErrorCode.invalid_topic_exception)
+        return hosted
+
+
+def _refusal_of(asked: ProduceRequest) -> ApiError:
+    """Why nothing of such a request is appended."""
+    if asked.acks not in _ACKS:
+        return ApiError(ErrorCode.invalid_required_acks)
+    return ApiError(ErrorCode.transactional_id_authorization_failed, "Transactions are not served yet")
+
+
+def fail(results: list[ProduceResult], failed: Mapping[int, ErrorCode]) -> None:
+    """Put errors, by their places, in the place of what was appended and not acknowledged."""
+    for place, code in failed.items():
+        topic, partition = results[place][:2]
+        results[place] = ProduceResult(topic, partition, code, -1)
+
+
+def why_refused(results: Sequence[ProduceResult]) -> str | None:
+    """Why a connection ends of which a request without an answer was refused, if one was (PRODUCE-4)."""
+    for result in results:
+        if result.error_code:
+            return f"produce with acks=0 to {result.topic!r}-{result.partition} failed: {result.error_message}"
+    return None
