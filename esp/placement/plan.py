@@ -8,14 +8,14 @@ Values only: a plan can be written to a file, read again and carried out elsewhe
 * A replica that a move removes is deleted when the move ends, not before: until then both copies are on disk.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from esp.placement.cluster_view import BrokerView
-from esp.placement.estimate import Duration, estimate_copies
+from esp.placement.estimate import BEGIN_AND_END, NOTHING, Duration, estimate_moves
 from esp.placement.intents import Intent, Rollback, targets_of
 from esp.placement.limits import Limits, disk_limits
-from esp.placement.links import LinkBytes
 from esp.placement.measures import LoadCount
 from esp.placement.step import BrokerLoad, DiskBytes, Imbalance, Move, Step
 from esp.placement.steps import disk_changes, take_back
@@ -62,21 +62,24 @@ class Plan:
 
     @property
     def duration(self) -> Duration:
-        """The duration of the plan: at least the time that the busiest broker needs for all its bytes.
+        """The duration of the plan: at least the time that the busiest broker needs for its bytes, or that all moves cost beside them.
 
         At most, if moves begin as others end, the estimate of :mod:`esp.placement.estimate` for all steps between two waits as if they
         were one.
         """
+        if self.is_empty:
+            return NOTHING
         rate = self.limits.broker_bytes_per_second
-        low_s = estimate_copies((link for step in self.steps for link in step.links), rate).low_s
+        links = [link for step in self.steps for link in step.links]
+        low_s = estimate_moves(len(self.moves), links, rate).low_s
         high_s = 0.0
-        links: list[LinkBytes] = []
+        between: list[Step] = []
         for step in self.steps:
             if step.waits_for:
-                high_s += estimate_copies(links, rate).high_s
-                links = []
-            links += step.links
-        return Duration(low_s, high_s + estimate_copies(links, rate).high_s)
+                high_s += _estimate_together(between, rate).high_s
+                between = []
+            between.append(step)
+        return BEGIN_AND_END + Duration(low_s, high_s + _estimate_together(between, rate).high_s)
 
     def inverse(self) -> "Plan":
         """The plan that leads back to the state where this one began, if it has been carried out to its end.
@@ -118,3 +121,8 @@ class Plan:
             imbalance_before=imbalance,
             steps=steps,
         )
+
+
+def _estimate_together(steps: Sequence[Step], broker_bytes_per_second: int) -> Duration:
+    links = (link for step in steps for link in step.links)
+    return estimate_moves(sum(len(step.moves) for step in steps), links, broker_bytes_per_second)

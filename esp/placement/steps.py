@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId
 from esp.placement.cluster_view import BrokerView
-from esp.placement.estimate import estimate_copies
+from esp.placement.estimate import estimate_moves
 from esp.placement.limits import Limits
 from esp.placement.links import LinkBytes
 from esp.placement.measures import LoadCount
@@ -121,7 +121,7 @@ def with_figures(
                 DiskBytes(node, written[node], freed[node], ledger.peak_bytes(node))
                 for node in sorted(written.keys() | freed.keys())
             ),
-            duration=estimate_copies(flows, limits.broker_bytes_per_second),
+            duration=estimate_moves(len(moves), flows, limits.broker_bytes_per_second),
             imbalance_after=loads.imbalance(),
         )
 

@@ -171,10 +171,13 @@ class Driver:
     def _record(self, now_ms: int) -> None:
         """Write down what has ended, and now and then how far all is."""
         history = self._journal.history
+        ended: list[Ended] = []
         for moving in self._execution.moves:
             known = history.ended.get(moving.move.name)
             if moving.stage.is_over and (known is None or known.stage != moving.stage.value):
-                self._journal.add(Ended(now_ms, moving.move.name, moving.stage.value, moving.reason))
+                ended.append(Ended(now_ms, moving.move.name, moving.stage.value, moving.reason))
+        if ended:
+            self._journal.add(*ended)
         if not history.samples or now_ms - history.samples[-1].at_ms >= _SAMPLE_MS:
             self._journal.add(Sample(now_ms, sum(moving.copied_bytes for moving in self._execution.moves)))
 

@@ -3,7 +3,8 @@
 What it keeps to:
 
 * A step begins when every move before it has begun and the steps that it waits for have ended (:mod:`esp.placement.plan`); a broker takes
-  part in no more copies at a time than the plan's limits say. The next move begins as soon as one ends.
+  part in no more copies at a time than the plan's limits say, unless they are so small that together they take no more than
+  ``SMALL_COPIES_S`` of its budget: then in ``SMALL_COPIES_FACTOR`` times as many. The next move begins as soon as one ends.
 * Nothing is moved before the throttle is set, and at the end it is taken away: also if the plan is cancelled or stops.
 * It may be made anew at any moment, on any machine: what has been done is read from the cluster. Orders given twice do no harm.
 * A broker that is down longer than it may be stops the moves that need it: they are cancelled, and those that would need it do not
@@ -19,6 +20,7 @@ from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from esp.model.ids import NodeId, TopicPartition
+from esp.placement.estimate import SMALL_COPIES_FACTOR, SMALL_COPIES_S
 from esp.placement.plan import Plan
 from esp.placement.step import Move
 from esp.rebalance.cluster import Broker, Partition, Reassignment, Replica
@@ -339,9 +341,7 @@ class Execution:
     def _ready_moves(self) -> list[Moving]:
         """The moves that may begin now."""
         open_steps = {moving.step for moving in self.moves if not moving.stage.is_over}
-        busy = Counter(
-            broker for moving in self.moves if moving.stage.is_active for broker in _participants(moving.move)
-        )
+        busy = self._busy()
         ready: list[Moving] = []
         for number, step in enumerate(self.plan.steps):
             if any(other in open_steps for other in step.waits_for):
@@ -357,23 +357,29 @@ class Execution:
                     held_up = True
                     continue
                 moving.stage = Stage.THROTTLED
-                busy.update(_participants(move))
+                busy.add(moving)
                 ready.append(moving)
             if held_up:
                 break
         return ready
 
-    def _why_not_yet(self, move: Move, busy: Counter[NodeId]) -> str:
+    def _busy(self) -> "_Busy":
+        busy = _Busy(self.plan.limits.moves_per_broker_max, self.pace.bytes_per_second)
+        for moving in self.moves:
+            if moving.stage.is_active:
+                busy.add(moving)
+        return busy
+
+    def _why_not_yet(self, move: Move, busy: "_Busy") -> str:
         for broker in move.after:
             if broker in self._down_since_ms:
                 return f"waiting for broker {broker}, which is down"
         partition = self._sight.partitions.get(move.name)
         if partition is not None and partition.leader < 0:
             return "waiting for a leader of the partition"
-        most = self.plan.limits.moves_per_broker_max
         for broker in sorted(_participants(move)):
-            if busy[broker] >= most:
-                return f"waiting for broker {broker}, which takes part in {most} moves"
+            if not busy.has_room(broker, move):
+                return f"waiting for broker {broker}, which takes part in {busy.moves[broker]} moves"
         return ""
 
     def _tell_waiting(self, step: int, reason: str) -> None:
@@ -381,6 +387,35 @@ class Execution:
             moving = self._by_name[move.name]
             if not moving.stage.is_over and not moving.stage.is_active:
                 moving.reason = reason
+
+
+class _Busy:
+    """What each broker has to do for the moves that go on.
+
+    Args:
+        moves_max: in how many a broker takes part, however large they are.
+        bytes_per_second: what a broker sends, and receives, for all of them.
+    """
+
+    def __init__(self, moves_max: int, bytes_per_second: int) -> None:
+        self.moves: Counter[NodeId] = Counter()
+        self._left_bytes: Counter[NodeId] = Counter()
+        self._moves_max = moves_max
+        self._small_max = moves_max * SMALL_COPIES_FACTOR
+        self._small_bytes_max = bytes_per_second * SMALL_COPIES_S
+
+    def add(self, moving: Moving) -> None:
+        """A move goes on, or is about to."""
+        for broker in _participants(moving.move):
+            self.moves[broker] += 1
+            self._left_bytes[broker] += moving.total_bytes - moving.copied_bytes
+
+    def has_room(self, broker: NodeId, move: Move) -> bool:
+        """Whether a broker may take part in one more move."""
+        if self.moves[broker] < self._moves_max:
+            return True
+        left_bytes = self._left_bytes[broker] + move.copied_bytes
+        return self.moves[broker] < self._small_max and left_bytes <= self._small_bytes_max
 
 
 def _participants(move: Move) -> set[NodeId]:

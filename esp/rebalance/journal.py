@@ -78,16 +78,19 @@ class Journal:
         self._read_bytes += whole
         self._is_torn = whole < len(content)
 
-    def add(self, entry: Entry) -> None:
-        """Write an entry; it is on the device when this returns.
+    def add(self, *entries: Entry) -> None:
+        """Write entries; they are on the device when this returns.
 
         Raises:
             OperatorError: it cannot be written.
         """
         self.catch_up()
-        line = encode_entry(entry)
+        lines = b"".join(map(encode_entry, entries))
+        if self._is_torn:
+            lines = b"\n" + lines
         try:
-            os.write(self._fd, b"\n" + line if self._is_torn else line)
+            while lines:  # a device that fills up takes a part first
+                lines = lines[os.write(self._fd, lines) :]
             os.fsync(self._fd)
         except OSError as error:
             raise OperatorError(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.model.ids import NodeId
-from esp.placement.estimate import Duration, estimate_copies
+from esp.placement.estimate import Duration, estimate_moves
 from esp.placement.links import LinkBytes
 
 _LINKS = st.dictionaries(
@@ -40,15 +40,27 @@ def _shared_fairly(links, rate):
 
 @given(_LINKS, st.integers(1, 100))
 def test_fair_sharing_ends_within_the_range(links, rate):
-    duration = estimate_copies(links, rate)
+    duration = estimate_moves(1, links, rate)  # the simulation knows bytes only
     assert duration.low_s * (1 - 1e-6) <= _shared_fairly(links, rate) <= duration.high_s * (1 + 1e-6)
 
 
 def test_busiest_broker_is_the_least_that_it_takes():
     links = [LinkBytes(NodeId(1), NodeId(3), 50), LinkBytes(NodeId(2), NodeId(3), 50)]
-    assert estimate_copies(links, 10).low_s == 10
+    assert estimate_moves(2, links, 10).low_s == 10
 
 
 def test_nothing_takes_no_time():
-    assert estimate_copies([], 1) == Duration(0, 0)
+    assert estimate_moves(0, [], 1) == Duration(0, 0)
     assert Duration(1, 2) + Duration(3, 4) == Duration(4, 6)
+
+
+def test_moves_of_next_to_nothing_take_what_each_costs_beside_its_bytes():
+    links = [LinkBytes(NodeId(1), NodeId(3), 1000)]
+    few, many = estimate_moves(10, links, 10_000_000), estimate_moves(1000, links, 10_000_000)
+    assert 3 <= many.low_s <= 10
+    assert 20 <= many.high_s <= 60
+    assert few.low_s < few.high_s < many.low_s
+
+
+def test_moves_that_copy_nothing_take_time_too():
+    assert estimate_moves(500, [], 1).high_s > estimate_moves(1, [], 1).low_s > 0

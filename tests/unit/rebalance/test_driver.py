@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicPartition
+from esp.placement.estimate import SMALL_COPIES_FACTOR
 from esp.placement.limits import Limits
 from esp.placement.plan import Plan
 from esp.rebalance.cluster import ALL_BROKERS, FOLLOWER_THROTTLED_RATE, FOLLOWER_THROTTLED_REPLICAS, ConfigTarget
@@ -89,6 +90,19 @@ def test_no_broker_takes_part_in_more_moves_than_allowed(cluster: FakeCluster, t
     assert outcome is Outcome.DONE
     assert cluster.most_at_once == 2, "all copies come from broker 1"
     assert any("takes part in 2 moves" in move.reason for report in reports for move in report.moves)
+
+
+def test_small_moves_go_many_at_a_time_and_large_ones_do_not(tmp_path: Path) -> None:
+    names = [TopicPartition("t", number) for number in range(60)]
+    for size, most in ((10, 2 * SMALL_COPIES_FACTOR), (1000, 2), (1, 2 * SMALL_COPIES_FACTOR)):
+        cluster = FakeCluster(range(1, 5), dict.fromkeys(names, (1, 2)), dict.fromkeys(names, size))
+        limits = Limits(broker_bytes_per_second=600, moves_per_broker_max=2)
+        plan = plan_of(
+            cluster, [dict.fromkeys(names[start : start + 2], (3, 2)) for start in range(0, 60, 2)], limits=limits
+        )
+        outcome, _, _ = run(cluster, plan, tmp_path / f"plan-{size}")
+        assert outcome is Outcome.DONE
+        assert cluster.most_at_once == most, size
 
 
 def test_step_waits_for_the_room_that_another_makes(cluster: FakeCluster, tmp_path: Path) -> None:
