@@ -6,7 +6,8 @@ source or its target was busy, so the time is no more than that for the bytes th
 one after the other.
 
 The cost of a move beside its bytes was measured on a loaded machine of two cores with four nodes, with up to 590 partitions of some
-kilobytes, which went at 45 to 85 moves a second while a broker took part in a hundred at a time. The range allows for more load, and for none.
+kilobytes, which went at 45 to 85 moves a second while a broker took part in a hundred at a time. The range allows for more load, and for
+none.
 """
 
 from collections import Counter

@@ -20,6 +20,8 @@ from esp.cli.kafka.library import (
     KafkaAdminClient,
     KafkaConnectionError,
     KafkaError,
+    MetadataRequest,
+    NodeNotReadyError,
     NotCoordinatorError,
     NotLeaderForPartitionError,
     error_for_code,
@@ -83,20 +85,25 @@ def told_to_the_operator(servers: str) -> Iterator[None]:
         raise OperatorError(f"the broker at {servers} does not answer as it should: {error}", _REMEDY) from error
 
 
-def ask_again(question: Callable[[], Any]) -> Any:
+def ask_again(question: Callable[[], Any], forget: Callable[[], None] = lambda: None) -> Any:
     """The answer to something that may be asked twice.
 
     The client may have picked a broker that has died a moment ago; what the broker was asked about may be on its way to another.
+
+    Args:
+        question: asks.
+        forget: called before another broker is looked for.
     """
     attempts = 0
     deadline_s = time.monotonic() + MOVE_TIMEOUT_S
     while True:
         try:
             return question()
-        except KafkaConnectionError:
+        except (KafkaConnectionError, NodeNotReadyError):
             attempts += 1
             if attempts >= ATTEMPTS_MAX:
                 raise
+            forget()
         except _MOVES:
             if time.monotonic() >= deadline_s:
                 raise
@@ -123,6 +130,20 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # the library has no
     def send(self, request: Any, node_id: int | None) -> Any:
         """Return a broker's answer; of any broker, if none is named."""
         return self._manager.run(lambda: self._manager.send(request, node_id=node_id))
+
+    def reach(self) -> None:
+        """Look for a broker that takes changes, and see that it answers.
+
+        Raises:
+            KafkaError: the one that was tried does not.
+        """
+        self._controller_id = self._manager.run(self._refresh_controller_id)
+        self.send(MetadataRequest(topics=[]), self._controller_id)
+
+    def forget(self) -> None:
+        """Forget who takes changes and who coordinates groups."""
+        self._controller_id = None
+        self._manager.cluster._coordinators.clear()  # noqa: SLF001 - the library never forgets one that has died
 
 
 class AdminConnection:
@@ -160,9 +181,16 @@ class AdminConnection:
     def _ask(self, question: Callable[[Any], Any]) -> Any:
         """Put a question to the client, more than once if need be."""
         with told_to_the_operator(self._servers):
-            return ask_again(lambda: question(self._client))
+            return ask_again(lambda: question(self._client), self._client.forget)
 
     def _change(self, order: Callable[[Any], Any]) -> Any:
-        """Give the client an order, which is not given twice."""
+        """Give the client an order, which comes to the same if it is given twice: if a broker dies over it, another one gets it."""
         with told_to_the_operator(self._servers):
+            ask_again(self._client.reach, self._client.forget)
+            return ask_again(lambda: order(self._client), self._client.forget)
+
+    def _change_once(self, order: Callable[[Any], Any]) -> Any:
+        """Give the client an order, which is not given twice; before that a broker is found that is alive."""
+        with told_to_the_operator(self._servers):
+            ask_again(self._client.reach, self._client.forget)
             return order(self._client)

@@ -55,6 +55,7 @@ with warnings.catch_warnings():
         IncompatibleBrokerVersion,
         KafkaConnectionError,
         KafkaError,
+        NodeNotReadyError,
         NotCoordinatorError,
         NotLeaderForPartitionError,
     )
@@ -74,7 +75,7 @@ with warnings.catch_warnings():
     )
     from kafka.protocol.consumer import OffsetSpec
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
-    from kafka.protocol.metadata import FindCoordinatorRequest
+    from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
     from kafka.structs import OffsetAndMetadata
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -104,7 +105,9 @@ __all__ = [
     "ListConfigResourcesRequest",
     "ListGroupsRequest",
     "ListPartitionReassignmentsRequest",
+    "MetadataRequest",
     "NewPartitions",
+    "NodeNotReadyError",
     "NotCoordinatorError",
     "NotLeaderForPartitionError",
     "OffsetAndMetadata",

@@ -43,7 +43,7 @@ class TopicsAdmin(ConfigsAdmin):
             RefusedError: the broker refused.
         """
         wanted = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(configs)}
-        told = self._change(lambda client: client.create_topics({name: wanted}, raise_errors=False))
+        told = self._change_once(lambda client: client.create_topics({name: wanted}, raise_errors=False))
         _check(told["topics"])
 
     def delete_topic(self, name: str) -> None:
@@ -52,7 +52,7 @@ class TopicsAdmin(ConfigsAdmin):
         Raises:
             RefusedError: the broker refused.
         """
-        told = self._change(lambda client: client.delete_topics([name], raise_errors=False))
+        told = self._change_once(lambda client: client.delete_topics([name], raise_errors=False))
         _check(told["topics"])
 
     def grow_topic(self, name: str, partitions: int) -> None:
@@ -61,7 +61,7 @@ class TopicsAdmin(ConfigsAdmin):
         Raises:
             RefusedError: the broker refused.
         """
-        told = self._change(
+        told = self._change_once(
             lambda client: client.create_partitions({name: NewPartitions(partitions)}, raise_errors=False)
         )
         _check(told["results"] if isinstance(told, dict) else told.to_dict()["results"])

@@ -148,6 +148,12 @@ def begin(admin: ReassignmentAdmin, path: str, file: PlanFile, way: Way) -> None
         OperatorError: it cannot be begun, or came to a stop.
     """
     with Journal(path, file.plan_id) as journal:
+        finished = journal.history.finished
+        if finished is not None and finished.outcome == Outcome.CANCELLED.value:
+            raise OperatorError(
+                f"the plan {path} was cancelled",
+                f"Make a new one; or carry out what is left of this one: esp rebalance resume {path}",
+            )
         if journal.history.began_ms is not None:
             going_on = journal.history.successor or path
             raise OperatorError(
@@ -191,8 +197,13 @@ def _follow(admin: ReassignmentAdmin, journal: Journal, path: str, file: PlanFil
     """Carry a plan out whose journal is locked; if it comes to a stop, carry out the one that takes its place, if that is wanted."""
     pace = _pace(file, way.budget, way.max_produce_p99)
     patience = Patience(int(way.broker_dead_after_s * 1000), int(way.deadline_s * 1000))
-    if carry_out(admin, journal, file, pace, patience, json=way.json) is not Outcome.STOPPED:
+    outcome = carry_out(admin, journal, file, pace, patience, json=way.json)
+    if outcome is Outcome.DONE:
         return
+    if outcome is Outcome.CANCELLED:
+        raise OperatorError(
+            f"the plan {path} was cancelled", f"What was done stays. Take it back with: esp rebalance rollback {path}"
+        )
     problem = f"the plan {path} could not be carried out to its end"
     if isinstance(file.plan.intent, Rollback):
         raise OperatorError(problem, "What was done stays. Mend what stopped it, and plan a move for what is left.")

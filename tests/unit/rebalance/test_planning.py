@@ -38,3 +38,13 @@ def test_refusal_names_what_stands_in_the_way(cluster: FakeCluster) -> None:
         plan_for(cluster, Drain((NodeId(1),)), Limits(), 0, 7)
     assert "broker-count" in refused.value.problem
     assert refused.value.remedy == "Nothing was changed."
+
+
+def test_refusal_has_a_line_for_a_reason_and_not_for_a_partition() -> None:
+    names = [TopicPartition("t", number) for number in range(200)]
+    cluster = FakeCluster((1, 2), dict.fromkeys(names, (1, 2)), dict.fromkeys(names, 1000))
+    with pytest.raises(OperatorError) as refused:
+        plan_for(cluster, Drain((NodeId(1),)), Limits(), 0, 7)
+    told = refused.value.problem.splitlines()
+    assert len(told) == 2, told
+    assert told[1].startswith("  broker-count: t-0, t-1, t-2 and 197 others: it shall have 2 replica(s)")

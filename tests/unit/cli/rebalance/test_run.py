@@ -11,6 +11,9 @@ from esp.cli.rebalance import control as rebalance_control
 from esp.cli.rebalance import plan as rebalance_plan
 from esp.cli.rebalance import run as rebalance_run
 from esp.model.ids import TopicPartition
+from esp.rebalance.journal import Journal
+from esp.rebalance.journal_entries import Wish, Wished
+from esp.rebalance.plan_file import read_plan
 from tests.models.fake_brokers import FakeBrokers
 
 P = [TopicPartition("t", number) for number in range(4)]
@@ -139,3 +142,20 @@ def test_rollback_that_stops_is_not_planned_anew(cluster: FakeBrokers, capsys: p
     assert "not everything could be taken back" in capsys.readouterr().err
     assert run_tools(["rebalance", "resume", "p.rollback", "--replan"]) == 1
     assert "p.rollback could not be carried out to its end" in capsys.readouterr().err
+
+
+def test_plan_that_is_cancelled_meanwhile_is_not_done(cluster: FakeBrokers, capsys: pytest.CaptureFixture[str]) -> None:
+    def cancel() -> None:
+        cluster.on_sleep = lambda: None
+        file = read_plan("p")
+        with Journal("p", file.plan_id) as journal:
+            journal.add(Wished(0, Wish.CANCEL))
+
+    cluster.on_sleep = cancel
+    assert run_tools(["rebalance", "apply", "p"]) == 1
+    told = capsys.readouterr()
+    assert "cancelled: 0 of 4 moves" in told.out
+    assert "the plan p was cancelled" in told.err
+    assert run_tools(["rebalance", "apply", "p"]) == 1
+    assert "esp rebalance resume p" in capsys.readouterr().err
+    assert run_tools(["rebalance", "resume", "p"]) == 0
