@@ -41,7 +41,7 @@ def _describe(
         return DescribeLogDirsResult(error_code=ErrorCode.kafka_storage_error, log_dir=directory.path, topics=())
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for logs, is_future in ((directory.logs, False), (directory.futures, True)):
-        for name, log in logs.items():
+        for name, log in logs.copy().items():  # worker threads create and remove logs meanwhile
             if name.topic != METADATA_TOPIC and (wanted is None or name in wanted):
                 topics.setdefault(name.topic, []).append(
                     DescribeLogDirsPartition(

@@ -72,3 +72,22 @@ async def test_a_directory_that_failed_says_so(node):
         ("/b", ErrorCode.kafka_storage_error),
     ]
     assert answer.results[1].topics == ()
+
+
+class _ChangingLogs(dict):
+    """Logs of a directory of which a worker thread removes one while they are looked at."""
+
+    def items(self):
+        for item in super().items():
+            self.pop(next(reversed(self)), None)
+            yield item
+
+
+@simulated()
+async def test_logs_may_come_and_go_while_they_are_described(node):
+    client = await node.client()
+    await create_topic(client, partitions=3)
+    [directory] = node.replicas.directories.all
+    directory.logs = _ChangingLogs(directory.logs)
+    [result] = (await describe(client, everything=True)).results
+    assert sum(len(topic.partitions) for topic in result.topics) == 3
