@@ -19,7 +19,7 @@ from esp.cli.node.broker import run as run_broker
 from esp.cli.node.cluster import run as run_cluster
 from esp.cli.node.format import print_random_uuid
 from esp.cli.node.format import run as run_format
-from esp.cli.options import BareStateCommand
+from esp.cli.options import BareStateCommand, asking
 from esp.cli.output import print_error, print_line
 from esp.cli.produce import produce
 from esp.cli.quorum import quorum
@@ -92,17 +92,17 @@ def random_uuid(context: typer.Context) -> None:
     raise typer.Exit(print_random_uuid(context.args))
 
 
-app.command("topics", rich_help_panel="Tools")(topics)
-app.command("configs", rich_help_panel="Tools")(configs)
-app.command("leader-election", rich_help_panel="Tools")(leader_election)
-app.command("log-dirs", rich_help_panel="Tools")(log_dirs)
-app.command("get-offsets", rich_help_panel="Tools")(get_offsets)
-app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(groups)
-app.command("produce", rich_help_panel="Tools")(produce)
-app.command("consume", rich_help_panel="Tools")(consume)
-app.command("quorum", rich_help_panel="Tools")(quorum)
+app.command("topics", rich_help_panel="Tools")(asking(topics))
+app.command("configs", rich_help_panel="Tools")(asking(configs))
+app.command("leader-election", rich_help_panel="Tools")(asking(leader_election))
+app.command("log-dirs", rich_help_panel="Tools")(asking(log_dirs))
+app.command("get-offsets", rich_help_panel="Tools")(asking(get_offsets))
+app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(asking(groups))
+app.command("produce", rich_help_panel="Tools")(asking(produce))
+app.command("consume", rich_help_panel="Tools")(asking(consume))
+app.command("quorum", rich_help_panel="Tools")(asking(quorum))
 app.add_typer(doctor, name="doctor", rich_help_panel="Tools")
-app.command("reassign-partitions", rich_help_panel="Tools")(reassign_partitions)
+app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_partitions))
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)

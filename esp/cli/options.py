@@ -1,9 +1,14 @@
 """Options that several commands share."""
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand
+
+from esp.cli.kafka.command_config import read_command_config, using
 
 BootstrapServer = Annotated[
     str,
@@ -14,7 +19,33 @@ BootstrapServer = Annotated[
         help="The brokers to ask first; several with commas.",
     ),
 ]
+CommandConfig = Annotated[
+    str | None,
+    typer.Option("--command-config", metavar="FILE", help="Settings of the client, in a properties file."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def asking(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command that talks to a cluster the option ``--command-config``, whose file holds for all that it does."""
+    signature = inspect.signature(command)
+    parameters = list(signature.parameters.values())
+    place = 1 + [each.name for each in parameters].index("bootstrap_server")
+    added = inspect.Parameter(
+        "command_config", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=CommandConfig
+    )
+
+    @wraps(command)
+    def run(**arguments: Any) -> None:
+        path = arguments.pop("command_config")
+        with using({} if path is None else read_command_config(path)):
+            command(**arguments)
+
+    told: Any = run
+    told.__signature__ = signature.replace(parameters=[*parameters[:place], added, *parameters[place:]])
+    told.__annotations__ = {**command.__annotations__, "command_config": CommandConfig}
+    return run
+
 
 WHAT_TO_DO: Final = "What to do"
 """Heading, in the help of a command, of the options of which it takes one."""

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from esp.cli.brokers.drain import drain, undrain
 from esp.cli.brokers.remove import remove
 from esp.cli.kafka.brokers import BrokersAdmin
-from esp.cli.options import BootstrapServer, Json
+from esp.cli.options import BootstrapServer, Json, asking
 from esp.cli.output import console, print_columns, print_json, working
 from esp.rebalance.looking import replica_sizes
 
@@ -126,7 +126,7 @@ brokers = typer.Typer(
     """,
 )
 
-brokers.command("list")(list_brokers)
-brokers.command("drain")(drain)
-brokers.command("undrain")(undrain)
-brokers.command("remove")(remove)
+brokers.command("list")(asking(list_brokers))
+brokers.command("drain")(asking(drain))
+brokers.command("undrain")(asking(undrain))
+brokers.command("remove")(asking(remove))

@@ -10,7 +10,7 @@ from esp.cli.doctor.status import FOUND, FailOn, FailOnOption, Shown, looking
 from esp.cli.doctor.text import examination_as_json, print_examination, print_rule, print_rules
 from esp.cli.doctor.what_if import what_if
 from esp.cli.kafka.doctor import DoctorAdmin
-from esp.cli.options import BootstrapServer, Json
+from esp.cli.options import BootstrapServer, Json, asking
 from esp.cli.output import print_json, working
 from esp.doctor.rule import Rule
 from esp.doctor.rules import RULES, examine
@@ -20,6 +20,7 @@ doctor = typer.Typer(rich_markup_mode="rich", context_settings={"help_option_nam
 
 
 @doctor.callback(invoke_without_command=True)
+@asking
 def look(
     context: typer.Context,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
@@ -77,7 +78,7 @@ def look(
         raise typer.Exit(FOUND)
 
 
-doctor.command("what-if")(what_if)
+doctor.command("what-if")(asking(what_if))
 
 
 def _refuse_options(context: typer.Context) -> None:

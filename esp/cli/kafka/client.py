@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from esp.cli.kafka.answers import RefusedError
+from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.library import (
     BrokerResponseError,
     CoordinatorLoadInProgressError,
@@ -164,7 +165,9 @@ class AdminConnection:
         check_bootstrap(self._servers)
         with told_to_the_operator(self._servers):
             self._client = AdminClient(
-                bootstrap_servers=self._servers.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS
+                bootstrap_servers=self._servers.split(","),
+                bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
+                **settings_for(AdminClient.DEFAULT_CONFIG),
             )
         return self
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from esp.cli.kafka.answers import ConsumedRecord, PartitionId
 from esp.cli.kafka.client import BOOTSTRAP_TIMEOUT_MS, check_bootstrap, told_to_the_operator
+from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.library import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from esp.model.errors import OperatorError
 
@@ -37,7 +38,7 @@ class Consumer:
                 bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
                 enable_auto_commit=False,  # what was printed is committed, not what was fetched
                 allow_auto_create_topics=False,
-                **self._settings,
+                **{**settings_for(KafkaConsumer.DEFAULT_CONFIG), **self._settings},
             )
         return self
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from esp.cli.kafka.client import BOOTSTRAP_TIMEOUT_MS, check_bootstrap, told_to_the_operator
+from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.library import KafkaError, KafkaProducer
 from esp.model.errors import OperatorError
 
@@ -35,7 +36,9 @@ class Producer:
         check_bootstrap(self._servers)
         with told_to_the_operator(self._servers):
             self._client = KafkaProducer(
-                bootstrap_servers=self._servers.split(","), bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS, **self._settings
+                bootstrap_servers=self._servers.split(","),
+                bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
+                **{**settings_for(KafkaProducer.DEFAULT_CONFIG), **self._settings},
             )
         return self
 

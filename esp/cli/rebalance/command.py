@@ -2,6 +2,7 @@
 
 import typer
 
+from esp.cli.options import asking
 from esp.cli.rebalance.control import cancel, pause, rollback, status
 from esp.cli.rebalance.plan import explain, plan
 from esp.cli.rebalance.run import apply, resume
@@ -28,11 +29,11 @@ rebalance = typer.Typer(
     """,
 )
 
-rebalance.command("plan")(plan)
+rebalance.command("plan")(asking(plan))
 rebalance.command("explain")(explain)
-rebalance.command("apply")(apply)
-rebalance.command("status")(status)
-rebalance.command("pause")(pause)
-rebalance.command("resume")(resume)
-rebalance.command("cancel")(cancel)
-rebalance.command("rollback")(rollback)
+rebalance.command("apply")(asking(apply))
+rebalance.command("status")(asking(status))
+rebalance.command("pause")(asking(pause))
+rebalance.command("resume")(asking(resume))
+rebalance.command("cancel")(asking(cancel))
+rebalance.command("rollback")(asking(rollback))

@@ -139,3 +139,24 @@ def test_shells_complete_commands_and_options():
 
     assert completed("esp gro") == ["groups"]
     assert completed("esp groups --reset") == ["--reset-offsets"]
+
+
+TOOLS = [
+    *("topics", "configs", "groups", "log-dirs", "produce", "consume", "get-offsets", "leader-election", "quorum"),
+    *("reassign-partitions", "doctor", "doctor what-if", "brokers list", "brokers drain", "brokers undrain"),
+    *("brokers remove", "rebalance plan", "rebalance apply", "rebalance status", "rebalance pause"),
+    *("rebalance resume", "rebalance cancel", "rebalance rollback"),
+]
+
+
+@pytest.mark.parametrize("command", TOOLS)
+def test_every_tool_that_asks_a_cluster_takes_a_file_of_client_settings(capsys, command):
+    assert "--command-config" in run_ok(capsys, *command.split(), "--help")
+
+
+def test_file_of_client_settings_is_read_before_anything_is_asked(capsys, tmp_path):
+    told = run_refused(capsys, "topics", "--list", *DEAD, "--command-config", str(tmp_path / "nothing"))
+    assert "cannot be read" in told
+    (tmp_path / "secure").write_text("security.protocol=SSL\n")
+    told = run_refused(capsys, "topics", "--list", *DEAD, "--command-config", str(tmp_path / "secure"))
+    assert "secure, line 1: security.protocol" in told
