@@ -9,6 +9,7 @@ import typer
 from esp.cli.brokers.command import brokers
 from esp.cli.configs import configs
 from esp.cli.consume import consume
+from esp.cli.delete_records import delete_records
 from esp.cli.doctor.command import doctor
 from esp.cli.dump_log import dump_log
 from esp.cli.get_offsets import get_offsets
@@ -98,6 +99,7 @@ app.command("leader-election", rich_help_panel="Tools")(asking(leader_election))
 app.command("log-dirs", rich_help_panel="Tools")(asking(log_dirs))
 app.command("get-offsets", rich_help_panel="Tools")(asking(get_offsets))
 app.command("groups", cls=BareStateCommand, rich_help_panel="Tools")(asking(groups))
+app.command("delete-records", rich_help_panel="Tools")(asking(delete_records))
 app.command("produce", rich_help_panel="Tools")(asking(produce))
 app.command("consume", rich_help_panel="Tools")(asking(consume))
 app.command("quorum", rich_help_panel="Tools")(asking(quorum))

@@ -277,3 +277,27 @@ def test_leaders_are_elected_alike(ours: Commands, kafka: Commands, topic: str, 
     assert said == elections_script(kafka, topic, tmp_path)
     assert said[0] == f"Valid replica already elected for partitions {topic}-0\n"
     assert said[1] == [f"{topic}-0", f"{topic}-1"]
+
+
+def test_records_are_deleted_alike(ours: Commands, kafka: Commands, lines: str, tmp_path: Path) -> None:
+    file = tmp_path / "offsets.json"
+    file.write_text('{"partitions": [{"topic": "cut", "partition": 0, "offset": 7}], "version": 1}')
+
+    def script(run: Commands) -> list[str]:
+        run("topics", "--create", "--topic", "cut", "--partitions", "1")
+        run("produce", "--topic", "cut", "--file", lines)
+        return [
+            run("delete-records", "--offset-json-file", str(file)),
+            run("delete-records", "--topic", "cut", "--before", "1000", status=1),
+            run("get-offsets", "--topic", "cut", "--time", "earliest"),
+            run("delete-records", "--topic", "cut", "--before", "all"),
+            run("consume", "--topic", "cut", "--from-beginning", "--timeout-ms", "500"),
+        ]
+
+    said = script(ours)
+    assert said == script(kafka)
+    assert said[0].endswith("partition: cut-0\tlow_watermark: 7\n")
+    assert "OFFSET_OUT_OF_RANGE" in said[1]
+    assert said[2] == "cut:0:7\n"
+    assert said[3].endswith(f"low_watermark: {RECORDS}\n")
+    assert said[4] == ""

@@ -145,7 +145,7 @@ TOOLS = [
     *("topics", "configs", "groups", "log-dirs", "produce", "consume", "get-offsets", "leader-election", "quorum"),
     *("reassign-partitions", "doctor", "doctor what-if", "brokers list", "brokers drain", "brokers undrain"),
     *("brokers remove", "rebalance plan", "rebalance apply", "rebalance status", "rebalance pause"),
-    *("rebalance resume", "rebalance cancel", "rebalance rollback"),
+    *("rebalance resume", "rebalance cancel", "rebalance rollback", "delete-records"),
 ]
 
 
