@@ -1,44 +1,192 @@
-"""``esp quorum``: who keeps the cluster's metadata, and how far each is; the words of ``kafka-metadata-quorum``."""
+"""``esp quorum``: who keeps the cluster's metadata, and how far each is; voters come and go. The words of ``kafka-metadata-quorum``."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 from rich.table import Table
 
-from esp.cli.kafka.answers import QuorumInfo, QuorumMember
+from esp.cli.kafka.answers import QuorumInfo, QuorumMember, RefusedError
 from esp.cli.kafka.cluster import ClusterAdmin
+from esp.cli.kafka.voters import add_voter, remove_voter
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import console, print_line
+from esp.cli.text_files import read_text
+from esp.model.errors import OperatorError
+from esp.model.ids import DirectoryId, NodeId, uuid_from_base64, uuid_to_base64
+from esp.raft.voters import Voter, VoterEndpoint, VoterKey
+from esp.settings.broker import ANY_PORT
+from esp.settings.node import load_broker_settings
+from esp.storage.layout import META_PROPERTIES_FILE
+from esp.storage.meta_properties import MetaProperties
 
 
 class Action(StrEnum):
     """What to do."""
 
     DESCRIBE = "describe"
+    ADD = "add-controller"
+    REMOVE = "remove-controller"
+
+
+_REMOVING: Final = "Who is removed"
 
 
 def quorum(
-    _action: Annotated[Action, typer.Argument(metavar="describe", help="The one thing that can be done here.")],
+    do: Annotated[Action, typer.Argument(metavar="ACTION", help="describe, add-controller or remove-controller.")],
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     replication: Annotated[
-        bool, typer.Option("--replication", help="Show how far each node is, not only who is in.")
+        bool, typer.Option("--replication", help="describe: show how far each node is, not only who is in.")
     ] = False,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="add-controller: what the node to be added was started with."
+        ),
+    ] = None,
+    controller_id: Annotated[
+        int | None, typer.Option("--controller-id", "-i", min=0, help="Its id.", rich_help_panel=_REMOVING)
+    ] = None,
+    controller_directory_id: Annotated[
+        str | None,
+        typer.Option(
+            "--controller-directory-id",
+            "-d",
+            help="Its directory's id; may be left out if the id has one voter.",
+            rich_help_panel=_REMOVING,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be changed, and change nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the metadata quorum: its leader, voters and observers.
+    """Show the metadata quorum: its leader, voters and observers. Let a node vote, or no more.
 
-    Voters are added and removed by Kafka's kafka-metadata-quorum, which needs the ids that are shown here.
+    add-controller runs on the host of the node, which runs and observes; its directory's id is read from its data directory.
 
     [bold]Examples[/bold]
 
     esp quorum describe
 
     esp quorum describe --replication
+
+    esp quorum add-controller --config node4.properties
+
+    esp quorum remove-controller --controller-id 4
     """
-    with ClusterAdmin(bootstrap_server) as admin:
-        found = admin.quorum()
+    _check_options(
+        do,
+        {
+            "--replication": (replication, Action.DESCRIBE),
+            "--json": (json, Action.DESCRIBE),
+            "--config": (config is not None, Action.ADD),
+            "--controller-id": (controller_id is not None, Action.REMOVE),
+            "--controller-directory-id": (controller_directory_id is not None, Action.REMOVE),
+        },
+    )
+    if do is Action.DESCRIBE:
+        if dry_run:
+            raise OperatorError("--dry-run: nothing is changed by describe", "Leave it out.")
+        with ClusterAdmin(bootstrap_server) as admin:
+            _describe(admin.quorum(), replication=replication, json=json)
+    elif do is Action.ADD:
+        if config is None:
+            raise OperatorError("add-controller needs --config", "Name the file with which the node was started.")
+        _add(bootstrap_server, _voter_of(config), dry_run=dry_run)
+    else:
+        if controller_id is None:
+            raise OperatorError("remove-controller needs --controller-id", "See the voters: esp quorum describe")
+        with ClusterAdmin(bootstrap_server) as admin:
+            found = admin.quorum()
+        _remove(bootstrap_server, _chosen(found, controller_id, controller_directory_id), dry_run=dry_run)
+
+
+def _check_options(do: Action, given: dict[str, tuple[bool, Action]]) -> None:
+    for name, (is_given, action) in given.items():
+        if is_given and action is not do:
+            raise OperatorError(f"{name} goes with {action.value}, not with {do.value}", "See esp quorum --help.")
+
+
+def _voter_of(path: str) -> Voter:
+    """The node whose settings stand in a file, as a voter.
+
+    Raises:
+        OperatorError: it is no controller, or was not formatted.
+    """
+    settings = load_broker_settings(read_text(path), file_name=path)
+    endpoints = tuple(
+        VoterEndpoint(each.name, each.host, each.port) for each in settings.advertised_controller_listeners
+    )
+    if not endpoints:
+        raise OperatorError(
+            f"{path}: node {settings.node_id} has no controller listener",
+            "Give it the role controller in process.roles, and a listener in controller.listener.names.",
+        )
+    if any(each.port == ANY_PORT for each in endpoints):
+        raise OperatorError(
+            f"{path}: the controller listener of node {settings.node_id} has no port of its own",
+            "Name one in listeners: the other voters must find the node there after every start.",
+        )
+    where = f"{settings.metadata_log_dir}/{META_PROPERTIES_FILE}"
+    try:
+        meta = MetaProperties.decode(read_text(where).encode())
+    except ValueError as error:
+        raise OperatorError(f"{where}: {error}", "Name the file with which the node was started.") from error
+    if meta.node_id != settings.node_id:
+        raise OperatorError(f"{where} belongs to node {meta.node_id}", f"{path} is for node {settings.node_id}.")
+    return Voter(VoterKey(meta.node_id, meta.directory_id), endpoints)
+
+
+def _chosen(found: QuorumInfo, node: int, directory: str | None) -> VoterKey:
+    """Who is to be removed.
+
+    Raises:
+        OperatorError: there is no such voter, or more than one.
+    """
+    ids = [member.directory_id for member in found.voters if member.node_id == node]
+    if directory is None and len(ids) != 1:
+        many = f"{node} has {len(ids)} voters: {', '.join(ids)}" if ids else f"node {node} has no vote"
+        raise OperatorError(many, "See the voters: esp quorum describe. Choose by --controller-directory-id.")
+    try:
+        return VoterKey(NodeId(node), DirectoryId(uuid_from_base64(ids[0] if directory is None else directory)))
+    except ValueError as error:
+        raise OperatorError(
+            f"--controller-directory-id {directory}: no id of a directory", "See the voters: esp quorum describe"
+        ) from error
+
+
+def _add(servers: str, voter: Voter, *, dry_run: bool) -> None:
+    key = voter.key
+    if not dry_run:
+        try:
+            add_voter(servers, voter)
+        except RefusedError as error:
+            raise OperatorError(
+                f"node {key.node_id} was not added: {error.message}",
+                "It must run and have caught up: esp quorum describe --replication",
+            ) from error
+    endpoints = ", ".join(f"{each.listener}://{each.host}:{each.port}" for each in voter.endpoints)
+    print_line(
+        f"{'DRY RUN of adding' if dry_run else 'Added'} controller {key.node_id} with directory id "
+        f"{uuid_to_base64(key.directory_id)} and endpoints: {endpoints}"
+    )
+
+
+def _remove(servers: str, key: VoterKey, *, dry_run: bool) -> None:
+    if not dry_run:
+        try:
+            remove_voter(servers, key)
+        except RefusedError as error:
+            raise OperatorError(
+                f"node {key.node_id} was not removed: {error.message}", "See the voters: esp quorum describe"
+            ) from error
+    print_line(
+        f"{'DRY RUN of removing' if dry_run else 'Removed'} KRaft controller {key.node_id} with directory id "
+        f"{uuid_to_base64(key.directory_id)}"
+    )
+
+
+def _describe(found: QuorumInfo, *, replication: bool, json: bool) -> None:
     if json:
         told = found._asdict()
         for key in ("voters", "observers"):

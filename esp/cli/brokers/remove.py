@@ -55,7 +55,7 @@ def remove(
         for voter in admin.quorum().voters:
             if voter.node_id == broker:
                 print_warning(
-                    f"node {broker} still has a vote in the metadata quorum: take that away by kafka-metadata-quorum.sh "
+                    f"node {broker} still has a vote in the metadata quorum: take that away by esp quorum "
                     f"remove-controller --controller-id {broker} --controller-directory-id {voter.directory_id}"
                 )
 

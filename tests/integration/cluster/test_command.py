@@ -158,3 +158,26 @@ def test_what_cannot_be_started_is_told_and_nothing_is_left(start: Start, tmp_pa
         assert words in done.stderr
         assert "Traceback" not in done.stderr
         assert time.monotonic() - began < 20
+
+
+def test_voter_is_removed_and_added_again(start: Start) -> None:
+    cluster = start("--nodes", str(NODES))
+    at = ("--bootstrap-server", f"127.0.0.1:{cluster.port}")
+
+    def voters() -> list[int]:
+        return sorted(each["node_id"] for each in json.loads(esp("quorum", "describe", *at, "--json").stdout)["voters"])
+
+    assert voters() == [1, 2, 3]
+    tried = esp("quorum", "remove-controller", "-i", 3, "--dry-run", *at)
+    assert tried.stdout.startswith("DRY RUN of removing KRaft controller 3 with directory id "), tried
+    assert voters() == [1, 2, 3]
+    assert esp("quorum", "remove-controller", "-i", 3, *at).returncode == 0
+    eventually(lambda: voters() == [1, 2])
+    again = esp("quorum", "remove-controller", "-i", 3, *at)
+    assert again.returncode == 1
+    assert "node 3 has no vote" in again.stderr
+    added = esp("quorum", "add-controller", "--config", cluster.directory / "node-3.properties", *at)
+    assert added.stdout.startswith("Added controller 3 with directory id "), added
+    eventually(lambda: voters() == [1, 2, 3])
+    twice = esp("quorum", "add-controller", "--config", cluster.directory / "node-3.properties", *at)
+    assert (twice.returncode, "Node 3 is a voter already" in twice.stderr) == (1, True)
