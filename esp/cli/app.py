@@ -14,6 +14,7 @@ from esp.cli.doctor.command import doctor
 from esp.cli.dump_log import dump_log
 from esp.cli.get_offsets import get_offsets
 from esp.cli.groups.command import groups
+from esp.cli.help import ToolGroup, wrap_help
 from esp.cli.leader_election import leader_election
 from esp.cli.log_dirs import log_dirs
 from esp.cli.node.broker import run as run_broker
@@ -31,6 +32,7 @@ from esp.model.errors import OperatorError
 
 app = typer.Typer(
     name="esp",
+    cls=ToolGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -108,6 +110,7 @@ app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_part
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
+wrap_help(app)
 
 
 def run_tools(arguments: Sequence[str]) -> int:

@@ -6,7 +6,8 @@ from functools import wraps
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand
+
+from esp.cli.help import ToolCommand
 
 from esp.cli.kafka.command_config import read_command_config, using
 
@@ -56,7 +57,7 @@ def action(name: str, text: str) -> Any:
     return typer.Option(name, help=text, rich_help_panel=WHAT_TO_DO)
 
 
-class BareStateCommand(TyperCommand):
+class BareStateCommand(ToolCommand):
     """A command whose options ``--state`` and ``--type`` may stand without a value, which then is empty: as in Kafka's tools."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -3,18 +3,24 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 console = Console(highlight=False)
 """For what is nicer on a terminal."""
 
 errors = Console(stderr=True, highlight=False)
 """For progress and mistakes."""
+
+_GAP: Final = 3
+"""Cells between two columns on a terminal."""
+_WRAPPED_MIN: Final = 24
+"""Text in a column that is narrower cannot be read."""
 
 
 def print_line(text: str) -> None:
@@ -27,7 +33,7 @@ def print_json(value: Any) -> None:
     print_line(msgspec.json.encode(value).decode())
 
 
-def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> None:
+def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[str | Text]]) -> None:
     """Write rows below their headings: as a table on a terminal, else in plain columns as Kafka's tools do.
 
     Args:
@@ -35,15 +41,77 @@ def print_columns(columns: Sequence[tuple[str, int]], rows: Sequence[Sequence[st
         rows: their cells.
     """
     if console.is_terminal:
-        table = Table(*(heading for heading, _ in columns), box=None, padding=(0, 3, 0, 0))
-        for row in rows:
-            table.add_row(*map(escape, row))
-        console.print(table)
+        print_table([heading for heading, _ in columns], rows)
         return
     headings = [heading for heading, _ in columns]
-    widths = [max(least, *(len(row[number]) for row in (headings, *rows))) for number, (_, least) in enumerate(columns)]
-    for row in (headings, *rows):
-        print_line(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    lines = [headings, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(least, *(len(line[number]) for line in lines)) for number, (_, least) in enumerate(columns)]
+    for line in lines:
+        print_line(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], title: str | None = None) -> None:
+    """Write a table for a terminal. Where it is wider than the terminal, the last column wraps between words; if it has no room for
+    that, each row stands as lines ``heading: cell``, which the terminal breaks where it must. Nothing is cut.
+    """
+    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = [
+        max(cell_len(heading), *(row[number].cell_len for row in cells)) if cells else cell_len(heading)
+        for number, heading in enumerate(headings)
+    ]
+    room = console.width - sum(widths[:-1]) - _GAP * (len(widths) - 1)
+    last = [word for row in cells for word in row[-1].plain.split()]
+    longest_word = max(map(cell_len, [headings[-1], *last]))
+    if title:
+        console.print(Text(title, style="italic"), soft_wrap=True)
+    if widths[-1] <= room or (room >= _WRAPPED_MIN and longest_word <= room):
+        table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False)
+        for number, heading in enumerate(headings):
+            table.add_column(heading, no_wrap=number < len(headings) - 1)
+        for row in cells:
+            table.add_row(*row)
+        console.print(table)
+        return
+    for number, row in enumerate(cells):
+        if number:
+            print_line("")
+        for heading, cell in zip(headings, row, strict=True):
+            console.print(Text.assemble((f"{heading}:", "bold"), " ", cell), soft_wrap=True)
+
+
+def print_wrapped(text: Text, indent: int) -> None:
+    """Write a paragraph and an empty line, wrapped between words; only a word that is longer than a line is broken."""
+    _print_indented(text, indent, " " * indent)
+    print_line("")
+
+
+def print_definitions(rows: Sequence[tuple[str, str]], width: int) -> None:
+    """Write names with what they mean, and an empty line: beside each other, or below each other where that leaves no room.
+
+    Args:
+        rows: a name and its meaning each.
+        width: of the longest name; of several lists, if they shall stand alike.
+    """
+    column = 2 + width + 2
+    if console.width - column < _WRAPPED_MIN:
+        column = 6
+    for name, meaning in rows:
+        head = Text(f"  {name}", style="bold cyan")
+        if column - 2 >= head.cell_len:
+            head.pad_right(column - head.cell_len)
+            _print_indented(Text(meaning), column, head)
+        else:
+            _print_indented(Text(name, style="bold cyan"), 2, "  ")
+            _print_indented(Text(meaning), column, " " * column)
+    print_line("")
+
+
+def _print_indented(text: Text, indent: int, head: Text | str) -> None:
+    """Write a text in the room behind an indent; in place of that of the first line stands the head."""
+    for line in text.wrap(console, max(1, console.width - indent), overflow="fold"):
+        line.rstrip()
+        console.print(Text.assemble(head, line), soft_wrap=True)
+        head = " " * indent
 
 
 def print_error(problem: str, remedy: str) -> None:

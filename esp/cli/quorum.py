@@ -5,13 +5,12 @@ from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.table import Table
 
 from esp.cli.kafka.answers import QuorumInfo, QuorumMember, RefusedError
 from esp.cli.kafka.cluster import ClusterAdmin
 from esp.cli.kafka.voters import add_voter, remove_voter
 from esp.cli.options import BootstrapServer, Json
-from esp.cli.output import console, print_line
+from esp.cli.output import console, print_line, print_table
 from esp.cli.text_files import read_text
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId, uuid_from_base64, uuid_to_base64
@@ -221,10 +220,7 @@ def _print_replication(found: QuorumInfo) -> None:
         row(member, "Observer") for member in found.observers
     ]
     if console.is_terminal:
-        table = Table(*columns, box=None, padding=(0, 2, 0, 0))
-        for each in rows:
-            table.add_row(*each)
-        console.print(table)
+        print_table(columns, rows)
         return
     for each in (columns, *rows):
         print_line("\t".join(each))

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from rich.table import Table
+from rich.text import Text
 
 from esp.cli.kafka.answers import PartitionInfo, TopicInfo
 from esp.cli.kafka.configs import ResourceType
 from esp.cli.kafka.topics import TopicsAdmin
-from esp.cli.output import console, print_json, print_line
+from esp.cli.output import console, print_json, print_line, print_table
 from esp.model.ids import TopicPartition
 
 _OWN: Final = "DYNAMIC_TOPIC_CONFIG"
@@ -112,7 +112,7 @@ def print_topics(described: Sequence[TopicDescription], json: bool) -> None:
         if not each.partitions:
             continue
         if console.is_terminal:
-            console.print(_partition_table(each))
+            _print_partition_table(each)
             continue
         for partition in each.partitions:
             leader = str(partition.leader) if partition.leader >= 0 else "none"
@@ -137,26 +137,22 @@ def _print_head(described: TopicDescription) -> None:
     )
 
 
-def _partition_table(described: TopicDescription) -> Table:
+def _print_partition_table(described: TopicDescription) -> None:
     is_moving = any(each.adding or each.removing for each in described.partitions)
-    title = None if described.head else described.topic.name
-    table = Table(
-        *("Partition", "Leader", "Replicas", "In sync", *(("Adding", "Removing") if is_moving else ())),
-        box=None,
-        padding=(0, 4, 0, 0),
-        title=title,
-        title_justify="left",
-    )
+    rows: list[list[str | Text]] = []
     for partition in described.partitions:
         short = len(partition.isr) < partition.replication_factor
-        table.add_row(
-            str(partition.partition),
-            str(partition.leader) if partition.leader >= 0 else "[red]none",
-            _joined(partition.replicas),
-            f"[yellow]{_joined(partition.isr)}" if short else _joined(partition.isr),
-            *((_joined(partition.adding), _joined(partition.removing)) if is_moving else ()),
+        rows.append(
+            [
+                str(partition.partition),
+                str(partition.leader) if partition.leader >= 0 else Text("none", "red"),
+                _joined(partition.replicas),
+                Text(_joined(partition.isr), "yellow" if short else ""),
+                *((_joined(partition.adding), _joined(partition.removing)) if is_moving else ()),
+            ]
         )
-    return table
+    headings = ("Partition", "Leader", "Replicas", "In sync", *(("Adding", "Removing") if is_moving else ()))
+    print_table(headings, rows, title=None if described.head else described.topic.name)
 
 
 def _joined(numbers: Sequence[int]) -> str:

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +28,50 @@ def test_a_table_on_a_terminal_shows_names_as_they_are(monkeypatch, capsys):
     assert "[red]group" in capsys.readouterr().out
 
 
+WORDS = st.text("abc", min_size=1, max_size=60)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.tuples(WORDS, WORDS, WORDS), max_size=4), width=st.sampled_from([40, 80, 200]))
+def test_a_table_on_a_terminal_cuts_nothing_however_narrow_that_is(monkeypatch, capsys, rows, width):
+    monkeypatch.setattr(output, "console", Console(force_terminal=True, color_system=None, width=width))
+    output.print_columns([("FIRST", 8), ("SECOND-HEADING", 15), ("THIRD", 0)], rows)
+    told = capsys.readouterr().out.split()
+    assert [cell for cell in told if set(cell) <= set("abc")] == [cell for row in rows for cell in row]
+
+
+ADDRESS = "a-very-long-host-name.of-a-data-center.example:9092"
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (40, ["ID: 1", f"ADDRESS: {ADDRESS}", "STATE: alive and well"]),
+        (80, ["ID   ADDRESS" + " " * 47 + "STATE", f"1    {ADDRESS}   alive and well"]),
+    ],
+)
+def test_a_row_without_room_for_its_cells_becomes_lines_with_names(monkeypatch, capsys, width, lines):
+    monkeypatch.setattr(output, "console", Console(force_terminal=True, color_system=None, width=width))
+    output.print_columns([("ID", 4), ("ADDRESS", 21), ("STATE", 0)], [("1", ADDRESS, "alive and well")])
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == lines
+
+
+def test_prose_in_the_last_column_wraps_between_words(monkeypatch, capsys):
+    monkeypatch.setattr(output, "console", Console(force_terminal=True, color_system=None, width=40))
+    output.print_columns([("RULE", 4), ("FINDS", 0)], [("min-isr-one", "topics that need every copy in sync")])
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:] == ["min-isr-one   topics that need every", "              copy in sync"]
+
+
 @pytest.mark.parametrize("value", [[{"a": 1}], []])
 def test_json_is_one_line(capsys, value):
     output.print_json(value)
     assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_every_table_of_the_tools_is_laid_out_here():
+    folder = Path(output.__file__).parent
+    with_tables = {
+        path.name for path in folder.rglob("*.py") if re.search(r"rich\.table import .*\bTable\b", path.read_text())
+    }
+    assert with_tables == {"output.py"}
