@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 from esp.cli.kafka.answers import PartitionInfo, TopicInfo
+from esp.cli.kafka.client import NoControllerError
 from esp.cli.kafka.configs import ResourceType
 from esp.cli.kafka.topics import TopicsAdmin
-from esp.cli.output import console, print_json, print_line, print_table
+from esp.cli.output import console, print_json, print_line, print_table, print_warning
 from esp.model.ids import TopicPartition
 
 _OWN: Final = "DYNAMIC_TOPIC_CONFIG"
@@ -63,7 +64,13 @@ def describe_topics(
 
 def _with_reassignments(topics: Sequence[TopicInfo], admin: TopicsAdmin) -> Sequence[TopicInfo]:
     """The topics, with what is being added to their partitions and removed from them."""
-    moving = admin.reassignments()
+    try:
+        moving = admin.reassignments()
+    except NoControllerError as error:
+        print_warning(
+            f"{error.problem}: leaders and in-sync replicas are as a broker knew them last, and what moves is not known"
+        )
+        return topics
 
     def with_changes(topic: str, each: PartitionInfo) -> PartitionInfo:
         found = moving.get(TopicPartition(topic, each.partition))

@@ -14,12 +14,15 @@ def _bring_back(snapshot: Snapshot, partition: PartitionView, nodes: list[NodeId
     down = [node for node in nodes if not snapshot.view.brokers_by_id[node].is_alive]
     if down:
         return f"start broker {' or '.join(map(str, sorted(down)))}"
-    failed = [node for node in nodes if node in snapshot.offline.get(partition.name, ())]
-    if failed:
+    stopped = [node for node in nodes if node in snapshot.offline.get(partition.name, ())]
+    if stopped:
         return (
-            f"see the log of broker {numbers(failed)}: mend the directory that failed, or keep a copy of the replica that was stopped, "
-            "and restart the broker"
+            f"see the log of broker {numbers(stopped)}: repair or replace the disk of a log directory that failed, or keep a copy of the "
+            "replica that was stopped, and restart the broker"
         )
+    unmade = snapshot.unmade.get(partition.name, frozenset())
+    if unmade.issuperset(nodes):
+        return f"wait until broker {numbers(nodes)} has copied it; if nothing arrives, see the log of the broker"
     return (
         f"see why the replica on broker {numbers(nodes)} does not keep up: its log, its disk, the network, a throttle"
     )
@@ -30,8 +33,8 @@ def _give_up(partition: PartitionView) -> str:
     name = partition.name
     return (
         "no broker is known to have all records, as the logs of the brokers tell: put back the log directory that was lost and restart its "
-        "broker, or give up the records that are missing: kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean "
-        f"--topic {name.topic} --partition {name.partition}"
+        f"broker, or give up the records that are missing: `esp leader-election --election-type unclean --topic {name.topic} "
+        f"--partition {name.partition}`"
     )
 
 
@@ -44,7 +47,11 @@ def _missing(snapshot: Snapshot, partition: PartitionView) -> list[NodeId]:
 
 def _offline_partition(snapshot: Snapshot) -> Iterator[Hit]:
     for partition in snapshot.view.partitions:
-        if partition.leader is None:
+        led_by = partition.leader
+        if led_by is not None and not snapshot.view.brokers_by_id[led_by].is_alive and not snapshot.has_controller:
+            detail = f"broker {led_by} led it at last and does not answer; no controller elects another leader"
+            yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, [led_by]))
+        elif led_by is None:
             good = [*partition.isr, *snapshot.eligible.get(partition.name, ())]
             down = [node for node in partition.replicas if not snapshot.is_usable(partition, node)]
             detail = f"replicas {numbers(partition.replicas)}, in sync at last {numbers(good)}, down {numbers(down)}"
@@ -59,6 +66,7 @@ def _under_min_isr(snapshot: Snapshot) -> Iterator[Hit]:
         if partition.leader is not None and len(partition.isr) < wanted:
             detail = f"in sync {numbers(partition.isr)} of {numbers(partition.replicas)}, {wanted} needed"
             absent = [node for node in partition.replicas if node not in partition.isr]
+            absent = [node for node in _missing(snapshot, partition) if node in absent] or absent
             yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, absent))
 
 
@@ -74,13 +82,18 @@ def _out_of_sync(snapshot: Snapshot) -> Iterator[Hit]:
     for partition in snapshot.view.partitions:
         behind = [node for node in _missing(snapshot, partition) if snapshot.is_usable(partition, node)]
         if behind and partition.leader is not None:
-            detail = f"the copy on broker {numbers(behind)} is behind, in sync {numbers(partition.isr)}"
+            unmade = snapshot.unmade.get(partition.name, frozenset())
+            state = "is not made yet" if unmade.issuperset(behind) else "is behind"
+            detail = f"the copy on broker {numbers(behind)} {state}, in sync {numbers(partition.isr)}"
             yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, behind))
 
 
 def _offline_replica(snapshot: Snapshot) -> Iterator[Hit]:
     for partition in snapshot.view.partitions:
-        offline = [node for node in partition.replicas if not snapshot.is_usable(partition, node)]
+        moving = snapshot.moving.get(partition.name)
+        awaited = moving.adding if moving is not None else frozenset()
+        lasting = [node for node in snapshot.lasting_replicas(partition) if node not in awaited]
+        offline = [node for node in lasting if not snapshot.is_usable(partition, node)]
         if offline:
             detail = f"the copy on broker {numbers(offline)} is offline"
             yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, offline))
@@ -88,9 +101,9 @@ def _offline_replica(snapshot: Snapshot) -> Iterator[Hit]:
 
 def _offline_directory(snapshot: Snapshot) -> Iterator[Hit]:
     for failed in snapshot.failed_directories:
-        remedy = (
-            f"mend the disk and restart broker {failed.broker}; or move on: esp rebalance plan drain {failed.broker}"
-        )
+        remedy = f"repair or replace the disk and restart broker {failed.broker}"
+        if snapshot.can_drain(failed.broker):
+            remedy += f"; or give its copies to others: `esp rebalance plan drain {failed.broker}`"
         yield Hit(at_broker(failed.broker), f"{failed.path}: {failed.error}", remedy)
 
 
@@ -100,7 +113,7 @@ RULES: Final = (
         Severity.ERROR,
         "partitions without a leader",
         "Nobody can write to them or read from them.",
-        "start a broker that was in sync at last. If none comes back: Kafka's `kafka-leader-election.sh --election-type unclean`, "
+        "start a broker that was in sync at last. If none comes back: `esp leader-election --election-type unclean`, "
         "which gives up records",
         _offline_partition,
     ),
@@ -117,7 +130,7 @@ RULES: Final = (
         Severity.ERROR,
         "log directories that failed",
         "The replicas in them are offline; the broker goes on with its other directories.",
-        "mend the disk and restart the broker",
+        "repair or replace the disk and restart the broker",
         _offline_directory,
     ),
     Rule(

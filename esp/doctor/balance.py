@@ -20,7 +20,7 @@ UNEVEN_BYTES_MIN: Final = 256 << 20
 """Bytes above the share that nobody notices."""
 DISK_FILLING: Final = 0.85
 DISK_FULL: Final = 0.95
-_SPREAD: Final = "esp rebalance plan spread"
+_SPREAD: Final = "`esp rebalance plan spread`"
 _GIB: Final = 1 << 30
 
 
@@ -114,7 +114,7 @@ def _leader_not_preferred(snapshot: Snapshot) -> Iterator[Hit]:
         preferred = partition.replicas[0]
         could = preferred in partition.isr and snapshot.is_usable(partition, preferred)
         if could and partition.leader not in (None, preferred) and partition.name not in snapshot.moving:
-            remedy = "kafka-leader-election.sh --election-type preferred --all-topic-partitions"
+            remedy = "`esp leader-election --election-type preferred --all-topic-partitions`"
             detail = f"led by {partition.leader}, and {preferred} is in sync"
             yield Hit(at_partition(partition.name), detail, remedy)
 
@@ -125,7 +125,7 @@ RULES: Final = (
         Severity.ERROR,
         f"disks that are {DISK_FULL:.0%} full and more",
         "A log directory that takes no more bytes goes offline, with all its replicas.",
-        f"`{_SPREAD}`, if others have room; else less retention, or a larger disk",
+        f"{_SPREAD}, if others have room; else less retention, or a larger disk",
         _disk_full,
     ),
     Rule(
@@ -133,7 +133,7 @@ RULES: Final = (
         Severity.WARNING,
         f"disks that are {DISK_FILLING:.0%} full and more",
         "There is little room for growth, and none for copies that others may have to hand over.",
-        f"`{_SPREAD}`, if others have room; else less retention, or a larger disk",
+        f"{_SPREAD}, if others have room; else less retention, or a larger disk",
         _disk_filling,
     ),
     Rule(
@@ -141,7 +141,7 @@ RULES: Final = (
         Severity.WARNING,
         "brokers that hold more bytes than their share",
         "The fullest disk ends the room of the whole cluster.",
-        f"`{_SPREAD}`",
+        _SPREAD,
         _uneven_disks,
     ),
     Rule(
@@ -149,7 +149,7 @@ RULES: Final = (
         Severity.WARNING,
         "brokers that hold more replicas than their share",
         "They work more than the others, and more stops or moves when they are down.",
-        f"`{_SPREAD}`",
+        _SPREAD,
         _uneven_replicas,
     ),
     Rule(
@@ -157,7 +157,7 @@ RULES: Final = (
         Severity.WARNING,
         "brokers that are preferred leaders of more partitions than their share",
         "Leaders do the work for clients: the others have time while these have not.",
-        f"`{_SPREAD}`",
+        _SPREAD,
         _uneven_leaders,
     ),
     Rule(
@@ -165,7 +165,7 @@ RULES: Final = (
         Severity.WARNING,
         "brokers that serve and hold nothing",
         "A new broker gets new partitions only: it takes no load from the others by itself.",
-        f"`{_SPREAD}`",
+        _SPREAD,
         _empty_broker,
     ),
     Rule(
@@ -173,7 +173,7 @@ RULES: Final = (
         Severity.NOTE,
         "partitions whose preferred leader could lead and does not",
         "After restarts leaders gather on the brokers that were restarted first.",
-        "`kafka-leader-election.sh --election-type preferred --all-topic-partitions`, or wait for leader.imbalance.check.interval.seconds",
+        "`esp leader-election --election-type preferred --all-topic-partitions`, or wait for leader.imbalance.check.interval.seconds",
         _leader_not_preferred,
     ),
 )

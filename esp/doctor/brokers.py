@@ -1,7 +1,7 @@
 """Rules about brokers that do not serve, or that shall not serve much longer."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from esp.doctor.rule import Hit, Rule, Severity, at_broker
@@ -14,26 +14,38 @@ def _held(snapshot: Snapshot) -> Counter[NodeId]:
     return Counter(node for partition in snapshot.view.partitions for node in snapshot.lasting_replicas(partition))
 
 
-def _in_condition(snapshot: Snapshot, condition: BrokerCondition, remedy: str) -> Iterator[Hit]:
+def _in_condition(
+    snapshot: Snapshot, condition: BrokerCondition, remedy: Callable[[Snapshot, NodeId], str]
+) -> Iterator[Hit]:
     held = _held(snapshot)
     for node, found in sorted(snapshot.conditions.items()):
         if found is condition:
             detail = f"{condition.value}; replicas assigned to it: {held[node]}"
-            yield Hit(at_broker(node), detail, remedy.format(node))
+            yield Hit(at_broker(node), detail, remedy(snapshot, node))
+
+
+def _start_or_drain(snapshot: Snapshot, node: NodeId) -> str:
+    if not snapshot.held_by(node):
+        return f"start it; or remove it for good: `esp brokers remove {node}`"
+    if not snapshot.can_drain(node):
+        return "start it; its copies cannot be made elsewhere as things are"
+    return f"start it; or give its copies to others: `esp rebalance plan drain {node}`"
 
 
 def _fenced(snapshot: Snapshot) -> Iterator[Hit]:
-    remedy = "start it; or give its copies to others: esp rebalance plan drain {}"
-    return _in_condition(snapshot, BrokerCondition.FENCED, remedy)
+    return _in_condition(snapshot, BrokerCondition.FENCED, _start_or_drain)
 
 
 def _gone(snapshot: Snapshot) -> Iterator[Hit]:
-    remedy = "start it; or give its copies to others: esp rebalance plan drain {}"
-    return _in_condition(snapshot, BrokerCondition.GONE, remedy)
+    return _in_condition(snapshot, BrokerCondition.GONE, _start_or_drain)
 
 
 def _silent(snapshot: Snapshot) -> Iterator[Hit]:
-    remedy = "see whether its advertised.listeners can be reached from here, and whether it hangs"
+    def remedy(found: Snapshot, _node: NodeId) -> str:
+        if not found.has_controller:
+            return "start it if it is down: without a controller, a broker that was killed is not fenced"
+        return "see whether its advertised.listeners can be reached from here, and whether it hangs"
+
     return _in_condition(snapshot, BrokerCondition.SILENT, remedy)
 
 
@@ -43,12 +55,13 @@ def _draining(snapshot: Snapshot) -> Iterator[Hit]:
         node = broker.broker_id
         if broker.is_draining:
             detail = f"replicas that are to go: {held[node]}" if held[node] else "holds nothing any more"
-            remedy = (
-                f"esp rebalance plan drain {node}; or keep it: esp brokers undrain {node}"
-                if held[node]
-                else f"stop it, then esp brokers remove {node}; or keep it: esp brokers undrain {node}"
-            )
-            yield Hit(at_broker(node), detail, remedy)
+            if not held[node]:
+                remedy = f"stop it, then `esp brokers remove {node}`"
+            elif snapshot.can_drain(node):
+                remedy = f"`esp rebalance plan drain {node}`"
+            else:
+                remedy = "start or add brokers that can take its copies"
+            yield Hit(at_broker(node), detail, f"{remedy}; or keep it: `esp brokers undrain {node}`")
 
 
 RULES: Final = (

@@ -14,7 +14,7 @@ COPIES_WANTED: Final = 3
 
 def _more_copies(topic: str, factor: int, snapshot: Snapshot) -> str:
     """How a topic gets so many copies: from brokers that serve, that are to be started, or that are to be added."""
-    command = f"esp rebalance plan rf {topic}={factor}"
+    command = f"`esp rebalance plan rf {topic}={factor}`"
     missing = factor - len(snapshot.targets)
     if missing <= 0:
         return command
@@ -29,7 +29,7 @@ def _more_copies(topic: str, factor: int, snapshot: Snapshot) -> str:
 
 
 def _set_min_isr(topic: str, value: int) -> str:
-    return f"esp configs --alter --entity-type topics --entity-name {topic} --add-config min.insync.replicas={value}"
+    return f"`esp configs --alter --entity-type topics --entity-name {topic} --add-config min.insync.replicas={value}`"
 
 
 def _shortest(snapshot: Snapshot, partitions: tuple[PartitionView, ...]) -> int:
@@ -80,7 +80,7 @@ def _shared_rack(snapshot: Snapshot) -> Iterator[Hit]:
                 f"{len(crowded)} of {len(partitions)} partitions; {example.name} has {len(held)} copies in "
                 f"{', '.join(sorted(rack or 'no rack' for rack in set(held)))}, and there are {len(racks)} racks"
             )
-            yield Hit(at_topic(topic), detail, f"esp rebalance plan spread {topic}")
+            yield Hit(at_topic(topic), detail, f"`esp rebalance plan spread {topic}`")
 
 
 def _rack_missing(snapshot: Snapshot) -> Iterator[Hit]:
@@ -103,7 +103,7 @@ def _internal_copies(snapshot: Snapshot) -> Iterator[Hit]:
 def _unclean(snapshot: Snapshot) -> Iterator[Hit]:
     for topic in sorted(snapshot.unclean_topics & snapshot.topics.keys()):
         name = "unclean.leader.election.enable"
-        remedy = f"esp configs --alter --entity-type topics --entity-name {topic} --add-config {name}=false"
+        remedy = f"`esp configs --alter --entity-type topics --entity-name {topic} --add-config {name}=false`"
         yield Hit(at_topic(topic), f"{name}=true", remedy)
 
 

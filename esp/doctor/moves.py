@@ -5,8 +5,21 @@ from typing import Final
 
 from esp.doctor.rule import CLUSTER, Hit, Place, PlaceKind, Rule, Severity, at_partition, at_topic, numbers
 from esp.doctor.snapshot import BrokerCondition, Snapshot, ThrottleSetting
+from esp.model.ids import TopicPartition
 
-_CANCEL: Final = "cancel it: esp rebalance cancel PLAN, or esp reassign-partitions --cancel"
+
+def _cancel(snapshot: Snapshot, name: TopicPartition) -> str:
+    """The command that cancels the reassignment of one partition, whoever began it; for a shell that has ``<(...)``."""
+    replicas = [
+        node
+        for partition in snapshot.topics[name.topic]
+        if partition.name == name
+        for node in partition.replicas
+        if node not in snapshot.moving[name].adding
+    ]
+    entry = f'{{"topic":"{name.topic}","partition":{name.partition},"replicas":{replicas}}}'.replace(" ", "")
+    document = f'{{"version":1,"partitions":[{entry}]}}'
+    return f"`esp reassign-partitions --cancel --reassignment-json-file <(echo '{document}')`"
 
 
 def _cannot_end(snapshot: Snapshot) -> Iterator[Hit]:
@@ -22,29 +35,44 @@ def _cannot_end(snapshot: Snapshot) -> Iterator[Hit]:
             yield Hit(at_partition(partition.name), "there is no leader to copy from", "see offline-partition")
         elif away:
             detail = f"broker {numbers(away)} shall hold a copy and is down"
-            yield Hit(at_partition(partition.name), detail, f"start it, or {_CANCEL}")
+            yield Hit(
+                at_partition(partition.name),
+                detail,
+                f"start it; or cancel the move: {_cancel(snapshot, partition.name)}",
+            )
 
 
 def _stalled(snapshot: Snapshot) -> Iterator[Hit]:
     for name, moving in snapshot.moving.items():
         if moving.is_stalled:
             detail = f"no new byte on broker {numbers(sorted(moving.adding))} between two looks"
-            remedy = f"see what the log of that broker says, and its rebalance.bytes.per.second.max; or {_CANCEL}"
+            remedy = (
+                "see what the log of that broker says, and its rebalance.bytes.per.second.max; or cancel the move: "
+                f"{_cancel(snapshot, name)}"
+            )
             yield Hit(at_partition(name), detail, remedy)
 
 
 def _held(snapshot: Snapshot) -> Iterator[Hit]:
     for name, moving in snapshot.moving.items():
         if moving.held_to is not None:
-            detail = f"its throttle allows {moving.held_to} bytes/s to broker {numbers(sorted(moving.adding))}"
-            remedy = f"if a plan is paused: esp rebalance resume PLAN; else a higher throttle; or {_CANCEL}"
-            yield Hit(at_partition(name), detail, remedy)
+            target = f"broker {numbers(sorted(moving.adding))}"
+            if moving.is_paused:
+                detail = f"the plan that moves it to {target} is paused"
+                remedy = "resume the plan: esp rebalance resume, with the file of the plan"
+            else:
+                detail = f"its throttle allows {moving.held_to} bytes/s to {target}"
+                remedy = "raise the throttle"
+            yield Hit(at_partition(name), detail, f"{remedy}; or cancel the move: {_cancel(snapshot, name)}")
 
 
 def _running(snapshot: Snapshot) -> Iterator[Hit]:
     for name, moving in snapshot.moving.items():
-        detail = f"to broker {numbers(sorted(moving.adding))}, away from {numbers(sorted(moving.removing))}"
-        yield Hit(at_partition(name), detail, "esp reassign-partitions --list")
+        if moving.is_stalled or moving.held_to is not None:
+            continue  # told by a rule of its own
+        ways = (("to", moving.adding), ("away from", moving.removing))
+        detail = ", ".join(f"{way} broker {numbers(sorted(nodes))}" for way, nodes in ways if nodes)
+        yield Hit(at_partition(name), detail or "the order of its replicas changes", "`esp reassign-partitions --list`")
 
 
 def _left_behind(snapshot: Snapshot) -> Iterator[Hit]:
@@ -63,7 +91,7 @@ def _whose(setting: ThrottleSetting) -> Place:
 def _delete(setting: ThrottleSetting) -> str:
     entity = "topics" if setting.is_topic else "brokers"
     name = f"--entity-name {setting.whose}" if setting.whose else "--entity-default"
-    return f"esp configs --alter --entity-type {entity} {name} --delete-config {','.join(setting.names)}"
+    return f"`esp configs --alter --entity-type {entity} {name} --delete-config {','.join(setting.names)}`"
 
 
 RULES: Final = (
@@ -103,7 +131,7 @@ RULES: Final = (
         "reassignment-held",
         Severity.NOTE,
         "reassignments that a throttle holds, or slows to a crawl",
-        "A paused plan waits for somebody to resume it; a throttle below what is produced never ends.",
+        "A plan that is paused moves nothing until it is resumed; a throttle below what is produced never ends.",
         "`esp rebalance resume PLAN`, a higher throttle, or `esp reassign-partitions --cancel`",
         _held,
     ),

@@ -22,14 +22,14 @@ def _even(snapshot: Snapshot) -> Iterator[Hit]:
     if quorum is not None and len(quorum.voters) % 2 == 0:
         survives = len(quorum.voters) - quorum.majority
         detail = f"{len(quorum.voters)} voters survive the loss of {survives}, as {len(quorum.voters) - 1} do"
-        yield Hit(CLUSTER, detail, f"add one or remove one: {_ADD}, or remove-controller")
+        yield Hit(CLUSTER, detail, f"add a voter, or remove one with remove-controller: `{_ADD}`")
 
 
 def _single(snapshot: Snapshot) -> Iterator[Hit]:
     quorum = snapshot.quorum
     if quorum is not None and len(quorum.voters) == 1 and len(snapshot.serving) >= VOTERS_WANTED:
         detail = f"node {quorum.voters[0].node_id} alone keeps the metadata of {len(snapshot.serving)} brokers"
-        yield Hit(CLUSTER, detail, f"add two: {_ADD}")
+        yield Hit(CLUSTER, detail, f"add two voters: `{_ADD}`")
 
 
 def _lagging(snapshot: Snapshot) -> Iterator[Hit]:
@@ -41,7 +41,7 @@ def _lagging(snapshot: Snapshot) -> Iterator[Hit]:
                 else f"not caught up for {_seconds(voter.behind_ms)} s"
             )
             detail = f"{seen}, {voter.behind_records} records behind"
-            remedy = f"start node {voter.node_id}; if its disk is lost, exchange the voter"
+            remedy = f"start node {voter.node_id}; if its disk was replaced, remove the voter with its old directory id and add the new one"
             yield Hit(Place(PlaceKind.VOTER, str(voter.node_id)), detail, remedy)
 
 
@@ -81,7 +81,7 @@ RULES: Final = (
         Severity.WARNING,
         "voters that do not keep up",
         "They count for the majority on paper only.",
-        "start the node; if its disk is lost, exchange the voter",
+        "start the node; if its disk was replaced, remove the voter with its old directory id and add the new one",
         _lagging,
     ),
     Rule(

@@ -54,7 +54,7 @@ class Hit(NamedTuple):
     detail: str
     """What is there, with the figures."""
     remedy: str
-    """What mends it: a command, with what it does after a colon where the command does not say it."""
+    """What repairs it. Commands stand in backticks, complete but for the bootstrap servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Rule:
     """What is found, without figures."""
     why: str
     """Why it matters, in a line."""
-    mend: str
-    """What mends it, with words in capitals where a hit has names."""
+    remedy: str
+    """What repairs it, with words in capitals where a hit has names."""
     check: Callable[[Snapshot], Iterable[Hit]]
 
 

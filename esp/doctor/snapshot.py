@@ -37,6 +37,8 @@ class MovingPartition(NamedTuple):
     """Whether two looks found no new byte in any of its copies. False too for one that was looked at once, or is held."""
     held_to: int | None = None
     """Bytes per second that a throttle allows its copies, if that is so little that they need not grow between two looks; else None."""
+    is_paused: bool = False
+    """Whether that throttle is the one by which a plan is paused."""
 
 
 class FailedDirectory(NamedTuple):
@@ -106,6 +108,8 @@ class Snapshot:
     """Whether a controller answers. Without one nothing is known of the quorum and of what moves."""
     groups: tuple[str, ...] = ()
     """The ids of the consumer groups."""
+    unmade: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)
+    """Replicas of which a broker that serves has nothing, while others have records: new ones, and those on a replaced disk."""
 
     @cached_property
     def topics(self) -> Mapping[str, tuple[PartitionView, ...]]:
@@ -131,6 +135,20 @@ class Snapshot:
         if moving is None:
             return partition.replicas
         return tuple(node for node in partition.replicas if node not in moving.removing)
+
+    def held_by(self, node: NodeId) -> tuple[PartitionView, ...]:
+        """The partitions of which a broker has a replica, or will have one when all moves have ended."""
+        return tuple(each for each in self.view.partitions if node in self.lasting_replicas(each))
+
+    def can_drain(self, node: NodeId) -> bool:
+        """Whether everything that a broker holds can go to another one: it can be copied, and there is a broker without a copy."""
+        others = {broker.broker_id for broker in self.targets if broker.broker_id != node}
+        return self.has_controller and all(
+            partition.leader is not None
+            and self.view.brokers_by_id[partition.leader].is_alive
+            and not others <= set(self.lasting_replicas(partition))
+            for partition in self.held_by(node)
+        )
 
     def is_usable(self, partition: PartitionView, node: NodeId) -> bool:
         """Whether the broker serves, and the directory with its replica is there."""

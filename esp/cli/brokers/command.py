@@ -12,8 +12,9 @@ from rich.filesize import decimal
 from esp.cli.brokers.drain import drain, undrain
 from esp.cli.brokers.remove import remove
 from esp.cli.kafka.brokers import BrokersAdmin
+from esp.cli.kafka.client import NoControllerError
 from esp.cli.options import BootstrapServer, Json, asking
-from esp.cli.output import console, print_columns, print_json, working
+from esp.cli.output import console, print_columns, print_json, print_warning, working
 from esp.rebalance.looking import replica_sizes
 
 _COLUMNS = (("ID", 4), ("ADDRESS", 21), ("RACK", 6), ("STATE", 10), ("REPLICAS", 0), ("LEADERS", 0), ("BYTES", 10))
@@ -26,7 +27,8 @@ class BrokerRow(NamedTuple):
     address: str | None
     rack: str | None
     state: str
-    """``alive``, ``draining``, ``fenced``, or ``unregistered`` for one that holds replicas though nobody knows it."""
+    """``alive``, ``draining``, ``fenced``, ``silent`` for one that counts as alive and does not answer, or ``unregistered`` for one that
+    holds replicas though nobody knows it."""
     replicas: int
     leaders: int
     bytes: int | None
@@ -75,8 +77,12 @@ def broker_rows(admin: BrokersAdmin) -> list[BrokerRow]:
     for replica, size_bytes in replica_sizes(log_dirs).items():
         sizes[replica.broker] += size_bytes
     draining = admin.draining(alive)
-    quorum = admin.quorum()
-    voters = {member.node_id: "voter" for member in quorum.voters} | {quorum.leader: "active"}
+    try:
+        quorum = admin.quorum()
+        voters = {member.node_id: "voter" for member in quorum.voters} | {quorum.leader: "active"}
+    except NoControllerError as error:
+        print_warning(f"{error.problem}: states are as a broker knew them last, and voters are not known")
+        voters = {}
     rows = []
     for node in sorted(registered.keys() | replicas.keys()):
         broker = registered.get(node)
@@ -84,6 +90,8 @@ def broker_rows(admin: BrokersAdmin) -> list[BrokerRow]:
             state = "unregistered"
         elif broker.fenced:
             state = "fenced"
+        elif node not in log_dirs:
+            state = "silent"
         else:
             state = "draining" if node in draining else "alive"
         rows.append(

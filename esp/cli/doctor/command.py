@@ -71,9 +71,9 @@ def look(
             snapshot = look_for_doctor(admin, watch)
     findings = examine(snapshot, chosen)
     if json:
-        print_json(examination_as_json(snapshot, findings))
+        print_json(examination_as_json(snapshot, findings, bootstrap_server))
     else:
-        print_examination(snapshot, findings, show)
+        print_examination(snapshot, findings, show, bootstrap_server)
     if any(fail_on.counts(finding.rule.severity) for finding in findings):
         raise typer.Exit(FOUND)
 

@@ -101,6 +101,7 @@ def look_for_doctor(
         view,
         {each.broker_id: _condition(each.broker_id, brokers, log_dirs) for each in view.brokers},
         offline=_offline(topics),
+        unmade=_unmade(topics, log_dirs),
         eligible={name: tuple(map(NodeId, nodes)) for name, nodes in eligible.items()},
         moving=_moving(reassignments, _find_growing(admin, reassignments, log_dirs, watch_s, sleep), held),
         unclean_topics=frozenset(topic for topic, told in settings.items() if told.get(_UNCLEAN) == "true"),
@@ -151,6 +152,22 @@ def _offline(topics: Mapping[str, Mapping[int, Partition]]) -> dict[TopicPartiti
     }
 
 
+def _unmade(
+    topics: Mapping[str, Mapping[int, Partition]], log_dirs: Mapping[int, Collection[LogDir]]
+) -> dict[TopicPartition, frozenset[NodeId]]:
+    """Replicas outside the in-sync set of which a broker that answers has no byte, while another broker has some."""
+    sizes = replica_sizes(log_dirs)
+    found = {}
+    for topic, partitions in topics.items():
+        for number, partition in partitions.items():
+            name = TopicPartition(topic, number)
+            held = {node: sizes.get(Replica(name, node), 0) for node in partition.replicas if node in log_dirs}
+            empty = frozenset(NodeId(node) for node, size in held.items() if not size and node not in partition.isr)
+            if empty and any(held.values()):
+                found[name] = empty
+    return found
+
+
 def _find_growing(
     admin: ExaminedCluster,
     reassignments: Mapping[TopicPartition, Reassignment],
@@ -189,6 +206,7 @@ def _moving(
             removing=frozenset(map(NodeId, each.removing)),
             is_stalled=growing is not None and name not in growing and held_to is None,
             held_to=held_to,
+            is_paused=held_to == HELD_BYTES_PER_SECOND,
         )
     return found
 

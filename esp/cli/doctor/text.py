@@ -1,5 +1,6 @@
 """What a doctor found, in lines for people and in values for programs."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -13,10 +14,10 @@ from esp.doctor.snapshot import Snapshot
 STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _INDENT: Final = " " * 9
 _LABEL: Final = 5
-"""Width of ``why`` and ``mend``, so that what they say stands in a column."""
+"""Width of ``why`` and ``fix``, so that what they say stands in a column."""
 
 
-def print_examination(snapshot: Snapshot, findings: Sequence[Finding], shown: int) -> None:
+def print_examination(snapshot: Snapshot, findings: Sequence[Finding], shown: int, servers: str) -> None:
     """Print what was found, at most so many places of each; at the end how much that is."""
     for finding in findings:
         print_headline(finding.rule.severity, f"{finding.rule.name}: {finding.rule.title} ({len(finding.hits)})")
@@ -25,7 +26,7 @@ def print_examination(snapshot: Snapshot, findings: Sequence[Finding], shown: in
         print_labelled("why", finding.rule.why)
         remedies = list(dict.fromkeys(hit.remedy for hit in finding.hits))
         for remedy in remedies[:shown]:
-            print_labelled("mend", remedy)
+            _print_remedy(with_servers(remedy, servers))
         if len(remedies) > shown:
             print_labelled("", f"... and {len(remedies) - shown} more of the kind; --json has them all")
         print_line("")
@@ -57,6 +58,23 @@ def print_labelled(label: str, text: str) -> None:
     console.print(Text(_INDENT).append(label.ljust(_LABEL), style="dim").append(text), soft_wrap=True)
 
 
+def _print_remedy(remedy: str) -> None:
+    """Print words as they are, and each command on a line of its own, ready to paste."""
+    label = "fix"
+    for number, part in enumerate(remedy.split("`")):
+        text = part.strip(" ;,")
+        if text:
+            print_labelled(label, text if label or not number % 2 else f"  {text}")
+            label = ""
+
+
+def with_servers(remedy: str, servers: str) -> str:
+    """A remedy whose commands, which stand in backticks, name the bootstrap servers."""
+    option = f"--bootstrap-server {servers}"
+    remedy = re.sub(r"`(esp [^`]+)`", rf"`\1 {option}`", remedy)
+    return re.sub(r"`(kafka-[a-z-]+\.sh) ", rf"`\1 {option} ", remedy)
+
+
 def print_rules(rules: Iterable[Rule], json: bool) -> None:
     """Print the table of rules."""
     if json:
@@ -72,11 +90,11 @@ def print_rule(rule: Rule) -> None:
     """Print what a rule is about."""
     print_headline(rule.severity, f"{rule.name}: {rule.title}")
     print_labelled("why", rule.why)
-    print_labelled("mend", rule.mend)
+    print_labelled("fix", rule.remedy)
 
 
-def examination_as_json(snapshot: Snapshot, findings: Iterable[Finding]) -> dict[str, Any]:
-    """Everything that was found, in values."""
+def examination_as_json(snapshot: Snapshot, findings: Iterable[Finding], servers: str) -> dict[str, Any]:
+    """Everything that was found, in values; commands stand in backticks."""
     return {
         "cluster_id": snapshot.view.cluster_id,
         "looked_at": {
@@ -92,7 +110,7 @@ def examination_as_json(snapshot: Snapshot, findings: Iterable[Finding]) -> dict
                         "kind": hit.place.kind.value,
                         "name": hit.place.name,
                         "detail": hit.detail,
-                        "remedy": hit.remedy,
+                        "remedy": with_servers(hit.remedy, servers),
                     }
                     for hit in finding.hits
                 ]

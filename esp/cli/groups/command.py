@@ -6,7 +6,7 @@ import typer
 
 from esp.cli.groups.changes import Reset, delete_groups, delete_offsets, now_ms, reset_offsets
 from esp.cli.groups.offset_reset import Offsets, Target, parse_datetime, parse_duration, parse_offsets_csv
-from esp.cli.groups.reports import describe_members, describe_offsets, describe_states, list_groups
+from esp.cli.groups.reports import describe_members, describe_offsets, describe_states, known_groups, list_groups
 from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.options import BootstrapServer, Json, action
 from esp.cli.output import print_warning
@@ -132,7 +132,7 @@ def groups(
         if list_:
             list_groups(admin, state, type_, json)
             return
-        named = [each.group_id for each in admin.list_groups()] if all_groups else list(dict.fromkeys(group or []))
+        named = [each.group_id for each in known_groups(admin)] if all_groups else list(dict.fromkeys(group or []))
         if describe:
             show = describe_members if members else describe_states if state is not None else describe_offsets
             show(admin, named, verbose, json)

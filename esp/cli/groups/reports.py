@@ -53,6 +53,14 @@ def parse_words(option: str, text: str | None, known: Sequence[str]) -> frozense
     return frozenset(words) or None
 
 
+def known_groups(admin: GroupsAdmin) -> list[GroupListing]:
+    """The groups of all brokers that answer; a warning names those that do not."""
+    found, silent = admin.list_groups()
+    if silent:
+        print_warning(f"groups of brokers that do not answer are left out: {', '.join(map(str, silent))}")
+    return found
+
+
 def list_groups(admin: GroupsAdmin, states: str | None, types: str | None, json: bool) -> None:
     """Print the groups.
 
@@ -66,7 +74,7 @@ def list_groups(admin: GroupsAdmin, states: str | None, types: str | None, json:
     wanted_types = parse_words("--type", types, TYPES)
     found = [
         group
-        for group in admin.list_groups()
+        for group in known_groups(admin)
         if (wanted_states is None or group.state.lower() in wanted_states)
         and (wanted_types is None or group.type_.lower() in wanted_types)
     ]

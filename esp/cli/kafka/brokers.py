@@ -15,8 +15,8 @@ from kio.schema.types import BrokerId
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.serial import entity_reader, entity_writer
 
-from esp.cli.kafka.answers import QuorumInfo, RefusedError, quorum_info
-from esp.cli.kafka.client import CONNECT_TIMEOUT_S, check_bootstrap, check_code
+from esp.cli.kafka.answers import QuorumInfo, RefusedError
+from esp.cli.kafka.client import CONNECT_TIMEOUT_S, ask_for_quorum, check_bootstrap, check_code
 from esp.cli.kafka.configs import ResourceType
 from esp.cli.kafka.library import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
@@ -88,8 +88,13 @@ class BrokersAdmin(ReassignmentsAdmin):
     """The brokers of a cluster, with what they hold; see :class:`~esp.cli.kafka.client.AdminConnection`."""
 
     def quorum(self) -> QuorumInfo:
-        """The metadata quorum as its leader sees it."""
-        return quorum_info(self._ask(lambda client: client.describe_metadata_quorum()))
+        """The metadata quorum as its leader sees it.
+
+        Raises:
+            NoControllerError: no controller answers.
+        """
+        found: QuorumInfo = self._ask(ask_for_quorum)
+        return found
 
     def draining(self, brokers: Iterable[int]) -> set[int]:
         """Those of the brokers that shall be emptied, as far as they answer. Kafka has nothing of the kind."""

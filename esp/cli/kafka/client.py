@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 
-from esp.cli.kafka.answers import RefusedError
+from esp.cli.kafka.answers import QuorumInfo, RefusedError, quorum_info
 from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.library import (
     BrokerResponseError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    DescribeQuorumRequest,
     IncompatibleBrokerVersion,
     KafkaAdminClient,
     KafkaConnectionError,
@@ -25,11 +26,15 @@ from esp.cli.kafka.library import (
     NodeNotReadyError,
     NotCoordinatorError,
     NotLeaderForPartitionError,
+    RequestTimedOutError,
     error_for_code,
 )
 from esp.model.errors import ErrorCode, OperatorError
+from esp.model.ids import METADATA_TOPIC
 
 CONNECT_TIMEOUT_S: Final = 5.0
+CONTROLLER_TIMEOUT_S: Final = 2.0
+"""How long a broker is given to pass a question on to the active controller: it looks for one for half a minute."""
 BOOTSTRAP_TIMEOUT_MS: Final = 10_000
 ATTEMPTS_MAX: Final = 10
 RETRY_BACKOFF_S: Final = 0.1
@@ -128,9 +133,10 @@ def check_code(code: int, message: str | None = None) -> None:
 class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # the library has no types
     """kafka-python's admin client, which can also be given a request as it is: its own methods drop error codes of some answers."""
 
-    def send(self, request: Any, node_id: int | None) -> Any:
-        """Return a broker's answer; of any broker, if none is named."""
-        return self._manager.run(lambda: self._manager.send(request, node_id=node_id))
+    def send(self, request: Any, node_id: int | None, timeout_s: float | None = None) -> Any:
+        """Return a broker's answer; of any broker, if none is named; within the client's own time-out, if no other is given."""
+        timeout_ms = None if timeout_s is None else timeout_s * 1000
+        return self._manager.run(lambda: self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms))
 
     def reach(self) -> None:
         """Look for a broker that takes changes, and see that it answers.
@@ -145,6 +151,46 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # the library has no
         """Forget who takes changes and who coordinates groups."""
         self._controller_id = None
         self._manager.cluster._coordinators.clear()  # noqa: SLF001 - the library never forgets one that has died
+
+
+class NoControllerError(OperatorError):
+    """No active controller answers: the quorum has no majority, or it elects a leader just now."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"no active controller answered within {CONTROLLER_TIMEOUT_S:g} s",
+            "Start controllers until a majority of the voters runs, or wait for the end of an election, and ask again.",
+        )
+
+
+def ask_controller(request: Any, client: AdminClient) -> Any:
+    """The active controller's answer to a question, which any broker passes on.
+
+    Raises:
+        NoControllerError: it did not come in time.
+        RefusedError: it is an error.
+    """
+    try:
+        told = client.send(request, None, CONTROLLER_TIMEOUT_S).to_dict()
+    except RequestTimedOutError as error:
+        raise NoControllerError from error
+    if told["error_code"] == ErrorCode.request_timed_out:
+        raise NoControllerError
+    check_code(told["error_code"], told["error_message"])
+    return told
+
+
+def ask_for_quorum(client: AdminClient) -> QuorumInfo:
+    """The metadata quorum as its leader sees it.
+
+    Raises:
+        NoControllerError: it did not answer in time.
+        RefusedError: it refused.
+    """
+    topic = DescribeQuorumRequest.TopicData
+    partitions = [topic.PartitionData(partition_index=0)]
+    request = DescribeQuorumRequest(topics=[topic(topic_name=METADATA_TOPIC, partitions=partitions)])
+    return quorum_info(ask_controller(request, client))
 
 
 class AdminConnection:

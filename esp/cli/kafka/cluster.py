@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from esp.cli.kafka.answers import LogDirInfo, QuorumInfo, log_dir_info, quorum_info
-from esp.cli.kafka.client import AdminConnection, check_code
+from esp.cli.kafka.answers import LogDirInfo, QuorumInfo, log_dir_info
+from esp.cli.kafka.client import AdminConnection, ask_for_quorum, check_code
 from esp.cli.kafka.library import DescribeLogDirsRequest
 
 
@@ -14,7 +14,8 @@ class ClusterAdmin(AdminConnection):
 
     def quorum(self) -> QuorumInfo:
         """Return the metadata quorum as its leader sees it."""
-        return quorum_info(self._ask(lambda client: client.describe_metadata_quorum()))
+        found: QuorumInfo = self._ask(ask_for_quorum)
+        return found
 
     def log_dirs(self, brokers: Sequence[int]) -> list[LogDirInfo]:
         """Return the log directories of the brokers with all that is in them, sorted."""

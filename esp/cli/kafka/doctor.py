@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any, Final
 
-from esp.cli.kafka.answers import QuorumInfo, RefusedError, quorum_info
-from esp.cli.kafka.client import check_code
+from esp.cli.kafka.answers import QuorumInfo, RefusedError
+from esp.cli.kafka.client import ask_for_quorum, check_code
 from esp.cli.kafka.library import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
@@ -31,7 +31,7 @@ class DoctorAdmin(ReassignmentsAdmin):
 
         def ask(client: Any) -> QuorumInfo | None:
             try:
-                return quorum_info(client.describe_metadata_quorum())
+                return ask_for_quorum(client)
             except IncompatibleBrokerVersion:  # a cluster with ZooKeeper
                 return None
 

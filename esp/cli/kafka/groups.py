@@ -1,6 +1,7 @@
 """Looks at consumer groups and changes the offsets that they remember."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from esp.cli.kafka.answers import (
@@ -11,13 +12,15 @@ from esp.cli.kafka.answers import (
     GroupMember,
     PartitionId,
 )
-from esp.cli.kafka.client import AdminConnection, check_code
+from esp.cli.kafka.client import AdminConnection, ask_again, check_code
 from esp.cli.kafka.library import (
     ConsumerProtocolAssignment,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
+    KafkaConnectionError,
     ListGroupsRequest,
+    NodeNotReadyError,
     OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
@@ -31,13 +34,18 @@ _GROUP_KEY = 0
 class GroupsAdmin(AdminConnection):
     """The consumer groups of a cluster; see :class:`~esp.cli.kafka.client.AdminConnection`."""
 
-    def list_groups(self) -> list[GroupListing]:
-        """Return all groups of consumers, sorted by id."""
+    def list_groups(self) -> tuple[list[GroupListing], list[int]]:
+        """Return all groups of consumers, sorted by id, and the brokers that did not tell of theirs."""
 
-        def ask(client: Any) -> list[GroupListing]:
+        def ask(client: Any) -> tuple[list[GroupListing], list[int]]:
             found: list[GroupListing] = []
+            silent: list[int] = []
             for broker in client.describe_cluster()["brokers"]:
-                told = client.send(ListGroupsRequest(), broker["broker_id"]).to_dict()
+                try:
+                    told = ask_again(partial(client.send, ListGroupsRequest(), broker["broker_id"])).to_dict()
+                except (KafkaConnectionError, NodeNotReadyError):
+                    silent.append(broker["broker_id"])
+                    continue
                 check_code(told["error_code"])
                 found += [
                     GroupListing(group["group_id"], group.get("group_state", ""), group.get("group_type", ""))
@@ -45,9 +53,10 @@ class GroupsAdmin(AdminConnection):
                     if group["protocol_type"]
                     in ("consumer", "")  # those of Kafka Connect and the like are others' business
                 ]
-            return sorted(found)
+            return sorted(found), silent
 
-        return list(self._ask(ask))
+        found, silent = self._ask(ask)
+        return found, silent
 
     def describe(self, group: str) -> GroupInfo:
         """Return a group as its coordinator sees it.

@@ -58,6 +58,7 @@ with warnings.catch_warnings():
         NodeNotReadyError,
         NotCoordinatorError,
         NotLeaderForPartitionError,
+        RequestTimedOutError,
     )
     from kafka.errors import for_code as error_for_code
     from kafka.protocol.admin import (
@@ -68,6 +69,7 @@ with warnings.catch_warnings():
         DescribeConfigsRequest,
         DescribeGroupsRequest,
         DescribeLogDirsRequest,
+        DescribeQuorumRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
         ListConfigResourcesRequest,
@@ -95,6 +97,7 @@ __all__ = [
     "DescribeConfigsRequest",
     "DescribeGroupsRequest",
     "DescribeLogDirsRequest",
+    "DescribeQuorumRequest",
     "ElectLeadersRequest",
     "FindCoordinatorRequest",
     "IncompatibleBrokerVersion",
@@ -114,6 +117,7 @@ __all__ = [
     "NotLeaderForPartitionError",
     "OffsetAndMetadata",
     "OffsetSpec",
+    "RequestTimedOutError",
     "TopicPartition",
     "error_for_code",
     "kafka",

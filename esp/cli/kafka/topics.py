@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from esp.cli.kafka.answers import TopicInfo, reassignments, topic_info
-from esp.cli.kafka.client import check_code
+from esp.cli.kafka.client import ask_controller, check_code
 from esp.cli.kafka.configs import ConfigsAdmin
 from esp.cli.kafka.library import IncompatibleBrokerVersion, ListPartitionReassignmentsRequest, NewPartitions
 from esp.model.ids import TopicPartition
@@ -22,16 +22,18 @@ class TopicsAdmin(ConfigsAdmin):
         return sorted(topic_info(topic) for topic in told if topic["error_code"] == 0)
 
     def reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """All partitions that are moving now; none on brokers before Kafka 2.4, which cannot be asked."""
+        """All partitions that are moving now; none on brokers before Kafka 2.4, which cannot be asked.
+
+        Raises:
+            NoControllerError: no controller answers.
+        """
         request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=None)
 
         def ask(client: Any) -> dict[TopicPartition, Reassignment]:
             try:
-                told = client.send(request, None).to_dict()
+                return reassignments(ask_controller(request, client))
             except IncompatibleBrokerVersion:
                 return {}
-            check_code(told["error_code"], told["error_message"])
-            return reassignments(told)
 
         found: dict[TopicPartition, Reassignment] = self._ask(ask)
         return found

@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +25,8 @@ NOT_OURS = "disk-filling,disk-full"
 """Rules about the machine that the test runs on."""
 WITHIN_S = 60.0
 COMMAND_TIMEOUT_S = 60.0
+BROKER_PATIENCE_S = 30.0
+"""How long a broker looks for a controller before it says that there is none."""
 THROTTLED = "leader.replication.throttled.replicas"
 TOPICS = {
     "sound": ([[1, 2, 3], [2, 3, 1], [3, 1, 2]], "2"),
@@ -121,3 +125,26 @@ def test_what_is_badly_made_is_found_and_what_is_predicted_comes_true(patient: P
     }
     eventually(lambda: stopped.items() <= patient.findings().items(), WITHIN_S)
     assert patient.doctor("--skip", NOT_OURS)[0] == 1
+
+
+def test_one_of_three_voters_tells_what_is_known_at_once(tmp_path: Path) -> None:
+    """The broker that is left looks for a controller for half a minute; the tools do not wait for it."""
+    with Cluster(tmp_path) as cluster:
+        patient = Patient(cluster)
+        patient.observer.make_all([NewTopic("t", 3, 3)])
+        cluster.nodes[1].kill()
+        cluster.nodes[2].kill()
+        begun_s = time.monotonic()
+        status, told = patient.doctor("--skip", NOT_OURS)
+        assert status == 1
+        found = {each["rule"]: {place["name"] for place in each["places"]} for each in told["findings"]}
+        assert time.monotonic() - begun_s < BROKER_PATIENCE_S
+        assert found["no-controller"] == {""}
+        assert found["broker-silent"] == {"1", "2"}
+        for command in (["topics", "--describe"], ["brokers", "list"], ["quorum", "describe"]):
+            words = [sys.executable, "-m", "esp", *command, "--bootstrap-server", patient.bootstrap]
+            begun_s = time.monotonic()
+            done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
+            assert done.returncode == (command[0] == "quorum")
+            assert "no active controller answered" in done.stderr
+            assert time.monotonic() - begun_s < BROKER_PATIENCE_S

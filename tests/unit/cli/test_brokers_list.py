@@ -1,9 +1,11 @@
 import json
+from typing import NoReturn
 
 import pytest
 
 from esp.cli.app import run_tools
 from esp.cli.brokers import command as brokers_list
+from esp.cli.kafka.client import NoControllerError
 from esp.model.ids import TopicPartition
 from tests.models.fake_brokers import FakeBrokers
 
@@ -40,3 +42,18 @@ def test_brokers_are_listed_for_programs(cluster: FakeBrokers, capsys: pytest.Ca
         *(("replicas", 1), ("leaders", 1), ("bytes", 1000), ("controller", "voter")),
     ]
     assert [each["state"] for each in told] == ["alive", "alive", "alive", "unregistered"]
+
+
+def test_without_a_controller_brokers_are_listed_as_they_were_known_last(
+    cluster: FakeBrokers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quorum() -> NoReturn:
+        raise NoControllerError
+
+    monkeypatch.setattr(cluster, "quorum", quorum)
+    answering = cluster.log_dirs
+    monkeypatch.setattr(cluster, "log_dirs", lambda brokers: answering([node for node in brokers if node != 2]))
+    assert run_tools(["brokers", "list"]) == 0
+    told = capsys.readouterr()
+    assert [line.split()[3] for line in told.out.splitlines()[1:]] == ["alive", "silent", "alive", "unregistered"]
+    assert "no active controller answered" in told.err

@@ -5,6 +5,7 @@ import pytest
 from esp.cli import topics as topics_module
 from esp.cli.app import run_tools
 from esp.cli.kafka.answers import ConfigEntry, PartitionInfo, RefusedError, TopicInfo
+from esp.cli.kafka.client import NoControllerError
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.rebalance.cluster import Reassignment
@@ -68,6 +69,17 @@ class FakeAdmin:
 def cluster(monkeypatch):
     monkeypatch.setattr(topics_module, "TopicsAdmin", FakeAdmin)
     return FakeAdmin
+
+
+def test_without_a_controller_topics_are_described_as_they_were_known_last(cluster, capsys, monkeypatch):
+    def reassignments(_):
+        raise NoControllerError
+
+    monkeypatch.setattr(FakeAdmin, "reassignments", reassignments)
+    assert run_tools(["topics", "--describe", "--topic", "a-1"]) == 0
+    told = capsys.readouterr()
+    assert "Topic: a-1\tPartition: 0\tLeader: 1" in told.out
+    assert "no active controller answered" in told.err
 
 
 def test_topics_are_listed(cluster, capsys):

@@ -9,7 +9,7 @@ DOWN = {NodeId(3): BrokerCondition.FENCED}
 WHOLE = partition("t-1", (1, 2), min_isr=2)
 
 STOPPED = (
-    "see the log of broker 2: mend the directory that failed, or keep a copy of the replica that was stopped, "
+    "see the log of broker 2: repair or replace the disk of a log directory that failed, or keep a copy of the replica that was stopped, "
     "and restart the broker"
 )
 
@@ -28,7 +28,7 @@ def test_partition_that_waits_though_all_brokers_are_there_has_lost_its_complete
     [hit] = hits("offline-partition", snapshot(3, [lost, WHOLE]))
     assert hit.detail == "replicas 2, 3, in sync at last none, down none"
     assert "no broker is known to have all records" in hit.remedy
-    assert hit.remedy.endswith("--election-type unclean --topic t --partition 0")
+    assert hit.remedy.endswith("`esp leader-election --election-type unclean --topic t --partition 0`")
 
 
 def test_partition_below_the_minimum_is_found_and_one_at_it_is_warned_of():
@@ -91,3 +91,26 @@ def test_partition_whose_brokers_are_all_up_and_have_all_lost_something_needs_a_
     assert hit.detail == "replicas 1, 2, in sync at last none, down none"
     assert "put back the log directory that was lost" in hit.remedy
     assert "unclean" in hit.remedy
+
+
+def test_replica_that_a_reassignment_brings_to_a_broker_that_is_down_is_no_offline_copy():
+    growing = partition("t-0", (1, 2, 3), isr=(1, 2), min_isr=2)
+    to_3 = {name_of("t-0"): moving(adding=(3,))}
+    assert not hits("offline-replica", snapshot(3, [growing], conditions=DOWN, moving=to_3))
+    assert hits("offline-replica", snapshot(3, [growing], conditions=DOWN))
+
+
+def test_copy_on_a_replaced_disk_is_not_made_yet():
+    found = snapshot(3, [partition("t-0", (1, 2), isr=(1,))], unmade={name_of("t-0"): frozenset({NodeId(2)})})
+    [hit] = hits("out-of-sync-replica", found)
+    assert hit.detail == "the copy on broker 2 is not made yet, in sync 1"
+    assert hit.remedy.startswith("wait until broker 2 has copied it")
+
+
+def test_broker_that_led_at_last_and_is_silent_leads_no_longer_where_nobody_elects_another():
+    silent = {NodeId(3): BrokerCondition.SILENT}
+    lost = partition("t-0", (3, 2), leader=3, isr=(3, 2))
+    [hit] = hits("offline-partition", snapshot(3, [lost], conditions=silent, has_controller=False))
+    assert hit.detail == "broker 3 led it at last and does not answer; no controller elects another leader"
+    assert hit.remedy == "start broker 3"
+    assert not hits("offline-partition", snapshot(3, [lost], conditions=silent)), "a controller elects another one"

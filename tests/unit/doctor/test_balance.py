@@ -29,7 +29,7 @@ def even(count, size_bytes=MB):
 def test_brokers_with_more_replicas_than_their_share_are_found():
     [one, two] = hits("uneven-replicas", snapshot(3, skewed(12)))
     assert (str(one.place), one.detail) == ("broker 1", "12 replicas, 8 would be its share")
-    assert one.remedy == two.remedy == "esp rebalance plan spread"
+    assert one.remedy == two.remedy == "`esp rebalance plan spread`"
     assert not hits("uneven-replicas", snapshot(3, even(12)))
     assert not hits("uneven-replicas", snapshot(3, [partition("t-0", (1, 2))])), "one more cannot be divided"
 

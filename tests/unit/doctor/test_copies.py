@@ -12,9 +12,9 @@ def test_topic_with_one_copy_is_found_and_gets_as_many_as_brokers_allow():
     found = snapshot(3, [partition("t-0", (1,)), partition("t-1", (1, 2, 3))])
     [hit] = hits("single-copy", found)
     assert (str(hit.place), hit.detail) == ("topic t", "1 of 2 partitions have one copy")
-    assert hit.remedy == "esp rebalance plan rf t=3"
+    assert hit.remedy == "`esp rebalance plan rf t=3`"
     [alone] = hits("single-copy", snapshot(1, [partition("t-0", (1,))]))
-    assert alone.remedy == "add 1 broker, then esp rebalance plan rf t=2"
+    assert alone.remedy == "add 1 broker, then `esp rebalance plan rf t=2`"
     assert not hits("single-copy", snapshot(2, [partition("t-0", (1, 2))]))
 
 
@@ -33,17 +33,17 @@ def test_topic_that_needs_every_copy_is_found(copies, min_isr, found):
 
 def test_topic_that_needs_every_copy_gets_one_more_than_it_needs():
     [hit] = hits("min-isr-equals-copies", snapshot(2, [partition("t-0", (1, 2), min_isr=2)]))
-    assert hit.remedy == "add 1 broker, then esp rebalance plan rf t=3"
+    assert hit.remedy == "add 1 broker, then `esp rebalance plan rf t=3`"
     one_down = snapshot(3, [partition("t-0", (1, 2), min_isr=2)], conditions={NodeId(3): BrokerCondition.FENCED})
     [hit] = hits("min-isr-equals-copies", one_down)
-    assert hit.remedy == "start the brokers that are down, then esp rebalance plan rf t=3"
+    assert hit.remedy == "start the brokers that are down, then `esp rebalance plan rf t=3`"
 
 
 def test_topic_that_acknowledges_one_copy_is_found():
     [hit] = hits("min-isr-one", snapshot(3, [partition("t-0", (1, 2, 3), min_isr=1)]))
-    assert hit.remedy.startswith("esp configs --alter --entity-type topics --entity-name t")
+    assert hit.remedy.startswith("`esp configs --alter --entity-type topics --entity-name t")
     [short] = hits("min-isr-one", snapshot(3, [partition("t-0", (1, 2), min_isr=1)]))
-    assert short.remedy.startswith("esp rebalance plan rf t=3; then esp configs")
+    assert short.remedy.startswith("`esp rebalance plan rf t=3`; then `esp configs")
     assert not hits("min-isr-one", snapshot(3, [partition("t-0", (1, 2, 3), min_isr=2), partition("u-0", (1,))]))
 
 
@@ -67,7 +67,7 @@ def test_internal_topic_gets_as_many_copies_as_brokers_allow_up_to_three():
 
     [hit] = hits("internal-copies", offsets(5, 1))
     assert (str(hit.place), hit.detail) == ("topic __consumer_offsets", "1 copy, and 5 brokers")
-    assert hit.remedy == "esp rebalance plan rf __consumer_offsets=3"
+    assert hit.remedy == "`esp rebalance plan rf __consumer_offsets=3`"
     assert places("internal-copies", offsets(2, 1)) == ["topic __consumer_offsets"]
     assert not hits("internal-copies", offsets(1, 1))
     assert not hits("internal-copies", offsets(5, 1, 2, 3))

@@ -6,6 +6,7 @@ from esp.doctor.rule import Severity
 from esp.doctor.rules import RULES
 from esp.doctor.snapshot import BrokerCondition, ThrottleSetting
 from esp.model.ids import NodeId
+from esp.rebalance.reassignment_json import read_reassignment
 from tests.unit.doctor.snapshots import hits, moving, name_of, places, snapshot
 from tests.unit.placement.clusters import partition
 
@@ -41,13 +42,14 @@ def test_reassignment_that_a_throttle_holds_is_no_more_than_a_note():
     [hit] = hits("reassignment-held", held)
     assert (str(hit.place), hit.detail) == ("t-0", "its throttle allows 1024 bytes/s to broker 3")
     assert not places("reassignment-stalled", held)
+    assert not places("reassignment-running", held)
     assert not places("reassignment-held", snapshot(3, [MOVING], moving=TO_3))
     assert RULES["reassignment-held"].severity is Severity.NOTE
 
 
 def test_what_moves_is_told():
     [hit] = hits("reassignment-running", snapshot(3, [MOVING, STILL], moving=TO_3))
-    assert (str(hit.place), hit.detail) == ("t-0", "to broker 3, away from 1")
+    assert (str(hit.place), hit.detail) == ("t-0", "to broker 3, away from broker 1")
     assert not hits("reassignment-running", snapshot(3, [STILL]))
 
 
@@ -58,7 +60,7 @@ def test_throttles_are_left_behind_when_nothing_moves_any_more():
         ThrottleSetting("2", False, ("follower.replication.throttled.rate",)),
     )
     found = hits("throttle-left-behind", snapshot(3, [STILL], throttles=throttles))
-    assert [(str(hit.place), hit.remedy.removeprefix("esp configs --alter ")) for hit in found] == [
+    assert [(str(hit.place), hit.remedy.strip("`").removeprefix("esp configs --alter ")) for hit in found] == [
         ("topic t", "--entity-type topics --entity-name t --delete-config leader.replication.throttled.replicas"),
         (
             "cluster",
@@ -72,3 +74,14 @@ def test_throttles_are_left_behind_when_nothing_moves_any_more():
         "who knows"
     )
     assert not hits("throttle-left-behind", snapshot(3, [STILL]))
+
+
+def test_paused_plan_is_told_as_such_with_the_command_that_cancels_the_move():
+    held = snapshot(3, [MOVING], moving={name_of("t-0"): moving(adding=(3,), held_to=1024)._replace(is_paused=True)})
+    [hit] = hits("reassignment-held", held)
+    assert hit.detail == "the plan that moves it to broker 3 is paused"
+    assert hit.remedy.startswith("resume the plan")
+    document = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,1]}]}'
+    assert hit.remedy.endswith(f"`esp reassign-partitions --cancel --reassignment-json-file <(echo '{document}')`")
+    [assignment] = read_reassignment(document, "")
+    assert assignment.replicas == (2, 1)

@@ -7,6 +7,7 @@ import pytest
 from esp.cli.app import run_tools
 from esp.cli.doctor import command as doctor_module
 from esp.cli.doctor import what_if as what_if_module
+from esp.cli.doctor.text import with_servers
 from esp.doctor.rules import RULES
 from esp.doctor.snapshot import BrokerCondition
 from esp.model.ids import NodeId
@@ -93,8 +94,8 @@ def test_many_places_are_folded_and_json_has_them_all(capsys, given):
         "         topic t01  1 of 1 partitions have one copy",
         "         ... and 10 more",
         f"         why  {RULES['single-copy'].why}",
-        "         mend esp rebalance plan rf t00=3",
-        "         mend esp rebalance plan rf t01=3",
+        "         fix  esp rebalance plan rf t00=3 --bootstrap-server 127.0.0.1:9092",
+        "         fix  esp rebalance plan rf t01=3 --bootstrap-server 127.0.0.1:9092",
     ]
     assert told.splitlines()[-1] == "1 warning; looked at 3 brokers, 12 topics, 12 partitions"
     [finding] = json.loads(run(capsys, "--json"))["findings"]
@@ -103,7 +104,7 @@ def test_many_places_are_folded_and_json_has_them_all(capsys, given):
         "kind": "topic",
         "name": "t11",
         "detail": "1 of 1 partitions have one copy",
-        "remedy": "esp rebalance plan rf t11=3",
+        "remedy": "`esp rebalance plan rf t11=3 --bootstrap-server 127.0.0.1:9092`",
     }
 
 
@@ -113,7 +114,7 @@ def test_rules_are_listed_and_explained_without_a_cluster(capsys):
     assert len(json.loads(run(capsys, "--rules", "--json", "--skip", "single-copy"))) == len(RULES) - 1
     explained = run(capsys, "--explain", "quorum-even", *DEAD)
     assert RULES["quorum-even"].why in explained
-    assert RULES["quorum-even"].mend in explained
+    assert RULES["quorum-even"].remedy in explained
 
 
 @pytest.mark.parametrize(
@@ -179,3 +180,14 @@ def test_what_is_survived_is_status_0_or_1_as_wanted(capsys, given):
     assert "NOTE     the controllers keep their majority" in told
     assert told.splitlines()[-1] == "Nothing stops, and nothing is at risk."
     run(capsys, "what-if", "--broker", "1", "down", "--fail-on", "note", status=1)
+
+
+def test_command_in_a_remedy_stands_alone_and_names_the_servers_that_were_asked(capsys, given):
+    given(stopped())
+    told = run(capsys, "--rule", "offline-partition,broker-fenced", "--bootstrap-server", "h1:1,h2:2", status=1)
+    assert "         fix  start broker 3" in told.splitlines()
+    assert with_servers("add: `kafka-metadata-quorum.sh add-controller`", "h:1") == (
+        "add: `kafka-metadata-quorum.sh --bootstrap-server h:1 add-controller`"
+    )
+    [line] = [line for line in run(capsys, "--rules", status=0).splitlines() if "min-isr-one" in line]
+    assert "mend" not in line

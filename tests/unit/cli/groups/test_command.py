@@ -1,4 +1,5 @@
 import json
+from typing import ClassVar
 
 import pytest
 
@@ -33,8 +34,13 @@ class FakeAdmin:
     def __exit__(self, *_):
         pass
 
+    silent: ClassVar = []
+
     def list_groups(self):
-        return [GroupListing("idle", "Empty", "classic"), GroupListing("live", "Stable", "classic")]
+        return (
+            [GroupListing("idle", "Empty", "classic"), GroupListing("live", "Stable", "classic")],
+            list(self.silent),
+        )
 
     def describe(self, group):
         if group not in ("live", "idle"):
@@ -212,3 +218,11 @@ def test_offsets_are_deleted_unless_somebody_reads_the_topic(capsys):
     assert rows(told.out)[1:] == [["TOPIC", "PARTITION", "STATUS"], ["t", "0", "Successful"]]
     told = run(capsys, "--delete-offsets", "--group", "live", "--topic", "t", status=1)
     assert "GROUP_SUBSCRIBED_TO_TOPIC" in told.out
+
+
+def test_groups_of_brokers_that_do_not_answer_are_left_out_and_that_is_told(cluster, capsys, monkeypatch):
+    monkeypatch.setattr(FakeAdmin, "silent", [2, 3])
+    assert run_tools(["groups", "--list"]) == 0
+    told = capsys.readouterr()
+    assert told.out
+    assert "do not answer are left out: 2, 3" in told.err
