@@ -11,7 +11,7 @@ place in the quorum is given up; then all logs are flushed and closed, with the 
 import importlib
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +27,8 @@ from esp.broker.raft.metadata_log import METADATA_LOG_SETTINGS, open_metadata_lo
 from esp.broker.running_node import RunningNode
 from esp.broker.waiting import time_limit
 from esp.broker.warm_up import WarmUp
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.image import FeatureRange
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
@@ -48,11 +50,15 @@ class BrokerNode:
     Args:
         env: the outside.
         settings: the node's own.
+        features: the levels of features that it can work at: those of this release.
     """
 
-    def __init__(self, env: Env, settings: BrokerSettings) -> None:
+    def __init__(
+        self, env: Env, settings: BrokerSettings, features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES
+    ) -> None:
         self._env = env
         self._settings = settings
+        self._features = features
         self.running: RunningNode | None = None
         """None until the metadata log is read."""
         self.metrics = _make_metrics(env) if settings.metrics_listener is not None else None
@@ -100,7 +106,7 @@ class BrokerNode:
             endpoints=endpoints,
         )
         raft = await RaftDriver.open(env, metadata_log, config, metadata, directories.lock)
-        self.running = running = RunningNode(directories, raft, metadata)
+        self.running = running = RunningNode(directories, raft, metadata, self._features)
         if self.controller is not None:
             self.controller.start(running)
         raft.start()

@@ -28,7 +28,6 @@ from esp.broker.tasks import Tasks
 from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import PLAINTEXT, BrokerRegistration
-from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.env import Env
@@ -221,6 +220,7 @@ class RunningBroker:
             liveness=self._liveness,
             is_current=self._is_current,
             groups=self.groups,
+            features=self._node.features,
         )
         long_requests = dispatcher.long_requests
         dispatcher.provide(
@@ -286,7 +286,7 @@ class RunningBroker:
             incarnation_id=self._env.random.uuid(),
             endpoints=self._endpoints,
             security_protocols=dict.fromkeys(self._endpoints, PLAINTEXT),
-            features=SUPPORTED_FEATURES,
+            features=self._node.features,
             rack=self._settings.broker_rack,
             log_dirs=directories.ids,
             previous_broker_epoch=previous_broker_epoch(

@@ -4,6 +4,7 @@ Its listeners serve as soon as the quorum is joined; requests that need the acti
 controller registers itself with the active one, itself or another, so that the metadata names all of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
@@ -16,7 +17,8 @@ from esp.broker.controller_channel import ControllerChannel
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration
-from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.features import find_unsupported
+from esp.controller.image import ClusterImage, FeatureRange
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ListenerKind
@@ -75,7 +77,9 @@ class ControllerRole:
         """Be ready to lead, and serve; the node does not take part in the quorum yet."""
         env, settings = self._env, self._settings
         cluster_id, raft, metadata = node.directories.cluster_id, node.raft, node.metadata
-        driver = ControllerDriver(env, controller_config(settings, cluster_id), raft, metadata, self._tasks)
+        metadata.subscribe(lambda image, _delta: self._require_features(image, node.features))
+        config = controller_config(settings, cluster_id, node.features)
+        driver = ControllerDriver(env, config, raft, metadata, self._tasks)
         driver.start()
         self.dispatcher.provide(
             ControllerServices(
@@ -86,24 +90,30 @@ class ControllerRole:
                 raft=raft,
                 metadata=metadata,
                 controller=driver,
+                features=node.features,
             )
         )
         channel = ControllerChannel(
             env, settings.node_id, raft, self.dispatcher, client_id=f"controller-{settings.node_id}-registration"
         )
         self.running = RunningController(driver, channel)
-        ControllerRegistrar(env, self._tasks, channel, metadata, self._registration()).start()
+        ControllerRegistrar(env, self._tasks, channel, metadata, self._registration(node.features)).start()
         self.server.open()
 
-    def _registration(self) -> ControllerRegistration:
+    def _registration(self, features: Mapping[str, FeatureRange]) -> ControllerRegistration:
         addresses = {endpoint.listener: Address(endpoint.host, endpoint.port) for endpoint in self._endpoints}
         return ControllerRegistration(
             node_id=self._settings.node_id,
             incarnation_id=self._env.random.uuid(),
             endpoints=addresses,
             security_protocols=dict.fromkeys(addresses, PLAINTEXT),
-            features=SUPPORTED_FEATURES,
+            features=features,
         )
+
+    def _require_features(self, image: ClusterImage, features: Mapping[str, FeatureRange]) -> None:
+        """A controller that was not registered, or not as it is now, when a level was raised, can lead the cluster no more (KIP-584)."""
+        for problem in find_unsupported(image.features, features):
+            self._env.host.fatal(f"{problem}; use the release that the other nodes use, or a newer one")
 
     def stop(self) -> None:
         """Decide nothing more. What others ask of the quorum is still answered."""

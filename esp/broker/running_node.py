@@ -1,10 +1,12 @@
 """What a node of any role has once its metadata log is read: its directories, its place in the quorum, and the state of that log."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esp.broker.node_directories import NodeDirectories
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
+from esp.controller.image import FeatureRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +16,5 @@ class RunningNode:
     directories: NodeDirectories
     raft: RaftDriver
     metadata: MetadataLoader
+    features: Mapping[str, FeatureRange]
+    """The levels of features that the node can work at."""

@@ -1,7 +1,7 @@
 """What the request handlers of broker listeners work with. Those of controller listeners: :mod:`esp.broker.controller.services`."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
@@ -11,6 +11,7 @@ from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.producer_ids import ProducerIds
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
+from esp.controller.image import FeatureRange
 from esp.model.ids import NodeId
 from esp.ports.cpu import Cpu
 from esp.ports.env import Env
@@ -39,3 +40,5 @@ class Services:
     is_current: Callable[[], bool]
     """Whether this node knows who leads what as of a moment ago (BRK-9)."""
     groups: GroupCoordinators
+    features: Mapping[str, FeatureRange]
+    """The levels of features that this node can work at."""

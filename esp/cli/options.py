@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from esp.cli.help import ToolCommand
-
 from esp.cli.kafka.command_config import read_command_config, using
 
 BootstrapServer = Annotated[

@@ -1,9 +1,10 @@
 """The first records of a new cluster."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION
-from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS
+from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION, SUPPORTED_FEATURES
+from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
 from esp.schemas.metadata_records import (
     BROKER_RESOURCE,
     BeginTransactionRecord,
@@ -20,15 +21,21 @@ FEATURE_RECORDS: Final = (
 """Only what is served is switched on; UpdateFeatures raises levels later."""
 
 
-def bootstrap_records(min_insync_replicas: int) -> tuple[MetadataRecord, ...]:
+def bootstrap_records(
+    min_insync_replicas: int, supported: Mapping[str, FeatureRange] = SUPPORTED_FEATURES
+) -> tuple[MetadataRecord, ...]:
     """The records by which the first active controller of a cluster begins.
 
     With eligible leader replicas on, controller and leaders must agree on ``min.insync.replicas``: so the controller's own value is written
-    down as the default of all brokers (ELR-3).
+    down as the default of all brokers (ELR-3). A feature whose level the controller does not support gets the highest that it supports.
     """
+    levels = (
+        FeatureLevelRecord(name=record.name, feature_level=min(record.feature_level, supported[record.name].high))
+        for record in FEATURE_RECORDS
+    )
     return (
         BeginTransactionRecord(name="Bootstrap records"),
-        *FEATURE_RECORDS,
+        *(record for record in levels if record.feature_level > 0),
         ConfigRecord(
             resource_type=BROKER_RESOURCE,
             resource_name=CLUSTER_DEFAULT,

@@ -5,7 +5,7 @@ here: eligible leader replicas are always kept, so their feature goes up only; a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -45,11 +45,13 @@ class FeatureAuthority:
         node_id: its own.
         kraft_version: of the metadata quorum, which keeps it in records of its own.
         min_insync_replicas: its own setting, for clusters that have no default (ELR-3).
+        supported: the levels of features that it can work at.
     """
 
     node_id: NodeId
     kraft_version: int
     min_insync_replicas: int
+    supported: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
 
 
 def decide_update_features(
@@ -70,7 +72,7 @@ def decide_update_features(
                 f"Invalid update version {update.level} for feature {update.feature}. {problem}",
             )
         if update.level != _present_level(image, authority, update.feature):
-            low, high = SUPPORTED_FEATURES[update.feature]
+            low, high = authority.supported[update.feature]
             assert low <= update.level <= high, "a controller raises no level that it cannot work at"
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
             if update.feature == ELIGIBLE_LEADER_REPLICAS:
@@ -91,7 +93,7 @@ def _find_problem(image: ClusterImage, authority: FeatureAuthority, update: Feat
             if supported.high == 0:
                 return f"{who} does not support this feature."
             return f"{who} only supports versions {supported.low}-{supported.high}"
-    if feature not in SUPPORTED_FEATURES:
+    if feature not in authority.supported:
         return f"Feature {feature} not found."
     present = _present_level(image, authority, feature)
     if level < present:
@@ -107,7 +109,7 @@ def _find_problem(image: ClusterImage, authority: FeatureAuthority, update: Feat
 
 
 def _nodes(image: ClusterImage, authority: FeatureAuthority) -> Iterable[tuple[str, Mapping[str, FeatureRange]]]:
-    yield f"Local controller {authority.node_id}", SUPPORTED_FEATURES
+    yield f"Local controller {authority.node_id}", authority.supported
     for controller in image.controllers.values():
         if controller.node_id != authority.node_id:
             yield f"Controller {controller.node_id}", controller.features

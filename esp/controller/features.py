@@ -1,6 +1,6 @@
 """The features of a cluster and the levels of them that this release can work at (KIP-584, KIP-1022)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -17,3 +17,11 @@ SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
         KRAFT_VERSION: FeatureRange(0, 1),
     }
 )
+
+
+def find_unsupported(levels: Mapping[str, int], supported: Mapping[str, FeatureRange]) -> Iterable[str]:
+    """The features that a cluster works at a level at which a node cannot, each with what the node can, in words."""
+    for name, level in levels.items():
+        low, high = supported.get(name, FeatureRange(0, 0))
+        if not low <= level <= high:
+            yield f"{name} is at level {level}, and this release supports {low} to {high}"

@@ -25,8 +25,9 @@ SMALL_COPIES_FACTOR: Final = 20
 controller may well have."""
 
 _MOVE_S: Final = (0.004, 0.04)
-"""The time that each move takes of the controller and of the brokers, at least and at most, in seconds: two records of the controller, a new log,
-the first fetch, the way into the ISR, and an old log that is deleted. The moves of a plan share the controller, so theirs add up."""
+"""The time that each move takes of the controller and of the brokers, at least and at most, in seconds: two records of the controller, a
+new log, the first fetch, the way into the ISR, and the deletion of an old log. The moves of a plan share the controller: their times add
+up."""
 _WAIT_S: Final = 1.0
 """The longest time, in seconds, until a move that has ended is seen and the moves that wait for it begin."""
 
@@ -44,7 +45,7 @@ class Duration:
 
 NOTHING: Final = Duration(0.0, 0.0)
 BEGIN_AND_END: Final = Duration(0.3, 5.0)
-"""The time that a plan takes before its first move and after its last: throttles are set and taken away, and preferred leaders are elected."""
+"""The time that a plan takes before its first move and after its last: throttles are set and removed, preferred leaders are elected."""
 
 
 def estimate_moves(moves: int, links: Iterable[LinkBytes], broker_bytes_per_second: int) -> Duration:

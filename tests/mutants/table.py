@@ -21,6 +21,7 @@ from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.rot import ROT_MUTANTS
 from tests.mutants.storage import STORAGE_MUTANTS
 from tests.mutants.throttles import THROTTLE_MUTANTS
+from tests.mutants.upgrades import UPGRADE_MUTANTS
 from tests.mutants.wire import WIRE_MUTANTS
 
 ALL: Final = (
@@ -41,6 +42,7 @@ ALL: Final = (
     *OVERLAP_MUTANTS,
     *WIRE_MUTANTS,
     *LOST_FILES_MUTANTS,
+    *UPGRADE_MUTANTS,
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

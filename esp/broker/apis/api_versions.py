@@ -24,7 +24,8 @@ from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
+from esp.controller.features import KRAFT_VERSION
+from esp.controller.image import FeatureRange
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.registry import ListenerKind, api_version_rows
 
@@ -45,13 +46,19 @@ def require_software_name(message: ApiVersionsRequest, version: int) -> None:
 
 
 def api_versions_response(
-    kind: ListenerKind, version: int, features: Mapping[str, int], kraft_version: int, offset: int
+    kind: ListenerKind,
+    version: int,
+    supported: Mapping[str, FeatureRange],
+    features: Mapping[str, int],
+    kraft_version: int,
+    offset: int,
 ) -> ApiVersionsResponse:
     """The answer of listeners of this kind.
 
     Args:
         kind: of the listener that was asked.
         version: of the request. Before 4 clients fail on a feature that may be at level 0, and are not told of it (KIP-1022).
+        supported: the levels that this node can work at.
         features: the levels that the cluster works at, as the metadata has them.
         kraft_version: of the metadata quorum, which keeps it in records of its own; level 0 is not listed.
         offset: of the metadata that says so, by which clients tell which of two answers is newer.
@@ -63,7 +70,7 @@ def api_versions_response(
         throttle_time=NO_THROTTLE,
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=i16(low), max_version=i16(high))
-            for name, (low, high) in SUPPORTED_FEATURES.items()
+            for name, (low, high) in supported.items()
             if low > 0 or version >= _FIRST_WITH_LEVEL_0
         ),
         finalized_features_epoch=i64(offset),
@@ -81,7 +88,12 @@ def handle_at_controller(
     require_software_name(message, request.api_version)
     image = services.metadata.image
     return api_versions_response(
-        ListenerKind.CONTROLLER, request.api_version, image.features, services.raft.kraft_version, image.offset
+        ListenerKind.CONTROLLER,
+        request.api_version,
+        services.features,
+        image.features,
+        services.raft.kraft_version,
+        image.offset,
     )
 
 
@@ -90,5 +102,10 @@ def handle(services: Services, request: Request, message: ApiVersionsRequest) ->
     require_software_name(message, request.api_version)
     image = services.metadata.image
     return api_versions_response(
-        ListenerKind.BROKER, request.api_version, image.features, services.raft.kraft_version, image.offset
+        ListenerKind.BROKER,
+        request.api_version,
+        services.features,
+        image.features,
+        services.raft.kraft_version,
+        image.offset,
     )

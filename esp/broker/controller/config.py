@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from esp.controller.config_rules import ConfigRules
+from esp.controller.image import FeatureRange
 from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
 from esp.model.ids import OFFSETS_TOPIC, NodeId
@@ -38,12 +39,16 @@ class ControllerConfig:
     """Replicas that internal topics should have where there are as many brokers, by name (``offsets.topic.replication.factor``)."""
     self_repair: SelfRepairSettings
     """``rebalance.*``."""
+    features: Mapping[str, FeatureRange]
+    """The levels of features that the controller can work at."""
     unclean_election_interval_ms: int = 300_000
     """``unclean.leader.election.interval.ms``."""
 
 
-def controller_config(settings: BrokerSettings, cluster_id: str) -> ControllerConfig:
-    """What the node's settings say of its controller."""
+def controller_config(
+    settings: BrokerSettings, cluster_id: str, features: Mapping[str, FeatureRange]
+) -> ControllerConfig:
+    """The controller's share of the node's settings, for a release that can work at these levels of features."""
     return ControllerConfig(
         cluster_id=cluster_id,
         node_id=settings.node_id,
@@ -62,4 +67,5 @@ def controller_config(settings: BrokerSettings, cluster_id: str) -> ControllerCo
             settings.rebalance_broker_dead_after_ms * 1000,
             settings.rebalance_partitions_in_flight_max,
         ),
+        features=features,
     )

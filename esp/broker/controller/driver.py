@@ -274,7 +274,10 @@ class ControllerDriver:
         self._require_term()
         config = self._config
         authority = FeatureAuthority(
-            node_id=config.node_id, kraft_version=kraft_version, min_insync_replicas=config.min_insync_replicas
+            node_id=config.node_id,
+            kraft_version=kraft_version,
+            min_insync_replicas=config.min_insync_replicas,
+            supported=config.features,
         )
         await self._proposals.commit(
             lambda image: decide_update_features(image, authority, updates, validate_only=validate_only),

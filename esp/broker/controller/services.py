@@ -1,10 +1,12 @@
 """What the request handlers of controller listeners work with."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esp.broker.controller.driver import ControllerDriver
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
+from esp.controller.image import FeatureRange
 from esp.model.ids import NodeId
 from esp.ports.env import Env
 from esp.settings.broker import BrokerSettings
@@ -21,3 +23,5 @@ class ControllerServices:
     raft: RaftDriver
     metadata: MetadataLoader
     controller: ControllerDriver
+    features: Mapping[str, FeatureRange]
+    """The levels of features that this node can work at."""

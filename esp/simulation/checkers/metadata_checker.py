@@ -9,6 +9,7 @@ from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
+from esp.simulation.checkers.feature_checker import check_levels
 from esp.simulation.checkers.minimums import Minimums, default_minimum
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.checkers.replica_checker import ReplicaChecker
@@ -74,6 +75,7 @@ class MetadataChecker:
                     "INV-EPOCHS-MONO", f"broker {broker_id}", f"epoch {broker.epoch} after {former.epoch}"
                 )
         _check_gone(old, new, old.brokers.keys() - new.brokers.keys())
+        check_levels(old, new)
         has_one_default = default_minimum(old) == default_minimum(new)
         for topic_id, topic in new.topics_by_id.items():
             before = old.topics_by_id.get(topic_id)

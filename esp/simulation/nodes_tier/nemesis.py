@@ -27,9 +27,6 @@ BLOCKED: Final = LinkCondition(is_blocked=True)
 ALONE_MAX_S: Final = 5.0
 """How long a leader may take to be alone in sync when the others are dead."""
 
-STOP_MAX_S: Final = 30.0
-"""How long an orderly stop may take before the node is killed, as service managers do."""
-
 CLOCK_JUMPS_S: Final = (3000.0, 3000.0, 6 * 3600.0)
 """Most seconds of a jump: within what a record's timestamp may be ahead of its broker, or less than idle producers are remembered."""
 
@@ -215,20 +212,8 @@ class Nemesis:
     def _restart(self, fault: Fault, node: SimulatedNode) -> bool:
         if not node.is_serving:
             return False
-        self._world.spawn(self._stop_and_start(node, fault.seconds))
+        self._world.spawn(self._world.restart(node, fault.seconds))
         return True
-
-    async def _stop_and_start(self, node: SimulatedNode, seconds: float) -> None:
-        life = node.lives
-        stopping = self._world.spawn(node.stop())
-        for _ in range(int(STOP_MAX_S * 10)):
-            if stopping.done():
-                break
-            await asyncio.sleep(0.1)
-        if node.lives == life:
-            node.kill()
-            await asyncio.sleep(min(seconds, 5.0))
-            await self._world.start(node)
 
     def _strand(self, fault: Fault, _node: SimulatedNode) -> bool:
         topic = self._disks.newest_image().topics_by_name.get(RECKLESS)

@@ -1,12 +1,14 @@
 """One machine of a simulated cluster, with its disk, and the node that runs on it, through its lives."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 from typing import Final
 
 from esp.broker.app import BrokerNode
+from esp.controller.features import SUPPORTED_FEATURES
+from esp.controller.image import FeatureRange
 from esp.model.errors import OperatorError
 from esp.ports.env import Env
 from esp.settings.broker import BrokerSettings
@@ -65,6 +67,10 @@ class SimulatedNode:
         self.name = f"node {settings.node_id}"
         self.host = host
         self.settings = settings
+        self.features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES
+        """What the release supports with which the next process starts; assignable at any time."""
+        self.running_features = self.features
+        """What that of the present or the last process supports."""
         self.device = Device(fork(rng), self.name, trace)
         self.disk = simulated_disk(loop, fork(rng), self.device)
         self.clock = SimulatedClock(loop, clock_rate)
@@ -156,7 +162,8 @@ class SimulatedNode:
         process = self.process = self._loop.new_process(f"{self.name}, life {self.lives}")
         process.at_end(self._on_end)
         self._trace.say(self.name, f"starts, life {self.lives}")
-        broker = self.broker = process.context.copy().run(BrokerNode, self._env(process), self.settings)
+        features = self.running_features = self.features
+        broker = self.broker = process.context.copy().run(BrokerNode, self._env(process), self.settings, features)
         try:
             await process.run(broker.start())
         except ProcessEndedError:

@@ -19,6 +19,7 @@ from esp.simulation.nodes_tier.loss_profile import draw_losses
 from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
+from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
 from esp.simulation.streams import stream
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
@@ -147,6 +148,8 @@ class Profile:
     """Whether brokers have a second log directory."""
     isr: IsrProfile = USUAL_ISR
     """When replicas leave the in-sync sets, and whether their minimum changes."""
+    upgrade: UpgradeProfile | None = None
+    """How the nodes get a newer release, if they begin with an older one."""
 
     @property
     def node_count(self) -> int:
@@ -202,6 +205,7 @@ class Profile:
             outage=OutageProfile.draw(stream("outage", seed), layout.nodes),
             has_more=stream("log directories", seed).random() < SEVERAL_DIRECTORIES_SHARE,
             isr=IsrProfile.draw(stream("in-sync sets", seed), brokers),
+            upgrade=UpgradeProfile.draw(stream("upgrade", seed)),
         )
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
+from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.ids import TopicId
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
@@ -17,6 +18,7 @@ from esp.simulation.checkers.convergence import (
     find_stranded,
     find_unconverged,
 )
+from esp.simulation.checkers.feature_checker import FeatureChecker, is_too_old
 from esp.simulation.checkers.losses_told import LossesTold
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
@@ -87,6 +89,7 @@ class Run:
         self._losses = LossesTold()
         self._replicas.on_loss = self._losses.on_loss
         self._metadata = MetadataChecker(self._replicas, self._ledger)
+        self._features = FeatureChecker()
         self._quorum = QuorumChecker(self._ledger, world.loop.time)
         self._client_checker = ClientChecker(self._replicas.committed)
         self._told = ToldOffsets(
@@ -282,6 +285,8 @@ class Run:
             lambda: [] if all(task.done() for task in self._administration) else ["an administrator waits"],
         )
         await self._rebalance.settle(self._until, self._core, self._unconverged, CONVERGE_S)
+        if self._clients.upgrader is not None:
+            await self._clients.upgrader.finish()
         if self._ledger.rotten:
             await asyncio.sleep(SCRUB_S)
             await self._until(
@@ -423,6 +428,7 @@ class Run:
                 self._by_process[process] = node
             if process.alive:
                 self._quorum.look(node)
+                self._features.look(node)
                 self._metadata.look(node, self._world.loop.time())
                 self._replicas.look(node)
 
@@ -442,6 +448,8 @@ class Run:
         self._metadata.on_end(node)
         is_own = reason not in DELIBERATE
         is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
+        if is_own and is_too_old(node, self._metadata.image):
+            is_excused, node.features = True, SUPPORTED_FEATURES  # as its operator is told to
         # Who is cut off for ever while it starts gives up at last, as it should (initial.broker.registration.timeout.ms).
         is_excused |= node.node_id in self._world.keeps_down and "could not register within" in reason
         if is_own and (not is_excused or OWN_FAULT.search(reason)):

@@ -13,11 +13,15 @@ from esp.simulation.machine.network import NetworkProfile, SimulatedNetwork
 from esp.simulation.nodes_tier import cluster
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.upgrade_profile import OLDER_RELEASE
 from esp.simulation.streams import stream
 from esp.simulation.trace import Trace
 
 RESTART_S: Final = 1.0
 """After what time a node that ended itself is started again, as a service manager does."""
+
+STOP_MAX_S: Final = 30.0
+"""How long an orderly stop may take before the node is killed, as service managers do."""
 
 
 class World:
@@ -114,6 +118,9 @@ class World:
         voters = cluster.draw_voters(rng, self.profile.layout)
         for node in self.nodes.values():
             node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, voters, cluster_id))
+        if self.profile.upgrade is not None:
+            for node in self.nodes.values():
+                node.features = OLDER_RELEASE
         starting = [self.spawn(node.start()) for node in self.nodes.values()]
         for task in starting:
             await task
@@ -126,6 +133,19 @@ class World:
             if not node.is_alive:
                 self.on_failed_start(node)
             await asyncio.sleep(RESTART_S)
+
+    async def restart(self, node: SimulatedNode, down_s: float) -> None:
+        """Stop a node in order, kill it if that takes too long, and start it after a while."""
+        life = node.lives
+        stopping = self.spawn(node.stop())
+        for _ in range(int(STOP_MAX_S * 10)):
+            if stopping.done():
+                break
+            await asyncio.sleep(0.1)
+        if node.lives == life:
+            node.kill()
+            await asyncio.sleep(min(down_s, 5.0))
+            await self.start(node)
 
     def start_later(self, node: SimulatedNode, delay_s: float) -> None:
         """Start a node after a while."""

@@ -32,6 +32,7 @@ from esp.simulation.workload.quorum_admin import QuorumAdministrator
 from esp.simulation.workload.record_deleter import RecordDeleter
 from esp.simulation.workload.surveyor import Surveyor
 from esp.simulation.workload.throttler import KEPT_RATES, ReplicationThrottler
+from esp.simulation.workload.upgrader import Upgrader
 from esp.simulation.workload.witness import Witness
 
 CREATION_TRIES: Final = 20
@@ -106,17 +107,13 @@ class Clients:
             image,
             kept_rate=KEPT_RATES[profile.pause_between_batches_s < MUCH_LOAD_S],
         )
-        self.drainer = Drainer(
-            self._client("drainer"),
-            world.random("drainer"),
-            self.history,
-            list(zip(profile.layout.brokers, bootstrap_addresses(profile.layout), strict=True)),
-        )
+        self.drainer = self._drainer()
         self.budget = RepairBudget(self._client("budget"), self.history)
         self.surveyor = self._surveyor()
         self.asker = self._asker()
         self.record_deleter = self._record_deleter()
         self.minimum_setter = self._minimum_setter()
+        self.upgrader = self._upgrader()
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -141,6 +138,8 @@ class Clients:
             working.append(self._world.spawn(self.throttler.run()))
         if profile.surveys:
             working.append(self._world.spawn(self.surveyor.run()))
+        if self.upgrader is not None:
+            working.append(self._world.spawn(self.upgrader.run()))
         return working
 
     async def create_topic(self, topic: TopicProfile) -> bool:
@@ -192,6 +191,8 @@ class Clients:
         self.budget.stop()
         self.surveyor.is_stopping = True
         self.record_deleter.is_stopping = True
+        if self.upgrader is not None:
+            self.upgrader.is_stopping = True
 
     @property
     def doubtful_minimums(self) -> dict[str, int]:
@@ -221,6 +222,15 @@ class Clients:
         topics = self._image().topics_by_name
         passing = [topics[name] for name in PASSING if name in topics]
         return next((topic for topic in passing if any(state.elr for state in topic.partitions)), None)
+
+    def _drainer(self) -> Drainer:
+        layout = self._world.profile.layout
+        return Drainer(
+            self._client("drainer"),
+            self._world.random("drainer"),
+            self.history,
+            list(zip(layout.brokers, bootstrap_addresses(layout), strict=True)),
+        )
 
     def _surveyor(self) -> Surveyor:
         profile = self._world.profile
@@ -296,6 +306,19 @@ class Clients:
             default=settings.min_insync_replicas,
             by_default=profile.isr.by_default,
             image=self._image,
+        )
+
+    def _upgrader(self) -> Upgrader | None:
+        world = self._world
+        if world.profile.upgrade is None:
+            return None
+        return Upgrader(
+            self._client("upgrader"),
+            world,
+            world.random("upgrader"),
+            self.history,
+            self._image,
+            world.profile.upgrade,
         )
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:

@@ -134,7 +134,9 @@ def test_one_of_three_voters_tells_what_is_known_at_once(tmp_path: Path) -> None
         patient.observer.make_all([NewTopic("t", 3, 3)])
         cluster.nodes[1].kill()
         cluster.nodes[2].kill()
-        eventually(lambda: "no-controller" in patient.findings(), WITHIN_S)  # a leader that is left resigns after a while
+        eventually(
+            lambda: "no-controller" in patient.findings(), WITHIN_S
+        )  # a leader that is left resigns after a while
         begun_s = time.monotonic()
         status, told = patient.doctor("--skip", NOT_OURS)
         assert status == 1

@@ -4,8 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from esp.controller.bootstrap import bootstrap_records
 from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, UpgradeType, decide_update_features
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
+from esp.controller.features import (
+    ELIGIBLE_LEADER_REPLICAS,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    find_unsupported,
+)
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
@@ -100,3 +107,19 @@ def test_every_registered_broker_has_a_say():
     image = replace(cluster.image, brokers={NodeId(1): old})
     with pytest.raises(ApiError, match="Broker 1 only supports versions 7-29"):
         _decide(image, (METADATA_VERSION, 30, UP))
+
+
+def test_a_controller_of_an_older_release_raises_no_level_that_it_does_not_support():
+    older = replace(AUTHORITY, supported={**SUPPORTED_FEATURES, ELR: FeatureRange(0, 0)})
+    with pytest.raises(ApiError, match="Local controller 1 does not support this feature"):
+        _decide(_without_elr().image, (ELR, 1, UP), authority=older)
+
+
+def test_a_cluster_of_an_older_release_begins_at_the_levels_that_it_supports():
+    older = {**SUPPORTED_FEATURES, ELR: FeatureRange(0, 0)}
+    levels = {record.name for record in bootstrap_records(1, older) if isinstance(record, FeatureLevelRecord)}
+    assert levels == {METADATA_VERSION}
+    assert not list(find_unsupported({METADATA_VERSION: 30}, older))
+    assert list(find_unsupported({METADATA_VERSION: 30, ELR: 1}, older)) == [
+        f"{ELR} is at level 1, and this release supports 0 to 0"
+    ]

@@ -1,0 +1,40 @@
+"""Whether the nodes of a run begin with an older release, and when they get the newer one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import Final
+
+from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, SUPPORTED_FEATURES
+from esp.controller.image import FeatureRange
+
+UPGRADING_SHARE: Final = 0.15
+"""Of all runs."""
+
+NEW_LEVEL: Final = SUPPORTED_FEATURES[ELIGIBLE_LEADER_REPLICAS].high
+"""Of eligible leader replicas, in the newer release."""
+
+OLDER_RELEASE: Final[Mapping[str, FeatureRange]] = MappingProxyType(
+    {**SUPPORTED_FEATURES, ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, NEW_LEVEL - 1)}
+)
+"""What the older release supports."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeProfile:
+    """A rolling upgrade."""
+
+    begin_s: float
+    """When the first node gets the newer release, in seconds after the load began."""
+    pause_s: float
+    """Mean time between two nodes."""
+    goes_back_share: float
+    """How many of the nodes get the older release back once, which they may as long as the level is the old one."""
+
+    @classmethod
+    def draw(cls, rng: Random) -> "UpgradeProfile | None":
+        """An upgrade, or None."""
+        if rng.random() >= UPGRADING_SHARE:
+            return None
+        return cls(rng.uniform(0, 10), rng.choice((0.1, 1.0, 3.0)), rng.choice((0.0, 0.3, 0.6)))
