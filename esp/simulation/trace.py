@@ -83,3 +83,11 @@ def logged_to(trace: Trace, who: Callable[[], str]) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(level)
         logger.propagate = propagate
+
+
+def silence() -> None:
+    """Let nodes log nothing in this process. A handler hears a logger of its own all the same, once it has set the level of that one:
+    ``logging.disable`` would make :class:`~esp.simulation.checkers.losses_told.LossesTold` deaf.
+    """
+    for name in ("esp", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)

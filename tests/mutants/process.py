@@ -4,7 +4,6 @@
 """
 
 import json
-import logging
 import sys
 
 from tests.mutants.mutant import UNMUTATED
@@ -18,8 +17,9 @@ def main(name: str, tier: str, first: int, seeds: int, nodes: int | None = None)
         install(MUTANTS[name])
     # The product is imported only now, with the bug in it.
     from esp.simulation.tiers import RUNS, Found  # noqa: PLC0415
+    from esp.simulation.trace import silence  # noqa: PLC0415
 
-    logging.disable(logging.CRITICAL)
+    silence()
     cpu_s = 0.0
     count = 0
     found = Found(None, None, 0.0)

@@ -4,7 +4,6 @@ The functions that were entered, and the violations, are one line of JSON on std
 """
 
 import json
-import logging
 import sys
 
 from esp.simulation.coverage.marking import install
@@ -16,8 +15,9 @@ def main(tier: str, first: int, seeds: int) -> None:
     install(entered)
     # The product is imported only now.
     from esp.simulation.tiers import RUNS  # noqa: PLC0415
+    from esp.simulation.trace import silence  # noqa: PLC0415
 
-    logging.disable(logging.CRITICAL)
+    silence()
     violations = {}
     for seed in range(first, first + seeds):
         found = RUNS[tier](seed, None)
