@@ -12,7 +12,7 @@ LOSS_MUTANTS: Final = (
         "esp.controller.partition_change",
         "    if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):\n",
         "    if len(last_known) == 1 and is_acceptable(last_known[0]):\n",
-        first=91001,
+        first=307,
     ),
     Mutant(
         "loss-is-not-told",
