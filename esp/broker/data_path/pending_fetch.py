@@ -4,7 +4,7 @@ It is answered once: at the first look if that finds enough; else when more was 
 that are not in the page cache, after they were read off the loop.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from esp.protocol.fetch_codec import NO_SESSION, FetchPartition, FetchResult, en
 from esp.protocol.produce_codec import TopicRef
 from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, Progress, SlicedWork, whole
 from esp.replication.read_replica import preferred_read_replica
+from esp.storage.log import Log
 
 FindReplica = Callable[[TopicRef, int], HostedPartition]
 """Returns a replica of this node, or raises ApiError."""
@@ -47,6 +48,20 @@ class ConsumerReads(NamedTuple):
     rack_of: Callable[[NodeId], str | None] = _no_rack
 
 
+class _ColdRead(NamedTuple):
+    """Bytes that are to be read off the loop; see :meth:`esp.storage.log.Log.read_cold`."""
+
+    log: Log
+    offset: int
+    max_bytes: int
+    end_offset: int
+    at_least_one: bool
+
+
+_Reading = Generator[_ColdRead | None, Buffer | None, None]
+"""Reads a request's partitions. Yields None after each slice, and what it cannot read itself, to be sent the bytes or thrown the error."""
+
+
 class PendingFetch:
     """Reads the wanted partitions, in order, and makes the answer.
 
@@ -62,6 +77,7 @@ class PendingFetch:
 
     __slots__ = (
         "_incremental",
+        "_is_satisfied",
         "_max_bytes",
         "_min_bytes",
         "_parked_on",
@@ -93,6 +109,8 @@ class PendingFetch:
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
         self._results: list[FetchResult] = []
+        self._is_satisfied = False
+        """Whether these need not wait any longer."""
         self._parked_on: dict[HostedPartition, None] = {}
         self._timer: Timer | None = None
         self.is_cold = False
@@ -103,25 +121,55 @@ class PendingFetch:
 
     def read(self) -> bool:
         """Look at every partition as it is now; True if the answer need not wait any longer."""
+        for _ in self._reading(in_slices=False):
+            self.is_cold = True
+            return False
+        return self._is_satisfied
+
+    async def read_slowly(self, turns: Turns) -> bool:
+        """As :meth:`read`, waiting for the device where it must, and after each slice until it is this request's turn again."""
+        reading = self._reading(in_slices=True)
+        try:
+            awaited = next(reading)
+            while True:
+                if awaited is None:
+                    await turns.wait()
+                    awaited = next(reading)
+                    continue
+                log, offset, max_bytes, end_offset, at_least_one = awaited
+                try:
+                    records = await log.read_cold(offset, max_bytes, end_offset, at_least_one=at_least_one)
+                except READ_ERRORS as error:
+                    awaited = reading.throw(error)
+                else:
+                    awaited = reading.send(records)
+        except StopIteration:
+            return self._is_satisfied
+
+    def _reading(self, *, in_slices: bool) -> _Reading:
+        """Look at every partition, in order; written once, its waiting left to the caller, in the manner of :mod:`esp.storage.steps`.
+
+        Args:
+            in_slices: whether to yield after each slice, and to leave all reading to the caller, as bytes that are not in the page cache.
+        """
         results: list[FetchResult] = []
         total = 0
         is_due = False
         for item in self._wanted:
+            if in_slices and len(results) % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+                yield None
             try:
                 hosted, result = self._look_up(item)
                 left = self._max_bytes - total
                 if result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None:
                     is_due = True
                 elif item.fetch_offset < result.high_watermark and (left > 0 or not total):
-                    records = hosted.log.read(
-                        item.fetch_offset,
-                        min(left, item.partition_max_bytes),
-                        result.high_watermark,
-                        at_least_one=not total,
-                    )
+                    log, offset, end_offset = hosted.log, item.fetch_offset, result.high_watermark
+                    max_bytes = min(left, item.partition_max_bytes)
+                    records = None if in_slices else log.read(offset, max_bytes, end_offset, at_least_one=not total)
                     if records is None:
-                        self.is_cold = True
-                        return False
+                        records = yield _ColdRead(log, offset, max_bytes, end_offset, not total)
+                        assert records is not None, "what is read for it is sent"
                     total += len(records)
                     result = FetchResult(*result[:6], records)
             except READ_ERRORS as error:
@@ -129,7 +177,7 @@ class PendingFetch:
                 result = FetchResult(item.topic, item.partition, self._code(error))
             results.append(result)
         self._results = results
-        return is_due or total >= self._min_bytes or not results
+        self._is_satisfied = is_due or total >= self._min_bytes or not results
 
     def _look_up(self, item: FetchPartition) -> tuple[HostedPartition, FetchResult]:
         """The replica, and what an answer says of it without records: one consistent moment, taken before the read (TRUNC-3.8)."""
@@ -152,35 +200,6 @@ class PendingFetch:
         if diverging_epoch >= 0:
             return hosted, result._replace(diverging_epoch=(diverging_epoch, diverging_end))
         return hosted, result if nearer is None else result._replace(preferred_read_replica=nearer)
-
-    async def read_slowly(self, turns: Turns) -> bool:
-        """As :meth:`read`, waiting for the device where it must, and after each slice until it is this request's turn again."""
-        results: list[FetchResult] = []
-        total = 0
-        is_due = False
-        for item in self._wanted:
-            if len(results) % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
-                await turns.wait()
-            try:
-                hosted, result = self._look_up(item)
-                left = self._max_bytes - total
-                if result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None:
-                    is_due = True
-                elif item.fetch_offset < result.high_watermark and (left > 0 or not total):
-                    records = await hosted.log.read_cold(
-                        item.fetch_offset,
-                        min(left, item.partition_max_bytes),
-                        result.high_watermark,
-                        at_least_one=not total,
-                    )
-                    total += len(records)
-                    result = FetchResult(*result[:6], records)
-            except READ_ERRORS as error:
-                is_due = True
-                result = FetchResult(item.topic, item.partition, self._code(error))
-            results.append(result)
-        self._results = results
-        return is_due or total >= self._min_bytes or not results
 
     async def read_cold_and_reply(self, turns: Turns) -> None:
         """Read where the device is needed too, and answer with what there is."""
