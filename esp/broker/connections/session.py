@@ -32,8 +32,11 @@ MAX_REQUESTS_PER_TURN: Final = 8
 Fewer are handled if their turn is over by then.
 """
 
-_SHORTCUTS_PER_TURN: Final = 2 * MAX_REQUESTS_PER_TURN
-"""As many if all of them are answered by a shortcut, at half the cost."""
+_REQUEST_COST: Final = 2
+_SHORTCUT_COST: Final = 1
+"""A request that a shortcut answers costs about half as much as another one: twice as many are answered in a turn."""
+
+_TURN_COST: Final = MAX_REQUESTS_PER_TURN * _REQUEST_COST
 
 MAX_HELD_BUFFERS: Final = 64
 """Buffers of answers that wait for the end of a read: a client that asks for much in one read, and takes nothing, is noticed after that."""
@@ -131,7 +134,7 @@ class Session:
 
     def _handle_frames(self, received: memoryview) -> int:
         self._reading = True
-        position = handled = began_us = 0
+        position = spent = began_us = 0
         end = len(received)
         while end - position >= 4 and not self._paused:
             length = _FRAME_LENGTH.unpack_from(received, position)[0]
@@ -149,8 +152,9 @@ class Session:
             answer = None if shortcut is None else shortcut.answer(frame)
             if answer is not None:
                 self._out.append(answer)
+                spent += _SHORTCUT_COST
             else:
-                handled += 1
+                spent += _REQUEST_COST
                 try:
                     self._handle(frame[4:])
                 except DecodeError as error:
@@ -163,11 +167,10 @@ class Session:
             position = frame_end
             if len(self._out) >= MAX_HELD_BUFFERS:
                 self._flush()
-            handled += 1
             if position < end:
                 now_us = self._clock.monotonic_us()
                 began_us = began_us or now_us
-                if handled >= _SHORTCUTS_PER_TURN or now_us - began_us >= self._connection.turn_us:
+                if spent >= _TURN_COST or now_us - began_us >= self._connection.turn_us:
                     self._rest()
         self._reading = False
         if self._out:
