@@ -8,6 +8,7 @@ from kio.static.primitive import i32
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
+from esp.controller.producer_ids import decide_producer_id_block
 from esp.model.errors import ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
 
@@ -16,8 +17,9 @@ async def handle_at_controller(
     services: ControllerServices, _request: Request, message: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Answer with a block that nobody else has."""
-    block = await services.controller.allocate_producer_ids(
-        NodeId(message.broker_id), BrokerEpoch(message.broker_epoch)
+    node_id, broker_epoch = NodeId(message.broker_id), BrokerEpoch(message.broker_epoch)
+    block = await services.controller.commit(
+        lambda image: decide_producer_id_block(image, node_id, broker_epoch), "Producer id block"
     )
     return AllocateProducerIdsResponse(
         throttle_time=NO_THROTTLE,

@@ -9,7 +9,7 @@ from kio.static.primitive import i8, i32
 from esp.broker.answer_fields import NO_THROTTLE, broker_ids
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
-from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrProposal
+from esp.controller.alter_partition import UNCHECKED_EPOCH, IsrProposal, decide_alter_partition
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -27,9 +27,13 @@ async def handle_at_controller(
         for topic in message.topics
         for partition in topic.partitions
     ]
+    controller = services.controller
+    sender, broker_epoch = NodeId(message.broker_id), BrokerEpoch(message.broker_epoch)
+    unclean = controller.config.unclean_leader_election
     results = iter(
-        await services.controller.alter_partitions(
-            NodeId(message.broker_id), BrokerEpoch(message.broker_epoch), changes
+        await controller.commit(
+            lambda image: decide_alter_partition(image, sender, broker_epoch, changes, unclean_elections=unclean),
+            "Alter partition",
         )
     )
     return AlterPartitionResponse(

@@ -19,7 +19,7 @@ from esp.broker.forwarding import forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
-from esp.controller.reassignment import Reassignment
+from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.model.partition import PartitionState
@@ -32,8 +32,16 @@ async def handle_at_controller(
     """Do what can be done; each partition is answered for itself."""
     if message.topics:
         require_time(message.timeout)
-    outcomes = await services.controller.alter_reassignments(
-        list(_wanted(message)), may_change_replication_factor=message.allow_replication_factor_change
+    wanted = list(_wanted(message))
+    controller = services.controller
+    outcomes = await controller.commit(
+        lambda image: decide_reassignments(
+            image,
+            wanted,
+            may_change_replication_factor=message.allow_replication_factor_change,
+            unclean_elections=controller.config.unclean_leader_election,
+        ),
+        "Reassignment",
     )
     errors = iter(outcomes)
     return AlterPartitionReassignmentsResponse(

@@ -11,6 +11,7 @@ from kio.schema.assign_replicas_to_dirs.v0.response import (
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
+from esp.controller.directories import decide_assign_directories
 from esp.model.errors import ErrorCode
 from esp.model.ids import ZERO_UUID, BrokerEpoch, DirectoryId, NodeId, TopicId
 
@@ -25,9 +26,13 @@ async def handle_at_controller(
         for topic in directory.topics
         for partition in topic.partitions
     ]
+    controller = services.controller
+    node_id, broker_epoch = NodeId(message.broker_id), BrokerEpoch(message.broker_epoch)
+    unclean = controller.config.unclean_leader_election
     errors = iter(
-        await services.controller.assign_directories(
-            NodeId(message.broker_id), BrokerEpoch(message.broker_epoch), wanted
+        await controller.commit(
+            lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted, unclean_elections=unclean),
+            "Assign replicas to directories",
         )
     )
     codes = (ErrorCode.none if error is None else error.code for error in errors)

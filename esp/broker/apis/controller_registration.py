@@ -6,7 +6,7 @@ from kio.schema.controller_registration.v0.response import ControllerRegistratio
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
-from esp.controller.brokers import ControllerRegistration
+from esp.controller.brokers import ControllerRegistration, decide_controller_registration
 from esp.controller.image import FeatureRange
 from esp.model.errors import ErrorCode
 from esp.model.ids import ZERO_UUID, NodeId
@@ -27,5 +27,5 @@ async def handle_at_controller(
             for feature in message.features
         },
     )
-    await services.controller.register_controller(registration)
+    await services.controller.commit(lambda _: decide_controller_registration(registration), "Controller registration")
     return ControllerRegistrationResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None)

@@ -14,7 +14,7 @@ from esp.broker.forwarding import forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import ClusterImage
-from esp.controller.partitions import NewPartitions
+from esp.controller.partitions import NewPartitions, decide_create_partitions
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.registry import ApiKey
@@ -28,8 +28,10 @@ async def handle_at_controller(
     wanted = [topic for topic in message.topics if often[topic.name] == 1]
     if wanted:
         require_time(message.timeout)
-    errors = await services.controller.create_partitions(
-        [_new_partitions(topic) for topic in wanted], validate_only=message.validate_only
+    new = [_new_partitions(topic) for topic in wanted]
+    errors = await services.controller.commit(
+        lambda image: decide_create_partitions(image, new, services.env.random, validate_only=message.validate_only),
+        "Partition creation",
     )
     duplicate = ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
     results = {name: duplicate for name, times in often.items() if times > 1}

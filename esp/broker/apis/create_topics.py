@@ -22,7 +22,7 @@ from esp.broker.forwarding import forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import CLUSTER_DEFAULT
-from esp.controller.topics import NewTopic
+from esp.controller.topics import NewTopic, TopicCreation
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicId
 from esp.protocol.registry import ApiKey
@@ -37,8 +37,13 @@ async def handle_at_controller(
         require_time(message.timeout)
     often = Counter(topic.name for topic in message.topics)
     wanted = [topic for topic in message.topics if often[topic.name] == 1]
-    results = await services.controller.create_topics(
-        [_new_topic(topic) for topic in wanted], validate_only=message.validate_only
+    new = [_new_topic(topic) for topic in wanted]
+    config = services.controller.config
+    results = await services.controller.commit(
+        lambda image: TopicCreation(image, config.defaults, config.validate_topic_configs, services.env.random).decide(
+            new, validate_only=message.validate_only
+        ),
+        "Topic creation",
     )
     node = NodeLayers(services.settings, services.metadata.newest.broker_configs.get(CLUSTER_DEFAULT, {}))
     by_name = {topic.name: result for topic, result in zip(wanted, results, strict=True)}

@@ -15,7 +15,7 @@ from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.topics import DeletedTopic
+from esp.controller.topics import DeletedTopic, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey
@@ -44,7 +44,7 @@ async def handle_at_controller(
         error = ErrorCode.topic_deletion_disabled if request.api_version >= 3 else ErrorCode.invalid_request
         results = [ApiError(error, "Topic deletion is disabled.") for _ in wanted]
     else:
-        results = await services.controller.delete_topics(wanted)
+        results = await services.controller.commit(lambda image: decide_delete_topics(image, wanted), "Topic deletion")
     return DeleteTopicsResponse(
         throttle_time=NO_THROTTLE,
         responses=(

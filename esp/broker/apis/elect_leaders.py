@@ -16,6 +16,7 @@ from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.controller.elections import decide_elect_leaders
 from esp.controller.partition_change import Election
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.registry import ApiKey
@@ -33,9 +34,10 @@ async def handle_at_controller(
     election = _ELECTIONS.get(message.election_type)
     if election is None:
         raise ApiError(ErrorCode.invalid_request, f"Unknown election type {message.election_type}")
-    wanted = message.topic_partitions
-    outcomes = await services.controller.elect_leaders(
-        election, None if wanted is None else [(topic.topic, topic.partitions) for topic in wanted]
+    asked = message.topic_partitions
+    wanted = None if asked is None else [(topic.topic, topic.partitions) for topic in asked]
+    outcomes = await services.controller.commit(
+        lambda image: decide_elect_leaders(image, election, wanted), "Leader election"
     )
     return ElectLeadersResponse(
         throttle_time=NO_THROTTLE,

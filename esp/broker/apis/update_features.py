@@ -17,7 +17,7 @@ from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import check_whole, forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.controller.feature_updates import FeatureUpdate, UpgradeType
+from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, UpgradeType, decide_update_features
 from esp.controller.features import KRAFT_VERSION
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
@@ -71,7 +71,17 @@ async def handle_at_controller(
         FeatureUpdate(update.feature, update.max_version_level, update.upgrade_type)
         for update in wanted.feature_updates
     ]
-    await services.controller.update_features(updates, services.raft.kraft_version, validate_only=wanted.validate_only)
+    config = services.controller.config
+    authority = FeatureAuthority(
+        node_id=config.node_id,
+        kraft_version=services.raft.kraft_version,
+        min_insync_replicas=config.min_insync_replicas,
+        supported=services.features,
+    )
+    await services.controller.commit(
+        lambda image: decide_update_features(image, authority, updates, validate_only=wanted.validate_only),
+        "Feature update",
+    )
     answer = UpdateFeaturesResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None)
     return answer_in_version(answer, wanted, request.api_version)
 

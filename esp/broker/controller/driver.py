@@ -5,41 +5,31 @@ does by itself in :mod:`esp.broker.controller.term`.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from esp.broker.controller.config import ControllerConfig
 from esp.broker.controller.proposals import NewestMetadata, Proposals, Quorum
 from esp.broker.controller.term import ControllerTerm
 from esp.broker.request import ClientContext
 from esp.broker.tasks import Tasks
-from esp.controller.alter_partition import IsrProposal, decide_alter_partition
 from esp.controller.brokers import (
     BrokerRegistration,
-    ControllerRegistration,
     decide_broker_registration,
-    decide_controller_registration,
-    decide_unregister_broker,
     is_duplicate,
 )
 from esp.controller.configs import ConfigChange, decide_alter_configs, names_unclean_election
 from esp.controller.decision import Decision
-from esp.controller.directories import decide_assign_directories
-from esp.controller.elections import Outcome, decide_elect_leaders
-from esp.controller.feature_updates import FeatureAuthority, FeatureUpdate, decide_update_features
 from esp.controller.heartbeats import Heartbeat, HeartbeatReply, decide_heartbeat, decide_offline_directories
 from esp.controller.image import ClusterImage
-from esp.controller.partition_change import Election
-from esp.controller.partitions import NewPartitions, decide_create_partitions
-from esp.controller.producer_ids import decide_producer_id_block
-from esp.controller.reassignment import Reassignment, decide_reassignments
 from esp.controller.self_repair import Proposal
-from esp.controller.topics import CreatedTopic, DeletedTopic, NewTopic, TopicCreation, decide_delete_topics
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import BrokerEpoch, DirectoryId, NodeId, TopicId
-from esp.model.partition import PartitionState
+from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.env import Env
 
 log = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
 
 
 class ControllerDriver:
@@ -60,7 +50,8 @@ class ControllerDriver:
         self, env: Env, config: ControllerConfig, quorum: Quorum, metadata: NewestMetadata, tasks: Tasks
     ) -> None:
         self._env = env
-        self._config = config
+        self.config = config
+        """What decisions depend on besides the metadata."""
         self._quorum = quorum
         self._metadata = metadata
         self._tasks = tasks
@@ -103,16 +94,16 @@ class ControllerDriver:
         """
         term = self._require_term()
         node_id = registration.node_id
-        if registration.cluster_id != self._config.cluster_id:
+        if registration.cluster_id != self.config.cluster_id:
             log.warning(
                 "broker %d of cluster %s is refused, this is cluster %s: it has the data directory, or the controllers, of another cluster",
                 node_id,
                 registration.cluster_id,
-                self._config.cluster_id,
+                self.config.cluster_id,
             )
             raise ApiError(
                 ErrorCode.inconsistent_cluster_id,
-                f"Expected cluster ID {self._config.cluster_id}, but got cluster ID {registration.cluster_id}",
+                f"Expected cluster ID {self.config.cluster_id}, but got cluster ID {registration.cluster_id}",
             )
         existing = self._proposals.newest.brokers.get(node_id)
         if (
@@ -130,7 +121,7 @@ class ControllerDriver:
                 self._proposals.next_offset,
                 has_session=self._has_session(term, node_id),
                 is_connected=self._is_connected(term, node_id),
-                unclean_elections=self._config.unclean_leader_election,
+                unclean_elections=self.config.unclean_leader_election,
             )
 
         try:
@@ -146,11 +137,6 @@ class ControllerDriver:
         await self._proposals.settled()
         return epoch
 
-    async def register_controller(self, registration: ControllerRegistration) -> None:
-        """See :func:`~esp.controller.brokers.decide_controller_registration`."""
-        self._require_term()
-        await self._proposals.commit(lambda _: decide_controller_registration(registration), "Controller registration")
-
     async def heartbeat(self, heartbeat: Heartbeat, client: ClientContext | None = None) -> HeartbeatReply:
         """See :func:`~esp.controller.heartbeats.decide_heartbeat`; directories that are newly offline come first.
 
@@ -160,7 +146,7 @@ class ControllerDriver:
         """
         term = self._require_term()
         node_id, broker_epoch = heartbeat.node_id, heartbeat.broker_epoch
-        unclean = self._config.unclean_leader_election
+        unclean = self.config.unclean_leader_election
         try:
             if heartbeat.offline_log_dirs:
                 self._proposals.propose(
@@ -192,120 +178,25 @@ class ControllerDriver:
         if self._term is not None and self._quorum.is_active:
             self._term.probe(node_id)
 
-    async def alter_partitions(
-        self, sender: NodeId, broker_epoch: BrokerEpoch, changes: Sequence[IsrProposal]
-    ) -> list[PartitionState | ApiError]:
-        """See :func:`~esp.controller.alter_partition.decide_alter_partition`."""
-        self._require_term()
-        unclean = self._config.unclean_leader_election
-        return await self._proposals.commit(
-            lambda image: decide_alter_partition(image, sender, broker_epoch, changes, unclean_elections=unclean),
-            "Alter partition",
-        )
+    async def commit(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply:
+        """Decide on the newest state, and return the reply, or raise the refusal, once that is committed.
 
-    async def elect_leaders(
-        self, election: Election, wanted: Sequence[tuple[str, Sequence[int]]] | None
-    ) -> list[Outcome]:
-        """See :func:`~esp.controller.elections.decide_elect_leaders`."""
+        Args:
+            decide: makes the decision; the functions of :mod:`esp.controller` that are called so do.
+            name: of the metadata transaction, if one is needed.
+        """
         self._require_term()
-        return await self._proposals.commit(
-            lambda image: decide_elect_leaders(image, election, wanted), "Leader election"
-        )
-
-    async def alter_reassignments(
-        self, wanted: Sequence[Reassignment], *, may_change_replication_factor: bool
-    ) -> list[ApiError | None]:
-        """One answer for each, in order, None for success. See :func:`~esp.controller.reassignment.decide_reassignments`."""
-        self._require_term()
-        unclean = self._config.unclean_leader_election
-        return await self._proposals.commit(
-            lambda image: decide_reassignments(
-                image,
-                wanted,
-                may_change_replication_factor=may_change_replication_factor,
-                unclean_elections=unclean,
-            ),
-            "Reassignment",
-        )
-
-    async def unregister_broker(self, node_id: NodeId) -> None:
-        """See :func:`~esp.controller.brokers.decide_unregister_broker`."""
-        self._require_term()
-        unclean = self._config.unclean_leader_election
-        await self._proposals.commit(
-            lambda image: decide_unregister_broker(image, node_id, unclean_elections=unclean),
-            "Unregister broker",
-        )
-
-    async def assign_directories(
-        self, node_id: NodeId, broker_epoch: BrokerEpoch, wanted: Sequence[tuple[DirectoryId, TopicId, int]]
-    ) -> list[ApiError | None]:
-        """See :func:`~esp.controller.directories.decide_assign_directories`."""
-        self._require_term()
-        unclean = self._config.unclean_leader_election
-        return await self._proposals.commit(
-            lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted, unclean_elections=unclean),
-            "Assign replicas to directories",
-        )
-
-    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> list[CreatedTopic | ApiError]:
-        """One answer for each topic, in the order of the topics. See :class:`~esp.controller.topics.TopicCreation`."""
-        self._require_term()
-        config = self._config
-        return await self._proposals.commit(
-            lambda image: TopicCreation(image, config.defaults, config.validate_topic_configs, self._env.random).decide(
-                topics, validate_only=validate_only
-            ),
-            "Topic creation",
-        )
-
-    async def create_partitions(self, wanted: Sequence[NewPartitions], *, validate_only: bool) -> list[ApiError | None]:
-        """One answer for each topic, in order, None for success. See :func:`~esp.controller.partitions.decide_create_partitions`."""
-        self._require_term()
-        return await self._proposals.commit(
-            lambda image: decide_create_partitions(image, wanted, self._env.random, validate_only=validate_only),
-            "Partition creation",
-        )
-
-    async def update_features(
-        self, updates: Sequence[FeatureUpdate], kraft_version: int, *, validate_only: bool
-    ) -> None:
-        """See :func:`~esp.controller.feature_updates.decide_update_features`; ``kraft_version`` is that of the quorum now."""
-        self._require_term()
-        config = self._config
-        authority = FeatureAuthority(
-            node_id=config.node_id,
-            kraft_version=kraft_version,
-            min_insync_replicas=config.min_insync_replicas,
-            supported=config.features,
-        )
-        await self._proposals.commit(
-            lambda image: decide_update_features(image, authority, updates, validate_only=validate_only),
-            "Feature update",
-        )
+        return await self._proposals.commit(decide, name)
 
     async def alter_configs(self, changes: Sequence[ConfigChange], *, validate_only: bool) -> list[ApiError | None]:
         """One answer for each change, in the order of the changes. See :func:`~esp.controller.configs.decide_alter_configs`."""
-        self._require_term()
-        rules = self._config.config_rules
-        outcomes = await self._proposals.commit(
+        rules = self.config.config_rules
+        outcomes = await self.commit(
             lambda image: decide_alter_configs(image, changes, rules, validate_only=validate_only), "Alter configs"
         )
         if self._term is not None and not validate_only and any(map(names_unclean_election, changes)):
             self._term.elect_unclean_soon()
         return outcomes
-
-    async def delete_topics(self, topics: Sequence[str | TopicId]) -> list[DeletedTopic | ApiError]:
-        """One answer for each topic, in the order of the topics. See :func:`~esp.controller.topics.decide_delete_topics`."""
-        self._require_term()
-        return await self._proposals.commit(lambda image: decide_delete_topics(image, topics), "Topic deletion")
-
-    async def allocate_producer_ids(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> range:
-        """Ids that nobody else has, for one broker. See :func:`~esp.controller.producer_ids.decide_producer_id_block`."""
-        self._require_term()
-        return await self._proposals.commit(
-            lambda image: decide_producer_id_block(image, node_id, broker_epoch), "Producer id block"
-        )
 
     def _watch_connection(self, node_id: NodeId, broker_epoch: BrokerEpoch, client: ClientContext) -> None:
         _, known = self._connections.get(node_id, (None, None))
@@ -337,7 +228,7 @@ class ControllerDriver:
             log.info("no longer the active controller of epoch %d", term.epoch)
         if may_act and self._term is None:
             log.info("the active controller of epoch %d", quorum.epoch)
-            self._term = ControllerTerm(self._env, self._config, self._proposals, self._tasks, quorum.epoch)
+            self._term = ControllerTerm(self._env, self.config, self._proposals, self._tasks, quorum.epoch)
             self._term.begin(self._quorum.leader_contact, in_transaction=self._metadata.in_transaction)
 
     def _require_term(self) -> ControllerTerm:

@@ -20,6 +20,7 @@ from esp.schemas.metadata_frames import decode_record
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import simulated_disk, simulated_env
 from esp.simulation.machine.network import SimulatedNetwork
+from tests.unit.broker.decisions import create_topics
 from tests.unit.broker.scenarios import played
 from tests.unit.controller.samples import accept_configs, directory
 
@@ -164,8 +165,8 @@ class ActiveController:
 
     async def create(self, name, *assignments, **configs):
         given = tuple((number, tuple(map(NodeId, replicas))) for number, replicas in enumerate(assignments))
-        (created,) = await self.driver.create_topics(
-            [NewTopic(name=name, assignments=given, configs=configs)], validate_only=False
+        (created,) = await create_topics(
+            self.driver, [NewTopic(name=name, assignments=given, configs=configs)], self.env.random
         )
         assert not isinstance(created, ApiError), created
         return created

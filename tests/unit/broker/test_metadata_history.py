@@ -31,6 +31,7 @@ from esp.schemas.metadata_frames import decode_record
 from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.active_controller import Listening
+from tests.unit.broker.decisions import allocate_producer_ids, create_topics, delete_topics
 from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, Quorum, with_quorum
 from tests.unit.controller.samples import accept_configs, directory
 
@@ -112,16 +113,16 @@ class History:
             epoch = await controllers.start_broker(member)
             for kind, name, partitions in steps:
                 if kind == "ids":
-                    self.ids += await driver.allocate_producer_ids(BROKER, epoch)
+                    self.ids += await allocate_producer_ids(driver, BROKER, epoch)
                     continue
                 self.uncertain = name
                 if kind == "create":
                     topic = NewTopic(name=name, num_partitions=partitions)
-                    (result,) = await driver.create_topics([topic], validate_only=False)
+                    (result,) = await create_topics(driver, [topic], member.env.random)
                     if not isinstance(result, ApiError):
                         self.acknowledged[name] = partitions
                 else:
-                    (result,) = await driver.delete_topics([name])
+                    (result,) = await delete_topics(driver, [name])
                     if not isinstance(result, ApiError):
                         del self.acknowledged[name]
                 self.uncertain = None
@@ -208,7 +209,7 @@ async def test_an_error_of_the_disk_ends_the_node_and_nothing_is_acknowledged(qu
     await member.run(controllers.start_broker(member))
     member.disk.fail(operation, "*.log")
     with pytest.raises(ProcessEndedError):
-        await member.run(member.driver.create_topics([NewTopic(name="t")], validate_only=False))
+        await member.run(create_topics(member.driver, [NewTopic(name="t")], member.env.random))
     assert f"the metadata log {LOG_PATH} failed" in member.process.end_reason
     assert "look after its disk" in member.process.end_reason
     assert "t" not in member.image.topics_by_name

@@ -28,6 +28,15 @@ from esp.schemas.metadata_records import (
     TopicRecord,
 )
 from tests.unit.broker.active_controller import controlled
+from tests.unit.broker.decisions import (
+    allocate_producer_ids,
+    alter_partitions,
+    assign_directories,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    unregister_broker,
+)
 from tests.unit.controller.samples import directory
 
 _CLIENT = Address("127.0.0.1", 5)
@@ -56,7 +65,7 @@ def _isr_change(controller, topic, isr):
 
 async def _change_isr(controller, topic, leader, isr):
     change = _isr_change(controller, topic, isr)
-    await controller.driver.alter_partitions(NodeId(leader), controller.epochs[leader], [change])
+    await alter_partitions(controller.driver, NodeId(leader), controller.epochs[leader], [change])
 
 
 async def _beat_all(controller, *numbers, seconds):
@@ -116,13 +125,13 @@ async def test_a_controller_that_is_not_active_refuses_and_decides_nothing(contr
     for request in (
         controller.register(1),
         controller.beat(1),
-        driver.alter_partitions(NodeId(1), BrokerEpoch(5), []),
-        driver.allocate_producer_ids(NodeId(1), BrokerEpoch(5)),
-        driver.elect_leaders(Election.PREFERRED, None),
-        driver.unregister_broker(NodeId(1)),
-        driver.assign_directories(NodeId(1), BrokerEpoch(5), []),
-        driver.create_topics([NewTopic(name="t")], validate_only=False),
-        driver.delete_topics(["t"]),
+        alter_partitions(driver, NodeId(1), BrokerEpoch(5), []),
+        allocate_producer_ids(driver, NodeId(1), BrokerEpoch(5)),
+        elect_leaders(driver, Election.PREFERRED, None),
+        unregister_broker(driver, NodeId(1)),
+        assign_directories(driver, NodeId(1), BrokerEpoch(5), []),
+        create_topics(driver, [NewTopic(name="t")], controller.env.random),
+        delete_topics(driver, ["t"]),
     ):
         assert await _refused(request) is ErrorCode.not_controller
     assert controller.quorum.batches == []
@@ -132,8 +141,8 @@ async def test_a_controller_that_is_not_active_refuses_and_decides_nothing(contr
 @controlled(brokers=1)
 async def test_nothing_is_answered_before_it_is_committed_not_even_a_refusal(controller):
     controller.quorum.held = True
-    create = asyncio.create_task(controller.driver.create_topics([NewTopic(name="t")], validate_only=False))
-    refuse = asyncio.create_task(controller.driver.create_topics([NewTopic(name="t")], validate_only=False))
+    create = asyncio.create_task(create_topics(controller.driver, [NewTopic(name="t")], controller.env.random))
+    refuse = asyncio.create_task(create_topics(controller.driver, [NewTopic(name="t")], controller.env.random))
     await _pass(1)
     assert not create.done()
     assert not refuse.done()  # what refuses it is not committed yet (RAFT-21)
@@ -160,7 +169,7 @@ async def test_a_refusal_that_rests_on_a_lost_decision_is_not_told(controller):
 @controlled(brokers=1)
 async def test_whoever_waits_when_leadership_is_lost_is_sent_to_the_next_controller(controller):
     controller.quorum.held = True
-    create = asyncio.create_task(controller.driver.create_topics([NewTopic(name="t")], validate_only=False))
+    create = asyncio.create_task(create_topics(controller.driver, [NewTopic(name="t")], controller.env.random))
     await _pass(0.1)
     controller.quorum.lose()
     assert await _refused(create) is ErrorCode.not_controller
@@ -489,10 +498,10 @@ async def test_a_broker_that_leads_nothing_may_stop_at_once(controller):
 async def test_a_leader_changes_its_in_sync_set_and_is_told_the_state_that_came_of_it(controller):
     await controller.create("t", [1, 2])
     change = _isr_change(controller, "t", [1])
-    (after,) = await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
+    (after,) = await alter_partitions(controller.driver, NodeId(1), controller.epochs[1], [change])
     assert after == controller.partition("t")
     assert (after.isr, after.partition_epoch, after.leader_epoch) == ((1,), 1, 0)
-    (again,) = await controller.driver.alter_partitions(NodeId(1), controller.epochs[1], [change])
+    (again,) = await alter_partitions(controller.driver, NodeId(1), controller.epochs[1], [change])
     assert again.code is ErrorCode.invalid_update_version
 
 
@@ -501,8 +510,8 @@ async def test_an_offline_directory_costs_leadership_and_the_directory_is_writte
     both = (directory(1), directory(11))
     await controller.start_broker(1, log_dirs=both)
     topic_id = (await controller.create("t", [1, 2])).topic_id
-    assigned = await controller.driver.assign_directories(
-        NodeId(1), controller.epochs[1], [(directory(11), topic_id, 0)]
+    assigned = await assign_directories(
+        controller.driver, NodeId(1), controller.epochs[1], [(directory(11), topic_id, 0)]
     )
     assert assigned == [None]
     assert controller.partition("t").directories[0] == directory(11)
@@ -546,7 +555,7 @@ async def test_an_election_that_may_lose_records_happens_only_where_it_is_asked_
     assert (controller.partition("careless").leader, controller.partition("careless").recovering) == (2, True)
     await _beat_all(controller, 2, seconds=130)
     assert controller.partition("careful").leader == -1
-    ((_, outcomes),) = await controller.driver.elect_leaders(Election.UNCLEAN, [("careful", [0])])
+    ((_, outcomes),) = await elect_leaders(controller.driver, Election.UNCLEAN, [("careful", [0])])
     assert outcomes == [(0, None)]
     assert (controller.partition("careful").leader, controller.partition("careful").recovering) == (2, True)
 
@@ -554,24 +563,24 @@ async def test_an_election_that_may_lose_records_happens_only_where_it_is_asked_
 @controlled(brokers=2)
 async def test_a_broker_that_is_taken_off_the_books_is_gone(controller):
     await controller.create("t", [1, 2])
-    await controller.driver.unregister_broker(NodeId(1))
+    await unregister_broker(controller.driver, NodeId(1))
     assert NodeId(1) not in controller.newest.brokers
     assert (controller.partition("t").leader, controller.partition("t").isr) == (2, (2,))
-    assert await _refused(controller.driver.unregister_broker(NodeId(1))) is ErrorCode.broker_id_not_registered
+    assert await _refused(unregister_broker(controller.driver, NodeId(1))) is ErrorCode.broker_id_not_registered
     assert RegisterBrokerRecord in {type(record) for record in controller.quorum.records}
 
 
 @controlled(brokers=1)
 async def test_producer_ids_are_never_given_twice_even_if_the_answer_got_lost(controller):
-    given = [await controller.driver.allocate_producer_ids(NodeId(1), controller.epochs[1])]
+    given = [await allocate_producer_ids(controller.driver, NodeId(1), controller.epochs[1])]
     controller.quorum.held = True
-    lost = asyncio.create_task(controller.driver.allocate_producer_ids(NodeId(1), controller.epochs[1]))
+    lost = asyncio.create_task(allocate_producer_ids(controller.driver, NodeId(1), controller.epochs[1]))
     await _pass(0.1)
     controller.quorum.lose()
     assert await _refused(lost) is ErrorCode.not_controller
     controller.quorum.held = False
     controller.quorum.lead()
-    given += [await controller.driver.allocate_producer_ids(NodeId(1), controller.epochs[1]) for _ in range(2)]
+    given += [await allocate_producer_ids(controller.driver, NodeId(1), controller.epochs[1]) for _ in range(2)]
     assert len({number for block in given for number in block}) == 3000
 
 

@@ -1,0 +1,53 @@
+"""What the handlers of controller listeners have a controller decide, for tests that have no listener."""
+
+from esp.controller.alter_partition import decide_alter_partition
+from esp.controller.brokers import decide_unregister_broker
+from esp.controller.directories import decide_assign_directories
+from esp.controller.elections import decide_elect_leaders
+from esp.controller.producer_ids import decide_producer_id_block
+from esp.controller.topics import TopicCreation, decide_delete_topics
+
+
+async def create_topics(driver, topics, random):
+    config = driver.config
+    return await driver.commit(
+        lambda image: TopicCreation(image, config.defaults, config.validate_topic_configs, random).decide(
+            topics, validate_only=False
+        ),
+        "Topic creation",
+    )
+
+
+async def delete_topics(driver, topics):
+    return await driver.commit(lambda image: decide_delete_topics(image, topics), "Topic deletion")
+
+
+async def allocate_producer_ids(driver, node_id, broker_epoch):
+    return await driver.commit(lambda image: decide_producer_id_block(image, node_id, broker_epoch), "Producer ids")
+
+
+async def alter_partitions(driver, sender, broker_epoch, changes):
+    unclean = driver.config.unclean_leader_election
+    return await driver.commit(
+        lambda image: decide_alter_partition(image, sender, broker_epoch, changes, unclean_elections=unclean),
+        "Alter partition",
+    )
+
+
+async def assign_directories(driver, node_id, broker_epoch, wanted):
+    unclean = driver.config.unclean_leader_election
+    return await driver.commit(
+        lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted, unclean_elections=unclean),
+        "Directories",
+    )
+
+
+async def elect_leaders(driver, election, wanted):
+    return await driver.commit(lambda image: decide_elect_leaders(image, election, wanted), "Leader election")
+
+
+async def unregister_broker(driver, node_id):
+    unclean = driver.config.unclean_leader_election
+    return await driver.commit(
+        lambda image: decide_unregister_broker(image, node_id, unclean_elections=unclean), "Unregister broker"
+    )
