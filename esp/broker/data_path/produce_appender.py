@@ -93,9 +93,8 @@ class ProduceAppender:
                 if records is None:
                     raise ApiError(ErrorCode.invalid_record, "A partition without records")
                 try:
-                    base_offset, next_offset, append_time_ms = leader.append(
-                        records, acks, now_ms or self._clock.wall_ms(), zstd_allowed=zstd_allowed
-                    )
+                    time_ms = now_ms or self._clock.wall_ms()
+                    appended = leader.append(records, acks, time_ms, zstd_allowed=zstd_allowed)
                 except RecompressionNeededError:
                     if not in_slices:
                         yield None
@@ -106,17 +105,15 @@ class ProduceAppender:
                     assert recompressed is not None, "a recompression is sent its outcome"
                     hosted = self.find(topic, partition, client_id)
                     leader = hosted.leading()
-                    base_offset, next_offset, append_time_ms = leader.append(
-                        recompressed, acks, self._clock.wall_ms(), any_codec=True
-                    )
+                    appended = leader.append(recompressed, acks, self._clock.wall_ms(), any_codec=True)
             except ApiError as error:
                 results.append(self.refuse(refused, hosted, topic, partition, records, error))
                 continue
+            base_offset, next_offset, append_time_ms = appended
             hosted.appended()
             log = hosted.log
             if acks == ALL_REPLICAS and log.high_watermark < next_offset:
-                if delayed is None:
-                    delayed = DelayedProduce()
+                delayed = delayed or DelayedProduce()
                 delayed.add(len(results), hosted, next_offset, leader.leader_epoch)
             results.append(ProduceResult(topic, partition, 0, base_offset, append_time_ms, log.log_start_offset))
         if delayed is not None:
