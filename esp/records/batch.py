@@ -20,7 +20,7 @@ from esp.records.batch_header import (
     read_header,
 )
 from esp.records.builder import Headers, Record
-from esp.records.compression import decompress, decompress_uncopied
+from esp.records.compression import Allocate, decompress, decompress_uncopied
 from esp.records.varint import read_varint, read_varlong
 
 
@@ -105,12 +105,16 @@ def iterate_records(batch: Buffer, limit: int = DECOMPRESSED_LIMIT) -> Iterator[
 
 
 def find_offset_by_timestamp(
-    batch: Buffer, timestamp: int, start_offset: int = 0, limit: int = DECOMPRESSED_LIMIT
+    batch: Buffer,
+    timestamp: int,
+    start_offset: int = 0,
+    limit: int = DECOMPRESSED_LIMIT,
+    allocate: Allocate | None = None,
 ) -> TimestampedOffset | None:
     """Return the first record at or after ``start_offset`` whose timestamp is ``timestamp`` or later, None if there is none.
 
     With the batch's own ``max_timestamp`` it answers ListOffsets' "max timestamp" (KIP-734). Keys and values are passed over: they may be
-    large.
+    large; for ``allocate`` see :func:`~esp.records.compression.decompress_uncopied`.
 
     Raises:
         CorruptionError: the batch is cut, of another format, holds more than ``limit`` bytes, or its records are not where they should be.
@@ -118,7 +122,7 @@ def find_offset_by_timestamp(
     header = read_whole_header(batch)
     if header.max_timestamp < timestamp:
         return None
-    data = decompress_uncopied(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit)
+    data = decompress_uncopied(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit, allocate)
     append_time = header.max_timestamp if header.has_log_append_time else None
     position = 0
     try:

@@ -20,6 +20,9 @@ import cramjam
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 
+Allocate = Callable[[int], memoryview]
+"""Memory of a size in bytes, all zero."""
+
 
 class Codec(IntEnum):
     """The codecs by their number in a batch's attributes (``CODEC_MASK``)."""
@@ -51,6 +54,7 @@ _BLOCK_LENGTH: Final = struct.Struct(">i")
 _FIRST_OUTPUT_SIZE: Final = 64 * 1024
 _ZEROED_MAX: Final = 256 * 1024
 _GROWTH: Final = 4
+_ALLOCATED_GROWTH: Final = 64
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 """The text of cramjam's error for an output buffer that is too small; its other errors are about the input."""
 
@@ -95,31 +99,41 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
     return bytes(decompress_uncopied(codec, data, limit))
 
 
-def decompress_uncopied(codec: int, data: Buffer, limit: int) -> Buffer:
-    """As :func:`decompress`, for callers that can hold a large result only once: it is not copied."""
+def decompress_uncopied(codec: int, data: Buffer, limit: int, allocate: Allocate | None = None) -> Buffer:
+    """As :func:`decompress`, for a large result, which is to be held only once.
+
+    Args:
+        codec: as there.
+        data: as there.
+        limit: as there.
+        allocate: where memory for a large result comes from that costs nothing until it is written to (:class:`esp.ports.cpu.Cpu`). So
+            much of it is taken at once that the data are decompressed once. Without it, memory is zeroed here, and grows in small steps.
+    """
     if codec == Codec.NONE:
         if len(data) > limit:
             raise TooLargeError(f"{len(data)} bytes of records exceed the limit of {limit}")
         return data if isinstance(data, bytes | bytearray) else bytes(data)
     try:
         if codec == Codec.GZIP:
-            return _decompress_stream(cramjam.gzip.decompress_into, data, limit)
+            return _decompress_stream(cramjam.gzip.decompress_into, data, limit, allocate)
         if codec == Codec.SNAPPY:
             return _decompress_snappy(data, limit)
         if codec == Codec.LZ4:
-            return _decompress_stream(cramjam.lz4.decompress_into, data, limit)
+            return _decompress_stream(cramjam.lz4.decompress_into, data, limit, allocate)
         if codec == Codec.ZSTD:
-            return _decompress_stream(cramjam.zstd.decompress_into, data, limit)
+            return _decompress_stream(cramjam.zstd.decompress_into, data, limit, allocate)
     except cramjam.DecompressionError as error:
         raise CorruptionError(f"{Codec(codec).name.lower()}: {error}") from error
     raise CorruptionError(f"no codec has the number {codec}")
 
 
-def _decompress_stream(decompress_into: Callable[[Buffer, Buffer], int], data: Buffer, limit: int) -> memoryview:
+def _decompress_stream(
+    decompress_into: Callable[[Buffer, Buffer], int], data: Buffer, limit: int, allocate: Allocate | None
+) -> memoryview:
     """Decompress into buffers of growing size: the real size stands nowhere that could be trusted."""
     size = min(limit, max(_FIRST_OUTPUT_SIZE, 4 * len(data)))
     while True:
-        output = _room(size)
+        output = memoryview(bytearray(size)) if allocate is None or size <= _ZEROED_MAX else allocate(size)
         try:
             length = decompress_into(data, output)
         except cramjam.DecompressionError as error:
@@ -129,31 +143,7 @@ def _decompress_stream(decompress_into: Callable[[Buffer, Buffer], int], data: B
             return output[:length]
         if size >= limit:
             raise TooLargeError(f"records decompress to more than the limit of {limit} bytes")
-        size = min(limit, (_GROWTH if size < _ZEROED_MAX else _large_growth) * size)
-
-
-def _zeroed(size: int) -> memoryview:
-    return memoryview(bytearray(size))
-
-
-_make_large_room: Callable[[int], memoryview] = _zeroed
-_large_growth = _GROWTH
-
-
-def make_large_rooms_by(make: Callable[[int], memoryview]) -> None:
-    """Say how this process gets memory for large outputs, of a size in bytes.
-
-    To zero tens of mebibytes here would keep the interpreter from all other threads for milliseconds. Such memory must cost nothing until
-    it is written to: a room is then made large at once, so that a batch is decompressed once.
-    """
-    global _make_large_room, _large_growth  # noqa: PLW0603 - one for the process, as its memory is
-    _make_large_room = make
-    _large_growth = 64
-
-
-def _room(size: int) -> memoryview:
-    """Return ``size`` bytes to write to."""
-    return _zeroed(size) if size <= _ZEROED_MAX else _make_large_room(size)
+        size = min(limit, (_GROWTH if allocate is None or size < _ZEROED_MAX else _ALLOCATED_GROWTH) * size)
 
 
 def _compress_xerial(data: Buffer) -> bytes:

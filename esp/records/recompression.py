@@ -20,7 +20,7 @@ from esp.records.batch_header import (
     pack_header,
     read_header,
 )
-from esp.records.compression import compress, decompress_uncopied
+from esp.records.compression import Allocate, compress, decompress_uncopied
 from esp.records.varint import GOES_ON, read_on, read_varint, read_varlong
 
 _NEVER: Final = 1 << 63
@@ -37,7 +37,9 @@ class Recompressed(NamedTuple):
     earliest_timestamp: int
 
 
-def recompress(batch: bytes | bytearray, codec: int, level: int | None, limit: int) -> Recompressed:
+def recompress(
+    batch: bytes | bytearray, codec: int, level: int | None, limit: int, allocate: Allocate | None = None
+) -> Recompressed:
     """Return a produced batch with its records in another codec.
 
     Args:
@@ -45,13 +47,14 @@ def recompress(batch: bytes | bytearray, codec: int, level: int | None, limit: i
         codec: the number of the new codec.
         level: how hard it works, as Kafka's settings number it.
         limit: bytes that the records may take when decompressed.
+        allocate: see :func:`~esp.records.compression.decompress_uncopied`.
 
     Raises:
         CorruptionError: the bytes are not of the codec that the header says, the records are not what the header says, or they take more
             than ``limit`` bytes (TooLargeError).
     """
     header = read_header(batch)
-    records = decompress_uncopied(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit)
+    records = decompress_uncopied(header.codec, memoryview(batch)[HEADER_SIZE : header.size], limit, allocate)
     earliest, latest = _check_records(records, header)
     payload = compress(codec, records, level)
     header = header._replace(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.records.batch_header import HEADER_SIZE, read_header
-from esp.records.compression import Codec, TooLargeError
+from esp.records.compression import Allocate, Codec, TooLargeError
 from esp.records.recompression import recompress
 from esp.replication.produced_batch import validate_timestamps
 from esp.settings.topic import AS_PRODUCED, TopicSettings
@@ -57,10 +57,12 @@ def require_topic_codec(codec: int, settings: TopicSettings) -> None:
         raise RecompressionNeededError
 
 
-def recompress_for_topic(batch: bytearray, settings: TopicSettings, now_ms: int) -> bytearray:
+def recompress_for_topic(
+    batch: bytearray, settings: TopicSettings, now_ms: int, allocate: Allocate | None = None
+) -> bytearray:
     """Return a batch, which its leader found to be in another codec, in that of its topic.
 
-    Shares nothing, and may run in a thread.
+    Shares nothing, and may run in a thread. For ``allocate`` see :func:`~esp.records.compression.decompress_uncopied`.
 
     Raises:
         ApiError: INVALID_RECORD, as records are opened that are not what the header says; INVALID_TIMESTAMP, as each of their timestamps is
@@ -72,7 +74,7 @@ def recompress_for_topic(batch: bytearray, settings: TopicSettings, now_ms: int)
     most = settings.max_message_bytes
     limit = max(0, most - HEADER_SIZE) if wanted.codec == Codec.NONE else max(OPENED_BYTES_MAX, most)
     try:
-        recompressed = recompress(batch, wanted.codec, wanted.level, limit)
+        recompressed = recompress(batch, wanted.codec, wanted.level, limit, allocate)
     except TooLargeError as error:
         raise ApiError(ErrorCode.message_too_large, f"The batch cannot be recompressed: {error}") from error
     except CorruptionError as error:

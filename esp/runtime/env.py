@@ -22,6 +22,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 from esp.ports.clock import Timer
 from esp.ports.env import Env
 from esp.runtime.asyncio_network import AsyncioNetwork
+from esp.runtime.large_memory import large_memory
 from esp.runtime.os_disk import OsDisk
 
 log = logging.getLogger(__name__)
@@ -100,6 +101,10 @@ class ThreadCpu:
     ) -> Result:
         """See :class:`esp.ports.cpu.Cpu`."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(function, *args, **kwargs))
+
+    def allocate(self, size: int) -> memoryview:
+        """See :class:`esp.ports.cpu.Cpu`."""
+        return large_memory(size)
 
 
 class SystemRandom:

@@ -6,9 +6,6 @@ import sys
 from time import perf_counter
 from typing import Final
 
-from esp.records.compression import make_large_rooms_by
-from esp.runtime.large_memory import large_memory
-
 SWITCH_INTERVAL_S: Final = 0.0005
 """The time for which a thread that computes in Python (it opens batches, say) may keep the interpreter while the loop waits for it;
 Python's own default is ten times that."""
@@ -30,7 +27,6 @@ def shorten_pauses() -> None:
     """Let the loop have the interpreter soon when other threads work, and search for cycles in small steps."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*YOUNG_OBJECTS)
-    make_large_rooms_by(large_memory)
 
 
 def search_regularly(loop: asyncio.AbstractEventLoop) -> None:

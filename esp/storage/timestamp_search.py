@@ -10,7 +10,7 @@ from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.ports.cpu import Cpu
 from esp.records.batch import check_batch, find_offset_by_timestamp
 from esp.records.batch_header import BatchHeader, read_header
-from esp.records.compression import TooLargeError
+from esp.records.compression import Allocate, TooLargeError
 from esp.storage.segment import Segment, find_batch
 from esp.storage.segments import Segments
 from esp.storage.steps import Reading, read
@@ -89,14 +89,14 @@ async def _find_in(
     cpu: Cpu, segment: Segment, position: int, header: BatchHeader, timestamp: int, start_offset: int
 ) -> TimestampAndOffset | None:
     batch = await read(_whole_batch(segment, position, header))
-    return await cpu.run(_open, batch, timestamp, start_offset)
+    return await cpu.run(_open, batch, timestamp, start_offset, cpu.allocate)
 
 
 def _whole_batch(segment: Segment, position: int, header: BatchHeader) -> Reading[Buffer]:
     return (yield segment.file, position, header.size)
 
 
-def _open(batch: Buffer, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+def _open(batch: Buffer, timestamp: int, start_offset: int, allocate: Allocate) -> TimestampAndOffset | None:
     """The first record at or after ``start_offset`` with this timestamp or a later one; the first of all if there is too much to open.
 
     Raises:
@@ -106,7 +106,7 @@ def _open(batch: Buffer, timestamp: int, start_offset: int) -> TimestampAndOffse
     header = read_header(batch)
     check_batch(batch, header)
     try:
-        found = find_offset_by_timestamp(batch, timestamp, start_offset, OPENED_BYTES_MAX)
+        found = find_offset_by_timestamp(batch, timestamp, start_offset, OPENED_BYTES_MAX, allocate)
     except TooLargeError:
         return TimestampAndOffset(header.base_timestamp, max(header.base_offset, start_offset), header.leader_epoch)
     except CorruptionError as error:

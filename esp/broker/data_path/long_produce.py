@@ -26,6 +26,7 @@ from esp.ports.env import Env
 from esp.protocol.errors import DecodeError
 from esp.protocol.produce_codec import ProduceRequest, ProduceResult, encode_produce_response_in_slices
 from esp.protocol.progress import SlicedWork
+from esp.records.compression import Allocate
 from esp.replication.partition_leader import ALL_REPLICAS
 from esp.replication.topic_codec import recompress_for_topic
 from esp.settings.topic import TopicSettings
@@ -112,7 +113,9 @@ class LongProduce:
                     awaited = next(appending)
                     continue
                 try:
-                    recompressed = await self._cpu.run(_recompress_copy, *awaited, self._clock.wall_ms())
+                    recompressed = await self._cpu.run(
+                        _recompress_copy, *awaited, self._clock.wall_ms(), self._cpu.allocate
+                    )
                 except ApiError as error:
                     awaited = appending.throw(error)
                 else:
@@ -126,6 +129,6 @@ class LongProduce:
         request.reply((await self._long_requests.turns.run(encoding),))
 
 
-def _recompress_copy(records: memoryview, settings: TopicSettings, now_ms: int) -> bytearray:
+def _recompress_copy(records: memoryview, settings: TopicSettings, now_ms: int, allocate: Allocate) -> bytearray:
     """What stands where it was received is left as it is; it is not copied before it is this request's turn."""
-    return recompress_for_topic(bytearray(records), settings, now_ms)
+    return recompress_for_topic(bytearray(records), settings, now_ms, allocate)

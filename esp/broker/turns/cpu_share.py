@@ -28,3 +28,7 @@ class CpuShare:
         """See :class:`esp.ports.cpu.Cpu`."""
         async with self._turns:
             return await self._cpu.run(function, *args, **kwargs)
+
+    def allocate(self, size: int) -> memoryview:
+        """See :class:`esp.ports.cpu.Cpu`."""
+        return self._cpu.allocate(size)

@@ -107,6 +107,10 @@ class Workers:
         self._begin_next()
         return await waiter
 
+    def allocate(self, size: int) -> memoryview:
+        """See :class:`esp.ports.cpu.Cpu`."""
+        return memoryview(bytearray(size))
+
     def on_operation(self, operation: Operation | None) -> bool:
         """The running code is about to do something on the disk, None: look at it, or waits for the device (``sync``).
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from esp.model.errors import CorruptionError
-from esp.records.compression import Codec, compress, decompress
+from esp.records.compression import Codec, compress, decompress, decompress_uncopied
 
 CODECS = list(Codec)
 COMPRESSING = CODECS[1:]
@@ -182,3 +182,20 @@ def test_the_default_of_lz4_is_its_fast_compressor_and_all_others_are_the_slower
     data = b"".join(b"line %d of some text\n" % (i * i) for i in range(3000))
     sizes = [len(compress(Codec.LZ4, data, level)) for level in range(1, 18)]
     assert sizes[9 - 1] == max(sizes) > max(sizes[:8] + sizes[9:])
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_large_results_stand_in_the_callers_memory(codec):
+    asked = []
+
+    def allocate(size):
+        asked.append(size)
+        return memoryview(bytearray(size))
+
+    data = bytes(MEBIBYTE)
+    assert decompress_uncopied(codec, compress(codec, data), 2 * MEBIBYTE, allocate) == data
+    assert len(asked) == 1
+    assert MEBIBYTE <= asked[0] <= 2 * MEBIBYTE
+    asked.clear()
+    assert decompress_uncopied(codec, compress(codec, bytes(1000)), AMPLE, allocate) == bytes(1000)
+    assert asked == []

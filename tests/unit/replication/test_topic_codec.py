@@ -92,3 +92,16 @@ def test_each_timestamp_is_held_against_the_topics_limits():
     assert refusal(early, **settings) is ErrorCode.invalid_timestamp
     recompress_for_topic(early, TopicSettings(compression_type="lz4"), NOW_MS)
     recompress_for_topic(late, TopicSettings(message_timestamp_type="LogAppendTime", **settings), NOW_MS)
+
+
+def test_a_large_batch_is_opened_in_the_memory_that_it_is_given():
+    asked = []
+
+    def allocate(size):
+        asked.append(size)
+        return memoryview(bytearray(size))
+
+    large = batch(bytes(1_000_000), Codec.GZIP)
+    settings = TopicSettings(compression_type="lz4")
+    assert recompress_for_topic(large, settings, NOW_MS, allocate) == recompress_for_topic(large, settings, NOW_MS)
+    assert asked

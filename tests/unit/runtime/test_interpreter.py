@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from esp.records.compression import compress, decompress, make_large_rooms_by
 from esp.runtime import interpreter
 from esp.runtime.interpreter import (
     SEARCH_EVERY_S,
@@ -17,7 +16,6 @@ from esp.runtime.interpreter import (
     shorten_pauses,
     spare_what_exists,
 )
-from esp.runtime.large_memory import large_memory
 
 
 def test_other_threads_give_the_interpreter_back_soon() -> None:
@@ -72,21 +70,3 @@ def test_circles_are_found_by_the_clock_in_a_thousandth_of_the_time(
     assert lost() is None
     assert loop.due[1][0] == pytest.approx(next_s)
     assert loop.due[1][1] is search
-
-
-def test_large_batches_are_opened_in_it() -> None:
-    asked: list[int] = []
-
-    def make(size: int) -> memoryview:
-        asked.append(size)
-        return large_memory(size)
-
-    data = bytes(1_000_000)
-    make_large_rooms_by(make)
-    try:
-        for codec in (1, 3, 4):
-            assert decompress(codec, compress(codec, data), 2_000_000) == data
-    finally:
-        make_large_rooms_by(lambda size: memoryview(bytearray(size)))
-    assert asked
-    assert max(asked) <= 2_000_000

@@ -47,6 +47,14 @@ async def test_cpu_work_leaves_the_loop_and_brings_its_result_or_error() -> None
         await cpu.run(lambda: 1 // 0)
 
 
+def test_memory_for_work_is_zero_and_may_be_large() -> None:
+    memory = ThreadCpu().allocate(64 * 1024 * 1024)
+    assert len(memory) == 64 * 1024 * 1024
+    assert memory[-1] == 0
+    memory[-1] = 7
+    assert memory[-1] == 7
+
+
 async def test_loop_goes_on_while_cpu_works() -> None:
     cpu = ThreadCpu(threads=1)
     go = threading.Event()

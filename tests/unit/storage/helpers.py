@@ -35,6 +35,9 @@ class DirectCpu:
     ) -> Result:
         return function(*args, **kwargs)
 
+    def allocate(self, size: int) -> memoryview:
+        return memoryview(bytearray(size))
+
 
 CPU = DirectCpu()
 

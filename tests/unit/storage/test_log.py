@@ -6,12 +6,15 @@ import pytest
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.records.batch_header import read_header
+from esp.records.builder import NewRecord, build_batch
+from esp.records.compression import Codec
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.steps import sync_blocking
 from tests.unit.storage.helpers import (
     CPU,
     REPLICA,
+    DirectCpu,
     append,
     headers,
     make_batch,
@@ -374,6 +377,23 @@ def test_a_read_that_was_overtaken_by_a_truncation_sees_the_log_as_it_is_now() -
 
 
 # --- timestamps --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_large_batch_is_opened_in_memory_of_its_worker() -> None:
+    class CountingCpu(DirectCpu):
+        asked = 0
+
+        def allocate(self, size: int) -> memoryview:
+            self.asked += size
+            return super().allocate(size)
+
+    cpu = CountingCpu()
+    _, log = new_log(new_disk())
+    data = bytearray(build_batch([NewRecord(bytes(1_000_000))], timestamp_ms=1000, leader_epoch=0, codec=Codec.GZIP))
+    log.append(data, read_header(data), 0)
+    log.high_watermark = log.log_end_offset
+    assert run(log.find_offset_by_timestamp(1000, cpu)) == (1000, 0, 0)
+    assert cpu.asked >= 1_000_000
 
 
 def test_the_first_record_that_is_not_older_is_found_within_its_batch() -> None:
