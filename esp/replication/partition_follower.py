@@ -134,6 +134,27 @@ def is_clean_step(old: PartitionState, new: PartitionState) -> bool:
     return new.leader in old.isr or (not old.isr and new.leader in (*old.elr, *old.last_known_elr))
 
 
+def is_still_firm(
+    before: PartitionState | None,
+    after: PartitionState,
+    *,
+    was_leader: bool,
+    follower: "PartitionFollower | None",
+    kept: bool = False,
+) -> bool:
+    """Whether a replica may rely on its high watermark in the role that it takes with another state (TRUNC-8).
+
+    Args:
+        before: the last state that the replica followed; None after a start.
+        after: the state that gives it another role.
+        was_leader: whether it has led until now; then it knows what is committed.
+        follower: what it was, if it has followed.
+        kept: for a replica that has done neither: what was said of it last.
+    """
+    firm = follower.high_watermark_is_firm if follower is not None else was_leader or kept
+    return firm and before is not None and is_clean_step(before, after)
+
+
 _NO_RECORDS: Final = b""
 
 

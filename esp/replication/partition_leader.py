@@ -128,6 +128,11 @@ Without names, which would cost as much as the check of the checksum, for every 
 """
 
 
+def must_flush_to_lead(log: ReplicaLog) -> bool:
+    """Whether a replica has to flush before its epoch begins: what a crash left is committed before anybody can ask (HW-5, SYNC-4)."""
+    return log.settings.flush_messages == 1 and log.recovery_point < log.log_end_offset
+
+
 class PartitionLeader:
     """Takes produced batches into the log, follows the followers, and says what is committed.
 

@@ -20,8 +20,8 @@ from esp.controller.partition_change import is_online
 from esp.model.ids import NO_NODE, BrokerEpoch, NodeId
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
-from esp.replication.partition_follower import PartitionFollower, is_clean_step
-from esp.replication.partition_leader import PartitionLeader
+from esp.replication.partition_follower import PartitionFollower, is_still_firm
+from esp.replication.partition_leader import PartitionLeader, must_flush_to_lead
 from esp.settings.broker import BrokerSettings
 
 _logger = logging.getLogger(__name__)
@@ -153,9 +153,8 @@ class ReplicaRoles:
                 hosted.took_over_us = now_us
             self._end_role(hosted, state)
             hosted.state = state
-            unflushed = hosted.log.recovery_point < hosted.log.log_end_offset
-            if unflushed and hosted.log.settings.flush_messages == 1:
-                await self._host.flush(hosted)  # what a crash left is committed before anybody can ask (HW-5, SYNC-4)
+            if must_flush_to_lead(hosted.log):
+                await self._host.flush(hosted)
             if hosted.is_offline:
                 return
             async with hosted.busy:
@@ -199,12 +198,13 @@ class ReplicaRoles:
         """End what the replica was before ``state``, and remember whether it may still rely on its high watermark (TRUNC-8)."""
         if self._fetchers is not None:
             self._fetchers.forget(hosted)
-        if hosted.follower is not None:
-            hosted.high_watermark_is_firm = hosted.follower.high_watermark_is_firm
-        elif hosted.leader is not None:
-            hosted.high_watermark_is_firm = True
-        if hosted.state is None or not is_clean_step(hosted.state, state):
-            hosted.high_watermark_is_firm = False
+        hosted.high_watermark_is_firm = is_still_firm(
+            hosted.state,
+            state,
+            was_leader=hosted.leader is not None,
+            follower=hosted.follower,
+            kept=hosted.high_watermark_is_firm,
+        )
         hosted.leader = None
         hosted.follower = None
 

@@ -14,9 +14,9 @@ from esp.replication.partition_follower import (
     FetchPosition,
     Next,
     PartitionFollower,
-    is_clean_step,
+    is_still_firm,
 )
-from esp.replication.partition_leader import ALL_REPLICAS, PartitionLeader
+from esp.replication.partition_leader import ALL_REPLICAS, PartitionLeader, must_flush_to_lead
 from esp.simulation.partition_tier.controller import Image
 from esp.simulation.partition_tier.memory_log import MemoryLog
 
@@ -143,11 +143,11 @@ class PartitionNode:
             else:
                 role.update(state)
         else:
-            firm = (
-                role is not None
-                and old is not None
-                and is_clean_step(old.partition, state)
-                and (isinstance(role, PartitionLeader) or role.high_watermark_is_firm)
+            firm = is_still_firm(
+                old.partition if old is not None else None,
+                state,
+                was_leader=isinstance(role, PartitionLeader),
+                follower=role if isinstance(role, PartitionFollower) else None,
             )
             self._take_role(firm=firm)
         self._progress()
@@ -160,7 +160,7 @@ class PartitionNode:
             self.role = None
             self._cluster.empty(self)  # by metadata that is applied, and not before (REASSIGN-4)
         elif state.leader == self.node_id:
-            if self.log.settings.flush_messages == 1:
+            if must_flush_to_lead(self.log):
                 self.log.flush()
             self.log.begin_epoch(state.leader_epoch)
             self.role = None  # nobody leads while the new leader's core is made

@@ -16,7 +16,7 @@ from esp.model.ids import NO_BROKER_EPOCH, NO_NODE, BrokerEpoch, LeaderEpoch, No
 from esp.model.partition import PartitionState
 from esp.replication.fetch_check import check_leader_epoch
 from esp.replication.isr_changes import IsrAnswer, IsrChange
-from esp.replication.partition_follower import FetchAnswer, FetchPosition, Next, PartitionFollower, is_clean_step
+from esp.replication.partition_follower import FetchAnswer, FetchPosition, Next, PartitionFollower, is_still_firm
 from esp.replication.partition_leader import ALL_REPLICAS, PartitionLeader
 from esp.schemas.metadata_records import (
     FENCE,
@@ -312,11 +312,11 @@ class PartitionStage(Courier, LogWatcher):
             before = (
                 None if old is None or _TOPIC not in old.topics_by_name else old.topics_by_name[_TOPIC].partitions[0]
             )
-            is_firm = (
-                role is not None
-                and before is not None
-                and is_clean_step(before, state)
-                and (isinstance(role, PartitionLeader) or role.high_watermark_is_firm)
+            is_firm = is_still_firm(
+                before,
+                state,
+                was_leader=isinstance(role, PartitionLeader),
+                follower=role if isinstance(role, PartitionFollower) else None,
             )
             self._take_role(broker, state, is_firm=is_firm)
         self._progress(broker)

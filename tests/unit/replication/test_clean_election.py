@@ -1,7 +1,8 @@
 import pytest
 
-from esp.replication.partition_follower import is_clean_step
-from tests.unit.replication.logs import ME, B, C, state
+from esp.replication.partition_follower import is_clean_step, is_still_firm
+from esp.replication.partition_leader import must_flush_to_lead
+from tests.unit.replication.logs import ME, B, C, filled, following, state
 
 OLD = state(leader=ME, epoch=5, isr=(ME, B), partition_epoch=10)
 EMPTY = state(leader=-1, epoch=5, isr=(), elr=(B,), last_known_elr=(C,), partition_epoch=10)
@@ -23,3 +24,38 @@ EMPTY = state(leader=-1, epoch=5, isr=(), elr=(B,), last_known_elr=(C,), partiti
 )
 def test_only_a_step_that_is_seen_whole_and_elects_a_known_complete_replica_is_clean(old, new, clean):
     assert is_clean_step(old, new) is clean
+
+
+NEXT = state(leader=B, epoch=6, isr=(B,), partition_epoch=11)
+
+
+def firm(before=OLD, after=NEXT, *, was_leader=False, follower=None, kept=False):
+    return is_still_firm(before, after, was_leader=was_leader, follower=follower, kept=kept)
+
+
+def test_a_high_watermark_is_firm_after_a_clean_step_of_a_replica_that_knew_it():
+    """TRUNC-8"""
+    assert firm(was_leader=True)
+    assert firm(follower=following([0], firm=True))
+    assert not firm(follower=following([0], firm=False))
+    assert firm(kept=True)
+    assert not firm()
+
+
+def test_it_is_not_after_a_start_or_a_step_that_is_not_clean():
+    """TRUNC-8"""
+    assert not firm(None, was_leader=True)
+    assert not firm(after=state(leader=B, epoch=7, isr=(B,), partition_epoch=12), was_leader=True)
+
+
+def test_what_followed_counts_and_not_what_was_said_before():
+    assert not firm(follower=following([0], firm=False), kept=True)
+
+
+def test_a_replica_whose_records_count_when_flushed_flushes_them_before_it_leads():
+    """SYNC-4"""
+    assert must_flush_to_lead(filled([0], flush_messages=1))
+    assert not must_flush_to_lead(filled([0]))
+    flushed = filled([0], flush_messages=1)
+    flushed.flush()
+    assert not must_flush_to_lead(flushed)
