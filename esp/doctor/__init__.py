@@ -1,1 +1,1 @@
-"""What may be wrong with a cluster, and what would happen if nodes of it died: pure judgements of a snapshot."""
+"""The health of a cluster, and the consequences of the death of some of its nodes: pure judgements of a snapshot."""

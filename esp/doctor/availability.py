@@ -10,7 +10,7 @@ from esp.placement.cluster_view import PartitionView
 
 
 def _bring_back(snapshot: Snapshot, partition: PartitionView, nodes: list[NodeId]) -> str:
-    """What to do about brokers whose replica is missing."""
+    """The remedy for brokers whose replica is missing."""
     down = [node for node in nodes if not snapshot.view.brokers_by_id[node].is_alive]
     if down:
         return f"start broker {' or '.join(map(str, sorted(down)))}"
@@ -39,7 +39,7 @@ def _give_up(partition: PartitionView) -> str:
 
 
 def _missing(snapshot: Snapshot, partition: PartitionView) -> list[NodeId]:
-    """The replicas that should be in sync and are not; those that a reassignment adds need not be yet."""
+    """The replicas that should be in sync and are not; replicas that a reassignment adds need not be yet."""
     moving = snapshot.moving.get(partition.name)
     awaited = moving.adding if moving is not None else frozenset()
     return [node for node in snapshot.lasting_replicas(partition) if node not in partition.isr and node not in awaited]
@@ -158,4 +158,4 @@ RULES: Final = (
         _out_of_sync,
     ),
 )
-"""In the order in which findings of one severity are shown."""
+"""The rules in the order in which findings of one severity are shown."""

@@ -13,11 +13,11 @@ from esp.placement.shares import fair_shares
 from esp.placement.step import BrokerLoad
 
 UNEVEN_FACTOR: Final = 1.25
-"""What is less than a quarter above the share is not worth the bytes that a move costs."""
+"""A load that is less than a quarter above the share is not worth the bytes that a move costs."""
 UNEVEN_COUNT_MIN: Final = 2
 """Things that cannot be divided are uneven from so many on above the share, rounded up."""
 UNEVEN_BYTES_MIN: Final = 256 << 20
-"""Bytes above the share that nobody notices."""
+"""Bytes above the share that make no difference."""
 DISK_FILLING: Final = 0.85
 DISK_FULL: Final = 0.95
 _SPREAD: Final = "`esp rebalance plan spread`"
@@ -25,7 +25,7 @@ _GIB: Final = 1 << 30
 
 
 def _loads(snapshot: Snapshot) -> tuple[BrokerLoad, ...]:
-    """What the brokers that may get replicas hold; nothing if there is nobody to share with."""
+    """The loads of the brokers that may get replicas; nothing if there are fewer than two."""
     if len(snapshot.targets) < 2:
         return ()
     loads = LoadCount(snapshot.targets, snapshot.targets)
@@ -177,4 +177,4 @@ RULES: Final = (
         _leader_not_preferred,
     ),
 )
-"""In the order in which findings of one severity are shown."""
+"""The rules in the order in which findings of one severity are shown."""

@@ -10,7 +10,7 @@ from esp.model.ids import NodeId
 
 
 def _held(snapshot: Snapshot) -> Counter[NodeId]:
-    """How many replicas each broker has, or will have when all moves have ended."""
+    """The number of replicas that each broker has, or will have when all moves have ended."""
     return Counter(node for partition in snapshot.view.partitions for node in snapshot.lasting_replicas(partition))
 
 
@@ -76,7 +76,7 @@ RULES: Final = (
     Rule(
         "broker-gone",
         Severity.ERROR,
-        "brokers that replicas are assigned to and nobody knows",
+        "unknown brokers to which replicas are assigned",
         "Those copies exist on paper only.",
         "start it, or give its copies to others: `esp rebalance plan drain BROKER`",
         _gone,
@@ -85,7 +85,7 @@ RULES: Final = (
         "broker-silent",
         Severity.ERROR,
         "brokers that the cluster believes to serve and that do not answer",
-        "Clients that are sent there get nowhere, and nobody else leads in its place.",
+        "Clients that are sent there get nowhere, and no other broker leads in its place.",
         "look at `advertised.listeners`, at the network, and at the broker's log",
         _silent,
     ),
@@ -98,4 +98,4 @@ RULES: Final = (
         _draining,
     ),
 )
-"""In the order in which findings of one severity are shown."""
+"""The rules in the order in which findings of one severity are shown."""

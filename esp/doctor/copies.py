@@ -112,7 +112,7 @@ RULES: Final = (
         "single-copy",
         Severity.WARNING,
         "topics with a single copy",
-        "The broker that holds it is down: nobody can read or write. Its disk is lost: the records are lost.",
+        "If the broker that holds it is down, clients can neither read nor write. If its disk is lost, so are the records.",
         "`esp rebalance plan rf TOPIC=3`",
         _single_copy,
     ),
@@ -160,9 +160,9 @@ RULES: Final = (
         "unclean-election",
         Severity.WARNING,
         "topics in which a replica that is not in sync may lead",
-        "When no in-sync replica is left, acknowledged records are given up without anybody being asked.",
+        "When no in-sync replica is left, acknowledged records are given up without asking the operator.",
         "`esp configs --alter --entity-type topics --entity-name TOPIC --add-config unclean.leader.election.enable=false`",
         _unclean,
     ),
 )
-"""In the order in which findings of one severity are shown."""
+"""The rules in the order in which findings of one severity are shown."""

@@ -1,4 +1,4 @@
-"""Rules about what moves, what does not get on, and what was left behind."""
+"""Rules about moves: those that run, those that make no progress, and what was left behind."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -99,7 +99,7 @@ RULES: Final = (
         "reassignment-blocked",
         Severity.ERROR,
         "reassignments that cannot end",
-        "They hold what they have copied, and stand in the way of other moves of the partition, until somebody acts.",
+        "They hold what they have copied, and stand in the way of other moves of the partition, until an operator acts.",
         "start the broker, or `esp rebalance cancel PLAN`, or `esp reassign-partitions --cancel`",
         _cannot_end,
     ),
@@ -136,4 +136,4 @@ RULES: Final = (
         _held,
     ),
 )
-"""In the order in which findings of one severity are shown."""
+"""The rules in the order in which findings of one severity are shown."""

@@ -14,7 +14,7 @@ _ADD: Final = "kafka-metadata-quorum.sh add-controller"
 def _no_controller(snapshot: Snapshot) -> Iterator[Hit]:
     if not snapshot.has_controller:
         detail = "no active controller answers; of the quorum and of what moves nothing is known"
-        yield Hit(CLUSTER, detail, "start controllers until a majority is there; see the logs of those that run")
+        yield Hit(CLUSTER, detail, "start controllers until a majority is there; see the logs of the ones that run")
 
 
 def _even(snapshot: Snapshot) -> Iterator[Hit]:
@@ -64,7 +64,7 @@ RULES: Final = (
         "no-controller",
         Severity.ERROR,
         "a cluster whose controllers do not answer",
-        "No leader is elected, no broker fenced, no topic made: what the brokers tell of one another may be long past.",
+        "No leader is elected, no broker fenced, no topic made: what the brokers report of one another may be out of date.",
         "start controllers until a majority of the voters is there",
         _no_controller,
     ),
@@ -101,4 +101,4 @@ RULES: Final = (
         _single,
     ),
 )
-"""In the order in which findings of one severity are shown."""
+"""The rules in the order in which findings of one severity are shown."""

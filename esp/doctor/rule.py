@@ -1,4 +1,4 @@
-"""What a rule of the doctor is, and what comes of one."""
+"""The rules of the doctor, and their findings."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from esp.model.ids import NodeId, TopicPartition
 
 
 class Severity(Enum):
-    """How bad it is. The order of definition is from worst to least."""
+    """The weight of a finding. The order of definition is from worst to least."""
 
     ERROR = "error"
     """Something does not work now, or the next failure stops it or loses records that are acknowledged."""
@@ -20,13 +20,13 @@ class Severity(Enum):
     """Worth knowing; nothing has to be done."""
 
     def is_at_least(self, other: "Severity") -> bool:
-        """Whether this is as bad, or worse."""
+        """True if this is as bad, or worse."""
         order = list(Severity)
         return order.index(self) <= order.index(other)
 
 
 class PlaceKind(Enum):
-    """What a place is."""
+    """The kinds of places."""
 
     CLUSTER = "cluster"
     BROKER = "broker"
@@ -36,7 +36,7 @@ class PlaceKind(Enum):
 
 
 class Place(NamedTuple):
-    """Where something was found. ``name`` is an id, or a name; empty for the cluster."""
+    """The place of a finding. ``name`` is an id, or a name; empty for the cluster."""
 
     kind: PlaceKind
     name: str = ""
@@ -52,20 +52,20 @@ class Hit(NamedTuple):
 
     place: Place
     detail: str
-    """What is there, with the figures."""
+    """The finding, with the figures."""
     remedy: str
     """What repairs it. Commands stand in backticks, complete but for the bootstrap servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One kind of thing that may be wrong."""
+    """One kind of defect."""
 
     name: str
     """Lower case with hyphens; it never changes, so that scripts may name it."""
     severity: Severity
     title: str
-    """What is found, without figures."""
+    """The defect, without figures."""
     why: str
     """Why it matters, in a line."""
     remedy: str
@@ -75,7 +75,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule found; one hit at least."""
+    """The hits of a rule; one at least."""
 
     rule: Rule
     hits: tuple[Hit, ...]

@@ -18,6 +18,6 @@ RULES: Final[Mapping[str, Rule]] = {
 
 
 def examine(snapshot: Snapshot, rules: Iterable[Rule]) -> tuple[Finding, ...]:
-    """What some rules find, in their order; a rule that finds nothing is left out."""
+    """The findings of some rules, in their order; a rule that finds nothing is left out."""
     found = ((rule, tuple(rule.check(snapshot))) for rule in rules)
     return tuple(Finding(rule, hits) for rule, hits in found if hits)

@@ -1,6 +1,6 @@
-"""Everything that a doctor knows of a cluster, as plain data of one moment. Values only; whoever looks at a cluster makes one.
+"""A cluster as the doctor sees it, as plain data of one moment. Values only; each tool that looks at a cluster makes its own.
 
-What planners know too stands in ``view``. A partition that is being reassigned has all its replicas there, those that leave included.
+The planners' part of it stands in ``view``. A partition that is being reassigned has all its replicas there, also replicas that leave.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ VOTER_LAG_MAX_MS: Final = 10_000
 
 
 class BrokerCondition(Enum):
-    """Whether a broker serves, and if not, why. The value is how people are told."""
+    """The condition of a broker: it serves, or the reason why not. The value is the text that people read."""
 
     SERVING = "serving"
     SILENT = "registered and not fenced, and does not answer"
@@ -34,7 +34,7 @@ class MovingPartition(NamedTuple):
     adding: frozenset[NodeId]
     removing: frozenset[NodeId]
     is_stalled: bool
-    """Whether two looks found no new byte in any of its copies. False too for one that was looked at once, or is held."""
+    """True if two looks found no new byte in any of its copies. False too for one that was looked at once, or is held."""
     held_to: int | None = None
     """Bytes per second that a throttle allows its copies, if that is so little that they need not grow between two looks; else None."""
     is_paused: bool = False
@@ -63,24 +63,24 @@ class Voter(NamedTuple):
 
     node_id: NodeId
     behind_ms: int | None
-    """How long ago it had all that the leader had; :data:`NEVER_MS` if it never did; None if nobody tells."""
+    """The time since it had all that the leader had; :data:`NEVER_MS` if it never did; None if that is unknown."""
     behind_records: int
 
     @property
     def is_lagging(self) -> bool:
-        """Whether it cannot be counted on now."""
+        """True if it cannot be counted on now."""
         return self.behind_ms is not None and self.behind_ms > VOTER_LAG_MAX_MS
 
 
 class Quorum(NamedTuple):
-    """The metadata quorum as its leader tells it."""
+    """The metadata quorum as its leader reports it."""
 
     leader: NodeId
     voters: tuple[Voter, ...]
 
     @property
     def majority(self) -> int:
-        """How many voters must be there."""
+        """The number of voters that must be there."""
         return len(self.voters) // 2 + 1
 
 
@@ -90,9 +90,9 @@ class Snapshot:
 
     view: ClusterView
     conditions: Mapping[NodeId, BrokerCondition]
-    """Of every broker in the view. Those and only those that serve are alive there."""
+    """The condition of every broker in the view. A broker is alive there if, and only if, it serves."""
     offline: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)
-    """Replicas that are told to be offline, those of dead brokers included, of partitions that have some."""
+    """Replicas that are reported as offline, with all replicas of dead brokers, of partitions that have some."""
     eligible: Mapping[TopicPartition, tuple[NodeId, ...]] = field(default_factory=dict)
     """Replicas outside the in-sync set that may be elected without loss (KIP-966), of partitions that have some."""
     moving: Mapping[TopicPartition, MovingPartition] = field(default_factory=dict)
@@ -100,12 +100,12 @@ class Snapshot:
     """Topics of which a replica that is not in sync may be elected."""
     throttles: tuple[ThrottleSetting, ...] = ()
     is_moving_directories: bool = False
-    """Whether a broker copies a replica from one of its directories to another."""
+    """True if a broker copies a replica from one of its directories to another."""
     failed_directories: tuple[FailedDirectory, ...] = ()
     quorum: Quorum | None = None
-    """None if the cluster does not tell."""
+    """None if the cluster does not report it."""
     has_controller: bool = True
-    """Whether a controller answers. Without one nothing is known of the quorum and of what moves."""
+    """True if a controller answers. Without one nothing is known of the quorum and of what moves."""
     groups: tuple[str, ...] = ()
     """The ids of the consumer groups."""
     unmade: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)
@@ -151,10 +151,10 @@ class Snapshot:
         )
 
     def is_usable(self, partition: PartitionView, node: NodeId) -> bool:
-        """Whether the broker serves, and the directory with its replica is there."""
+        """True if the broker serves, and the directory with its replica is there."""
         return self.view.brokers_by_id[node].is_alive and node not in self.offline.get(partition.name, ())
 
 
 def min_isr_of(partition: PartitionView) -> int:
-    """How many in-sync replicas ``acks=all`` needs."""
+    """The number of in-sync replicas that ``acks=all`` needs."""
     return effective_min_isr(partition.min_in_sync_replicas, len(partition.replicas))

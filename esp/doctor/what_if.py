@@ -1,6 +1,6 @@
-"""What happens to a cluster when some of its nodes are down, all at once: computed from a snapshot, nothing is touched.
+"""The consequences for a cluster when some of its nodes are down, all at once: computed from a snapshot, nothing is touched.
 
-Who leads a partition when brokers go, as the controllers of ESP and of Kafka decide it (ELECT-1): a prediction, not the decision.
+The next leader of a partition is found as the controllers of ESP and of Kafka decide it (ELECT-1): a prediction, not the decision.
 """
 
 from collections import Counter
@@ -16,13 +16,13 @@ from esp.placement.cluster_view import PartitionView
 
 
 class Succession(NamedTuple):
-    """What becomes of a partition."""
+    """The leader and the in-sync replicas of a partition after the failure."""
 
     leader: NodeId | None
     isr: tuple[NodeId, ...]
-    """Who is in sync and there."""
+    """The replicas that are in sync and there."""
     is_unclean: bool
-    """Whether the leader may lack records that are acknowledged."""
+    """True if the leader may lack records that are acknowledged."""
 
 
 def succeed(
@@ -32,8 +32,8 @@ def succeed(
     *,
     may_be_unclean: bool,
 ) -> Succession:
-    """Whoever leads stays if it can. Else the first in-sync replica leads, in the order of assignment; else one that is eligible
-    (KIP-966); else, if that is allowed, any replica that is there, and what it lacks is lost.
+    """The leader stays if it can. Otherwise the first in-sync replica leads, in the order of assignment; then one that is eligible
+    (KIP-966); then, if that is allowed, any replica that is there, and the records that it lacks are lost.
 
     Args:
         partition: as it is.
@@ -56,14 +56,14 @@ def succeed(
 
 
 class Fate(NamedTuple):
-    """What becomes of one partition that is concerned."""
+    """The fate of one partition that is concerned."""
 
     partition: TopicPartition
     leader_before: NodeId | None
     leader_after: NodeId | None
     isr_after: tuple[NodeId, ...]
     needed: int
-    """In-sync replicas that ``acks=all`` needs."""
+    """The number of in-sync replicas that ``acks=all`` needs."""
     goes_offline: bool
     """It had a leader."""
     loses_records: bool
@@ -75,7 +75,7 @@ class Fate(NamedTuple):
 
 
 class LoadShift(NamedTuple):
-    """What a broker that stays leads, before and after. ``bytes`` are those of the partitions that it leads."""
+    """The leaderships of a broker that stays, before and after. ``bytes`` are those of the partitions that it leads."""
 
     broker: NodeId
     leaders_before: int
@@ -85,20 +85,20 @@ class LoadShift(NamedTuple):
 
 
 class QuorumFate(NamedTuple):
-    """What becomes of the metadata quorum."""
+    """The fate of the metadata quorum."""
 
     voters: int
     majority: int
     left: tuple[NodeId, ...]
     """Voters that are not down and do not lag."""
     loses_leader: bool
-    """The active controller is among those that are down; the others elect another one."""
+    """The active controller is among the nodes that are down; the others elect another one."""
     is_lost: bool
     """Fewer are left than a majority."""
 
 
 class GroupFate(NamedTuple):
-    """A consumer group whose coordinator is down; ``after`` is None if nobody keeps it any more."""
+    """A consumer group whose coordinator is down; ``after`` is None if it has no coordinator any more."""
 
     group: str
     before: NodeId
@@ -111,16 +111,16 @@ class Consequences:
 
     down: tuple[NodeId, ...]
     down_already: tuple[NodeId, ...]
-    """Of those, who is down anyway."""
+    """Nodes among them that are down anyway."""
     fates: tuple[Fate, ...]
-    """Of the partitions for which anything changes."""
+    """The fates of the partitions for which anything changes."""
     loads: tuple[LoadShift, ...]
-    """Of the brokers that stay."""
+    """The loads of the brokers that stay."""
     quorum: QuorumFate | None
-    """None if the cluster does not tell."""
+    """None if the cluster does not report it."""
     groups: tuple[GroupFate, ...]
     has_controller: bool
-    """Whether one answers now. Without one nobody is elected, whatever the fates say."""
+    """True if a controller answers now. Without one no leader is elected, whatever the fates say."""
 
     @property
     def internal_topics(self) -> dict[str, tuple[Fate, ...]]:
@@ -130,9 +130,9 @@ class Consequences:
 
     @property
     def severity(self) -> Severity | None:
-        """How bad it is; None if nothing changes.
+        """The gravity of it all; None if nothing changes.
 
-        An error if anything stops, or nobody can be elected; a warning if one more failure would lose records.
+        An error if anything stops, or no leader can be elected; a warning if one more failure would lose records.
         """
         if any(fate.goes_offline or fate.loses_records or fate.stops for fate in self.fates):
             return Severity.ERROR
@@ -145,7 +145,7 @@ class Consequences:
 
 
 def what_if_down(snapshot: Snapshot, down: Collection[NodeId]) -> Consequences:
-    """What happens when these nodes are down, together with those that are down already.
+    """The consequences when these nodes are down, together with the nodes that are down already.
 
     Args:
         snapshot: the cluster as it is.
@@ -175,7 +175,7 @@ def what_if_down(snapshot: Snapshot, down: Collection[NodeId]) -> Consequences:
 
 
 def _succession(snapshot: Snapshot, partition: PartitionView, gone: frozenset[NodeId]) -> Succession:
-    """Who leads; with nobody gone, who leads now, as long as the cluster is at rest."""
+    """The partition's leader; with no node gone, its present leader, as long as the cluster is at rest."""
     return succeed(
         partition,
         snapshot.eligible.get(partition.name, ()),
@@ -224,7 +224,7 @@ def _quorum_fate(snapshot: Snapshot, gone: frozenset[NodeId]) -> QuorumFate | No
 
 
 def _group_fates(snapshot: Snapshot, before: list[Succession], after: list[Succession]) -> Iterator[GroupFate]:
-    """A group is kept by whoever leads its partition of the offsets topic."""
+    """The coordinator of a group is the leader of its partition of the offsets topic."""
     moves = {
         partition.partition: (was.leader, will.leader)
         for partition, was, will in zip(snapshot.view.partitions, before, after, strict=True)

@@ -23,7 +23,7 @@ COUNTS: Final = {
     "controller": (0, 0),
     "runtime": (0, 0),
     "settings": (0, 0),
-    "doctor": (36, 15),
+    "doctor": (0, 0),
 }
 """For each room: docstrings that begin with a question word, and pronouns for persons. A count that has fallen is written down here."""
 
