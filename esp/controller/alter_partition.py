@@ -49,7 +49,7 @@ def decide_alter_partition(
         image: the newest state, committed or not.
         sender: the broker that asks; only a partition's leader may.
         broker_epoch: of the sender.
-        changes: what it asks for.
+        changes: the broker's proposals.
         unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:

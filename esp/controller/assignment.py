@@ -71,7 +71,7 @@ def place_partitions(
     Brokers that are to be emptied get none, as long as enough others serve.
 
     Raises:
-        PlacementError: there is no such place; the text is what Kafka says.
+        PlacementError: there is no such place; the text is Kafka's.
     """
     brokers = [
         PlacementBroker(broker.node_id, broker.rack, broker.fenced)

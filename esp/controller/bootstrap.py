@@ -18,7 +18,7 @@ FEATURE_RECORDS: Final = (
     FeatureLevelRecord(name=METADATA_VERSION, feature_level=30),
     FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=1),
 )
-"""Only what is served is switched on; UpdateFeatures raises levels later."""
+"""Only served features are switched on; UpdateFeatures raises levels later."""
 
 
 def bootstrap_records(

@@ -32,7 +32,7 @@ class _Session:
 
 
 class BrokerSessions:
-    """The sessions of all brokers, at most one for each id, in the order in which the ids were heard of first.
+    """The sessions of all brokers, at most one for each id, in the order in which the ids first appeared.
 
     Args:
         timeout_us: ``broker.session.timeout.ms`` in microseconds: how long a session lasts after a heartbeat.
@@ -86,7 +86,7 @@ class BrokerSessions:
     def renew(self, now_us: int) -> None:
         """The controller was away itself: all sessions last their full time again, once between two heartbeats.
 
-        So a controller that is always late fences a silent broker all the same, after two sessions at the latest, and what it is late by.
+        So a controller that is always late fences a silent broker all the same, after two sessions and its own delay at the latest.
         """
         for session in self._sessions.values():
             if not session.is_renewed:
@@ -100,7 +100,7 @@ class BrokerSessions:
             del self._sessions[node_id]
 
     def is_live(self, node_id: NodeId, epoch: BrokerEpoch, now_us: int) -> bool:
-        """True if this incarnation was heard of within the session's time."""
+        """True if this incarnation has a session whose time has not passed."""
         session = self._sessions.get(node_id)
         return session is not None and session.epoch == epoch and now_us < session.deadline_us
 

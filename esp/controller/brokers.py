@@ -124,7 +124,7 @@ def decide_broker_registration(
         registration: the broker's request.
         next_offset: offset of the first record of this decision, which becomes the broker's epoch (BRK-1).
         has_session: whether the registered incarnation has a live session and is not known to be dead.
-        is_connected: whether the connection by which it is heard of has not ended.
+        is_connected: whether the connection of its last heartbeat is open.
         unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:

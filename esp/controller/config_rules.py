@@ -28,7 +28,7 @@ class ConfigRules:
     node: BrokerSettings
 
     def is_list(self, resource_type: int, name: str) -> bool:
-        """True if a setting takes a list, so that one can append to it. Client metrics have none in Kafka's eyes."""
+        """True if a setting takes a list, so that entries can be appended to it. For Kafka, client metrics have no lists."""
         if resource_type == TOPIC_RESOURCE:
             return name in TOPIC_SETTINGS and TOPIC_SETTINGS[name].setting.kind is Kind.LIST
         if resource_type == BROKER_RESOURCE:

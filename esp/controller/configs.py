@@ -104,10 +104,10 @@ def configs_of(image: ClusterImage, resource: ConfigResource) -> Mapping[str, st
 def apply_operations(
     current: Mapping[str, str], change: ConfigChange, default: Callable[[str], str]
 ) -> dict[str, str | None]:
-    """The settings that a change touches with their new values; None for those that are taken away.
+    """The settings that a change touches with their new values; None for settings that are removed.
 
     Args:
-        current: what the resource has now.
+        current: the resource's present settings.
         change: the change to make; it appends to lists only.
         default: the list that counts where the resource has none.
     """
@@ -144,7 +144,7 @@ def decide_alter_configs(
     Args:
         image: the newest state, committed or not.
         changes: each of another resource.
-        rules: what settings may be.
+        rules: the rules of settings.
         validate_only: whether nothing is to be changed.
     """
     records: list[MetadataRecord] = []

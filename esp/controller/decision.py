@@ -11,7 +11,7 @@ from esp.schemas.metadata_records import (
 )
 
 BATCH_RECORDS_MAX: Final = 10_000
-"""Records of one batch, as in Kafka; also what one user's request may cause."""
+"""Records of one batch, as in Kafka; also the most that one user's request may cause."""
 
 Reply_co = TypeVar("Reply_co", covariant=True)
 
@@ -29,7 +29,7 @@ def divide_into_batches(records: Sequence[MetadataRecord], name: str) -> list[Se
 
     Args:
         records: may be none; then there is no batch.
-        name: what the transaction is called in the log.
+        name: the transaction's name in the log.
     """
     if len(records) <= BATCH_RECORDS_MAX:
         return [records] if records else []

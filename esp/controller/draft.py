@@ -1,4 +1,4 @@
-"""A changing copy of an image. Only what is touched is copied; the image it began with stays as it is."""
+"""A changing copy of an image. Only the parts that change are copied; the image it began with stays as it is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class ClusterDraft:
         """A topic, to be changed.
 
         Raises:
-            InvalidMetadataError: there is none of this id.
+            InvalidMetadataError: there is no such id.
         """
         draft = self._topics.get(topic_id)
         if draft is None:
@@ -82,7 +82,7 @@ class ClusterDraft:
         """A topic, to be changed.
 
         Raises:
-            InvalidMetadataError: there is none of this name.
+            InvalidMetadataError: there is no such name.
         """
         topic_id = self._find_topic_id(name)
         if topic_id is None:
@@ -98,7 +98,7 @@ class ClusterDraft:
         """Remove a topic with its partitions and settings.
 
         Raises:
-            InvalidMetadataError: there is none of this id.
+            InvalidMetadataError: there is no such id.
         """
         name = self.topic(topic_id).name
         del self._topics[topic_id]
@@ -107,7 +107,7 @@ class ClusterDraft:
             self._deleted.add(topic_id)
 
     def freeze(self, offset: int, epoch: LeaderEpoch) -> tuple[ClusterImage, ClusterDelta]:
-        """The cluster as it is now, as the image of ``offset``, and what has changed since ``base``.
+        """The cluster as it is now, as the image of ``offset``, and the changes since ``base``.
 
         Raises:
             InvalidMetadataError: the records left a topic half made.

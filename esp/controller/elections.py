@@ -16,7 +16,7 @@ ELECTIONS_MAX: Final = 1000
 """The most elections of one look at all partitions; the next look follows at once, as in Kafka."""
 
 Outcome = tuple[str, list[tuple[int, ApiError | None]]]
-"""A topic's name, and what came of each of its partitions; None is success."""
+"""A topic's name, and the result for each of its partitions; None is success."""
 
 
 def decide_elect_leaders(

@@ -67,11 +67,11 @@ _TRANSITIONS: Final = {
 def decide_heartbeat(
     image: ClusterImage, heartbeat: Heartbeat, sessions: BrokerSessions, *, unclean_elections: bool = False
 ) -> Decision[HeartbeatReply]:
-    """Let a broker serve, fence it, or bring it nearer to its orderly end.
+    """Let a broker serve, fence it, or advance its controlled shutdown.
 
     Args:
         image: the newest state, committed or not.
-        heartbeat: what the broker says.
+        heartbeat: the broker's heartbeat.
         sessions: how far the others are (BRK-7); not changed.
         unclean_elections: the node's own ``unclean.leader.election.enable``.
 

@@ -1,4 +1,4 @@
-"""The cluster as the metadata log describes it up to one offset, immutable, and what changed between two such images."""
+"""The cluster as the metadata log describes it up to one offset, immutable, and the changes between two such images."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from esp.settings.broker import INT_MAX
 from esp.settings.setting import find_integer
 
 CLUSTER_DEFAULT = ""
-"""The name under which the settings of all brokers stand among those of single ones."""
+"""The name under which the settings of all brokers stand among the settings of single brokers."""
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
@@ -84,7 +84,7 @@ class TopicImage:
 class ClusterImage:
     """Everything that the metadata log says up to ``offset`` (included; -1 for nothing), whose record has ``epoch``.
 
-    Images share what did not change between them. The mappings are never changed; their order follows from the log, alike on all nodes.
+    Images share unchanged parts. The mappings are never changed; their order follows from the log, alike on all nodes.
     """
 
     offset: int = -1

@@ -1,7 +1,7 @@
 """Changes of all partitions that the coming or going of a broker, or of one of its directories, causes.
 
 All partitions of the cluster are looked at, without an index by broker: passing over one costs less than a tenth of a microsecond, and for
-10,000 partitions a hundredth of what the changes themselves cost.
+10,000 partitions a hundredth of the cost of the changes themselves.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -131,5 +131,5 @@ def _change(
 
 
 def automatic_election(image: ClusterImage, topic: TopicImage, *, unclean_elections: bool) -> Election:
-    """The kind of election without a request: unclean only where ``unclean.leader.election.enable`` says so."""
+    """The kind of election without a request: unclean only where ``unclean.leader.election.enable`` is true."""
     return Election.UNCLEAN if image.unclean_leader_election(topic, default=unclean_elections) else Election.ONLINE

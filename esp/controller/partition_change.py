@@ -37,7 +37,7 @@ class Election(Enum):
     ONLINE = "online"
     """The leader stays if that is possible; otherwise a clean election."""
     PREFERRED = "preferred"
-    """The first assigned replica if it is in sync; else as ONLINE (ELECT-3)."""
+    """The first assigned replica if it is in sync; otherwise as ONLINE (ELECT-3)."""
     UNCLEAN = "unclean"
     """As ONLINE, and if that finds no leader, any replica that is there (ELECT-1.5)."""
 

@@ -44,7 +44,7 @@ def decide_reassignments(
 
     Args:
         image: the newest state, committed or not.
-        wanted: what is asked for; a partition may be named more than once, the later one counts from the earlier one on.
+        wanted: the requested changes; a partition may be named more than once, the later one counts from the earlier one on.
         may_change_replication_factor: else a target must have as many replicas as the partition has, or is about to have (KIP-860).
         unclean_elections: the node's own ``unclean.leader.election.enable``.
         for_repair: whether self-repair asks: its copies have a budget of their own (REPAIR-4).
@@ -98,7 +98,7 @@ def _require_same_factor(state: PartitionState, target: Sequence[NodeId]) -> Non
 def _start(
     image: ClusterImage, topic: TopicImage, state: PartitionState, target: tuple[NodeId, ...]
 ) -> PartitionChangeRecord | None:
-    """REASSIGN-1; the in-sync set stays, but for what the end of the reassignment takes from it."""
+    """REASSIGN-1; the in-sync set stays, but for the replicas that the end of the reassignment takes from it."""
     sets = sets_towards(state, target)
     return _plan(image, topic, state, sets, state.isr, Election.ONLINE)
 

@@ -64,10 +64,10 @@ class ReplayPoint(NamedTuple):
 class MetadataReplay:
     """The state machine of the metadata log.
 
-    ``image`` is what was published last. Records between BeginTransactionRecord and EndTransactionRecord are held back until the latter.
+    ``image`` is the last published one. Records between BeginTransactionRecord and EndTransactionRecord are held back until the latter.
 
     Args:
-        image: what was known before the first record that is replayed.
+        image: the state before the first record that is replayed.
     """
 
     def __init__(self, image: ClusterImage) -> None:
@@ -98,7 +98,7 @@ class MetadataReplay:
         """Take the next record of the log.
 
         Raises:
-            InvalidMetadataError: it does not fit to what came before.
+            InvalidMetadataError: it does not fit the records before it.
         """
         if isinstance(record, BeginTransactionRecord):
             if self._transaction is not None:
@@ -117,7 +117,7 @@ class MetadataReplay:
             self._apply(offset, record)
 
     def publish(self, offset: int, epoch: LeaderEpoch) -> ClusterDelta:
-        """Make what was replayed the image of ``offset``, whose record has ``epoch``; return what changed since the image before.
+        """Make the replayed state the image of ``offset``, whose record has ``epoch``; return the changes since the image before.
 
         Raises:
             InvalidMetadataError: the records left a topic half made.

@@ -99,7 +99,7 @@ def find_in_flight(
 ) -> InFlight:
     """Look at each partition in reassignment.
 
-    One is self-repair's own if what it adds is marked (REPAIR-4).
+    One is self-repair's own if the replicas it adds are marked (REPAIR-4).
 
     Args:
         image: the newest state.
@@ -132,7 +132,7 @@ def find_in_flight(
 class Census:
     """The counts of one image after another.
 
-    Images share what did not change, so only partitions that did are counted again: a look at a large cluster costs little.
+    Images share unchanged parts, so only changed partitions are counted again: a look at a large cluster costs little.
     """
 
     def __init__(self) -> None:
@@ -271,7 +271,7 @@ class SelfRepair:
         self._situation: Situation | None = None
         """The situation at the last look; None while self-repair is off."""
         self._is_due = False
-        """True if the situation is another one than what was planned for."""
+        """True if the situation is not the one that was planned for."""
         self._is_planning = False
         self._planned_us = 0
         self._agenda: dict[TopicPartition, Move] = {}
@@ -290,7 +290,7 @@ class SelfRepair:
         """Take note of the cluster as it is. To be called every few seconds, and after :meth:`on_plan`.
 
         Returns:
-            what is to be planned; None for nothing, and as long as something is being planned.
+            the plan to make; None for none, and while another is being made.
         """
         changed = self._census.update(image)
         unregistered = [node for node, count in self._census.assigned.items() if count and node not in image.brokers]
@@ -359,7 +359,7 @@ class SelfRepair:
             log.info("self-repair leaves %s where it was: its broker is back", name)
 
     def _find_withdrawable(self, image: ClusterImage) -> tuple[TopicPartition, ...]:
-        """REPAIR-3: what was begun for brokers that are back, and can be cancelled."""
+        """REPAIR-3: the moves that were begun for brokers that are back, and that can be cancelled."""
         back = [
             name
             for name, gone in self._begun.items()
@@ -369,7 +369,7 @@ class SelfRepair:
         return tuple(name for name, refusal in zip(back, refusals, strict=True) if refusal is None)
 
     def _next_moves(self, withdrawn: Collection[TopicPartition]) -> "list[Move]":
-        """REPAIR-2, REPAIR-5: as many as there is room for, and first what is on its way to the wrong place.
+        """REPAIR-2, REPAIR-5: as many as there is room for, and first the moves whose target is wrong by now.
 
         What goes to a broker that is draining counts already, so it needs no room to go elsewhere.
         """
@@ -423,7 +423,7 @@ class SelfRepair:
             log.info("self-repair leaves alone %s", reason)
 
     def _forget_what_is_done(self, image: ClusterImage, names: Iterable[tuple[str, int]]) -> None:
-        """Drop of these partitions what is no longer as it was when it was planned or begun."""
+        """Forget the moves of these partitions that changed since they were planned or begun."""
         begun, agenda = self._begun, self._agenda
         if not (begun or agenda):
             return

@@ -27,7 +27,7 @@ def plan_marks(
     Args:
         image: the state before.
         changed: the partitions as they are afterwards.
-        for_repair: whether self-repair does it; then what is being added is marked, else it is so no more.
+        for_repair: whether self-repair does it; then the added replicas are marked, otherwise the marks are removed.
     """
     by_topic: dict[TopicId, dict[int, frozenset[int]]] = {}
     for (topic_id, number), state in changed.items():

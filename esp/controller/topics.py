@@ -128,7 +128,7 @@ class TopicCreation:
         self._records: list[MetadataRecord] = []
 
     def decide(self, topics: Sequence[NewTopic], *, validate_only: bool) -> Decision[list[CreatedTopic | ApiError]]:
-        """Create what can be created; the reply has one entry for each asked topic, in that order.
+        """Create the topics that can be created; the reply has one entry for each asked topic, in that order.
 
         One request causes at most ``BATCH_RECORDS_MAX`` records: if it would cause more, nothing is created.
         """

@@ -1,4 +1,4 @@
-"""Rules about load: whether brokers hold about what they should, by the measures and shares of the planner."""
+"""Rules about load: brokers hold about as much as they should, by the measures and shares of the planner."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping

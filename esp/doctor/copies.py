@@ -1,4 +1,4 @@
-"""Rules about how many copies there are, where, and how many of them must be in sync: what decides how much a cluster survives."""
+"""Rules about the number of copies, their places, and how many must be in sync: together they decide how much a cluster survives."""
 
 from collections.abc import Iterator
 from typing import Final

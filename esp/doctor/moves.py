@@ -1,4 +1,4 @@
-"""Rules about moves: those that run, those that make no progress, and what was left behind."""
+"""Rules about moves: moves that run, moves that make no progress, and remains of past ones."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""All rules of the doctor, and what they find in a cluster."""
+"""All rules of the doctor, and their findings in a cluster."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

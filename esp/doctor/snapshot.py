@@ -105,7 +105,7 @@ class Snapshot:
     quorum: Quorum | None = None
     """None if the cluster does not report it."""
     has_controller: bool = True
-    """True if a controller answers. Without one nothing is known of the quorum and of what moves."""
+    """True if a controller answers. Without one nothing is known of the quorum and of moves."""
     groups: tuple[str, ...] = ()
     """The ids of the consumer groups."""
     unmade: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)

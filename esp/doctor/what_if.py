@@ -67,7 +67,7 @@ class Fate(NamedTuple):
     goes_offline: bool
     """It had a leader."""
     loses_records: bool
-    """An unclean election gives up what the new leader lacks."""
+    """An unclean election gives up the records that the new leader lacks."""
     stops: bool
     """It still has a leader, and takes nothing with ``acks=all`` any more, which it did."""
     is_last_copy: bool

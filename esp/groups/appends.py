@@ -94,11 +94,11 @@ class Appends:
             self._deadlines.set(self._timer, last.deadline_us, self._on_timeout)
 
     def on_committed(self, token: int, now: Now) -> None:
-        """The driver says so."""
+        """The driver reports that the append is committed."""
         self._settle(token, None, now)
 
     def on_failed(self, token: int, error: ErrorCode, now: Now) -> None:
-        """The driver says so."""
+        """The driver reports that the append has failed."""
         self._settle(token, answer_to(error), now)
 
     def abandon(self, error: ErrorCode) -> None:

@@ -33,7 +33,7 @@ class Timer:
         return self.due_us is not None
 
     def cancel(self) -> None:
-        """Forget what was due."""
+        """Forget the deadline."""
         self.due_us = None
 
     @property
@@ -65,7 +65,7 @@ class Deadlines:
         self._sequence = 0
 
     def set(self, timer: Timer, due_us: int, act: Act) -> None:
-        """Let ``act`` be done at this time, instead of what the timer was set to before."""
+        """Let ``act`` be done at this time, instead of the deadline that the timer had before."""
         timer.due_us = due_us
         timer.act = act
         if not timer.is_queued_by(due_us):
@@ -91,7 +91,7 @@ class Deadlines:
         return None
 
     def run(self, now: Now) -> None:
-        """Do what is due. What is set meanwhile is left for the next call, however soon it is due."""
+        """Do what is due. Timers that are set meanwhile are left for the next call, however soon it is due."""
         now_us = now.monotonic_us
         due: list[Timer] = []
         heap = self._heap

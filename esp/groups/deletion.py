@@ -75,8 +75,8 @@ class Deletion:
     def _is_expired(self, group: Group, partition: TopicPartition, value: OffsetCommitValue, now: Now) -> bool:
         """True if an offset is too old.
 
-        What members read never expires. Otherwise a group's time runs from when it became empty, that of offsets which no member reads,
-        and of groups without members, from the commit. A time that the client asked for goes instead of the settings'.
+        Offsets that members read never expire. Otherwise a group's time runs from when it became empty, that of offsets which no member
+        reads, and of groups without members, from the commit. A time that the client asked for goes instead of the settings'.
         """
         if group.is_subscribed_to(partition.topic):
             return False
@@ -118,7 +118,7 @@ class _Batches:
             self.flush()
 
     def flush(self) -> None:
-        """Append what there is."""
+        """Append the tombstones that there are."""
         changes, removed = tuple(self._changes), tuple(self._removed)
         self._changes, self._removed = [], []
         if changes or removed:

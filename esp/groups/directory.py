@@ -34,7 +34,7 @@ class GroupDirectory:
         return iter(self._committed.values())
 
     def add(self, group: Group) -> None:
-        """A group is made, in the place of what was there."""
+        """A group is made, in place of a former one."""
         self._newest[group.group_id] = group
 
     def commit(self, group: Group) -> None:
@@ -42,7 +42,7 @@ class GroupDirectory:
         self._committed[group.group_id] = group
 
     def remove(self, group: Group) -> None:
-        """A group is no more, without a record that says so."""
+        """A group is removed, without a record of that."""
         if self._newest.get(group.group_id) is group:
             del self._newest[group.group_id]
 

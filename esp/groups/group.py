@@ -302,7 +302,7 @@ class Group:
         self.pending_syncs.discard(member.member_id)
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member another id, under which it is what it was; it counts as the last that came."""
+        """Give a static member another id, under which it is unchanged otherwise; it counts as the last that came."""
         assert member.group_instance_id is not None
         old_id = member.member_id
         del self._members[old_id]
@@ -318,7 +318,7 @@ class Group:
     def update(
         self, member: Member, protocols: tuple[Protocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        """Let a member have what it joins with."""
+        """Give a member the values of its JoinGroup."""
         self._count_protocols(member.protocols, -1)
         member.protocols = protocols
         self._count_protocols(protocols, 1)

@@ -19,7 +19,7 @@ from esp.schemas.group_record_codec import STRING_BYTES_MAX
 
 @dataclass(frozen=True, slots=True)
 class _Return:
-    """A return that is not committed yet, and what it takes to undo it."""
+    """A return that is not committed yet, and the values that undo it."""
 
     group: Group
     member: Member
@@ -159,7 +159,7 @@ class Joining:
             self._refuse(ticket, refusal.code, member_id)
 
     def _check(self, request: JoinGroup) -> None:
-        """Refuse what no group could take."""
+        """Refuse requests that no group could take."""
         settings = self._state.settings
         if not request.group_id or not _is_writable(request.group_id):
             raise ApiError(ErrorCode.invalid_group_id)

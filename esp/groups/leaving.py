@@ -50,7 +50,7 @@ class Syncing:
         """The member that asks.
 
         Raises:
-            ApiError: it is none, or of another generation, or the next generation is being made.
+            ApiError: the client is no member, or of another generation, or the next generation is being made.
         """
         if not request.group_id:
             raise ApiError(ErrorCode.invalid_group_id)

@@ -137,7 +137,7 @@ class OffsetRequests:
         failed: Callable[[ErrorCode], Result],
         now: Now,
     ) -> None:
-        """Answer with ``result`` once the changes, and what they rest on, are committed."""
+        """Answer with ``result`` once the changes, and the records that they rest on, are committed."""
 
         def outcome(error: ErrorCode | None, _now: Now) -> None:
             self._state.outbox.answer(ticket, result if error is None else failed(error))

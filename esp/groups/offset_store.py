@@ -63,7 +63,7 @@ class OffsetStore:
                 del self._committed[change.group_id]
 
     def begin(self, changes: tuple[OffsetChange, ...]) -> int:
-        """These changes are on their way into the log; returns what :meth:`end` knows them by."""
+        """These changes are on their way into the log; returns the key for :meth:`end`."""
         self._last_pending += 1
         self._pending[self._last_pending] = changes
         for change in changes:

@@ -38,7 +38,7 @@ class Sessions:
         self._on_pending_expired = on_pending_expired
 
     def restart(self, group: Group, member: Member, now: Now) -> None:
-        """The member was heard of, or waits no more: its session lasts its full time again."""
+        """The member has shown that it lives, or waits no more: its session lasts its full time again."""
         due_us = now.monotonic_us + member.session_timeout_ms * _US_PER_MS
         timer = member.session
         if timer.due_us is not None and timer.due_us <= due_us:

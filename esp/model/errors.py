@@ -34,8 +34,8 @@ class OperatorError(Exception):
     """The node cannot do what it was configured or asked to do, and its operator can put that right.
 
     Args:
-        problem: what is wrong, naming the file, setting or address.
-        remedy: what to do about it.
+        problem: the fault, naming the file, setting or address.
+        remedy: the steps that remove it.
     """
 
     def __init__(self, problem: str, remedy: str) -> None:

@@ -8,7 +8,7 @@ from esp.model.ids import NO_NODE, DirectoryId, LeaderEpoch, NodeId, TopicId
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition's replicas and leader, as the controller decided them: what a PartitionRecord holds.
+    """A partition's replicas and leader, as the controller decided them, with the fields of a PartitionRecord.
 
     ``leader`` is -1 while there is none. ``partition_epoch`` rises with every change, ``leader_epoch`` with every change of
     the leader. ``directories`` runs parallel to ``replicas``. ``adding_replicas`` and ``removing_replicas`` are of ``replicas``, and empty

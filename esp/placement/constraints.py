@@ -1,4 +1,4 @@
-"""The constraints that every state of a cluster on the way of a plan must satisfy, by name, and what a violation of one looks like."""
+"""The constraints that every state of a cluster on the way of a plan must satisfy, by name, and the form of a violation."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -25,7 +25,7 @@ class Constraint(Enum):
     STARTS_FROM_VIEW = "starts-from-view"
     """A move begins with the replicas that the partition has."""
     DISK_LIMIT = "disk-limit"
-    """No broker that receives copies holds more than the limit of its disk, at any moment of any step, with both copies of what moves."""
+    """No broker that receives copies holds more than the limit of its disk, at any moment of any step, with both copies of a move."""
     MIN_ISR = "min-isr"
     """Nothing that a plan does takes an in-sync set below the minimum, or makes one smaller that is below it."""
     FIGURES = "figures"

@@ -33,7 +33,7 @@ class ReplicationFactor:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Two brokers change places: each holds what the other held, as preferred leader of what the other was. One may be empty."""
+    """Two brokers change places: each gets the other's replicas, and leads by preference where the other did. One may be empty."""
 
     a: NodeId
     b: NodeId
@@ -68,6 +68,6 @@ Intent: TypeAlias = PlannedIntent | Rollback
 
 
 def targets_of(brokers: Iterable[BrokerView], intent: Intent) -> tuple[BrokerView, ...]:
-    """The brokers that may get replicas when this is what is wanted."""
+    """The brokers that may get replicas by this intent."""
     leaving = intent.brokers if isinstance(intent, Drain) else ()
     return tuple(broker for broker in brokers if broker.is_target and broker.broker_id not in leaving)

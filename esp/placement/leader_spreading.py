@@ -15,7 +15,7 @@ from esp.placement.draft import Draft
 from esp.placement.shares import count_band
 
 _CHOICES_MAX: Final = 16
-"""Partitions of an edge that are compared by what passing them on does for their topic."""
+"""Partitions of an edge that are compared by the effect on their topic of passing them on."""
 
 
 def spread_leaders(draft: Draft, movable: Collection[int], tolerance: float) -> None:

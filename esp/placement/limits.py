@@ -15,8 +15,8 @@ class Limits:
     """Bounds of a plan, and of how it is carried out.
 
     Attributes:
-        broker_bytes_per_second: what each broker may send, and what each may receive, for all moves together. Estimates rest on it.
-        disk_used_max: the part of its disk that a broker may fill by what it receives, 0 to 1. The default leaves a tenth for what is
+        broker_bytes_per_second: the bytes that each broker may send, and may receive, for all moves together. Estimates rest on it.
+        disk_used_max: the part of its disk that a broker may fill by received replicas, 0 to 1. The default leaves a tenth for what is
             produced meanwhile.
         moves_per_broker_max: copies of one step that a broker takes part in, as source or as target. Five is what Cruise Control has
             found to be enough to fill a budget.

@@ -32,7 +32,7 @@ class LoadCount:
             self._leaders[load.broker_id] = load.leaders
 
     def add(self, partitions: Iterable[PartitionView]) -> None:
-        """Count what partitions put on brokers."""
+        """Count the load of partitions on brokers."""
         for partition in partitions:
             self._count(partition.replicas, partition.size_bytes, 1)
 

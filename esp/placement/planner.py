@@ -109,9 +109,9 @@ def make_plan(view: ClusterView, intent: PlannedIntent, limits: Limits, seed: in
 
     Args:
         view: the cluster as it is.
-        intent: what is wanted.
-        limits: what the plan must keep to.
-        seed: decides between what is equally good. The same arguments make the same plan.
+        intent: the intent.
+        limits: the limits of the plan.
+        seed: decides between equally good choices. The same arguments make the same plan.
     """
     reasons = list(_check_names(view, intent))
     if reasons:

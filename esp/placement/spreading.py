@@ -87,7 +87,7 @@ class _Spreader:
         self._counts = {node: count_band(share, tolerance) for node, share in shares.replicas.items()}
         self._stock: dict[NodeId, _Pieces] = {node: [] for node in draft.targets}
         self._free: dict[NodeId, _Pieces] = {node: [] for node in draft.targets}
-        """The part of the stock that may go to another rack: not what has a replica in every rack."""
+        """The part of the stock that may go to another rack: not partitions with a replica in every rack."""
         for position in movable:
             for node in draft.replicas[position]:
                 if node in self._stock:

@@ -46,10 +46,10 @@ def plan_steps(
 
     Args:
         moves: each partition once, in the order that is wished for.
-        disk_used: what each broker's disk holds at the beginning.
+        disk_used: the bytes on each broker's disk at the beginning.
         disk_limit: the most that it may hold; none for a broker that is not in it.
         limits: bounds of a step.
-        loads: what brokers hold at the beginning; the moves that are ordered are applied to it.
+        loads: the brokers' loads at the beginning; the moves that are ordered are applied to it.
     """
     copies: list[Move] = []
     reorders: list[Move] = []
@@ -81,14 +81,14 @@ def take_back(
 ) -> tuple[Step, ...]:
     """The steps that undo others, the last first.
 
-    There is room for each: when all steps before it have ended, the disks hold at most what they held while it was done.
+    There is room for each: when all steps before it have ended, the disks hold at most as much as while it was done.
 
     Args:
-        steps: what has been done.
+        steps: the steps done so far.
         brokers: as they are then.
-        disk_limit: as for :func:`plan_steps`, and at least what the broker held before.
+        disk_limit: as for :func:`plan_steps`, and at least as much as the broker held before.
         limits: bounds of a step.
-        loads: what brokers hold then; the moves are applied to it.
+        loads: the brokers' loads then; the moves are applied to it.
     """
     disk_used = {broker.broker_id: broker.disk_used_bytes for broker in brokers}
     room = _Room(disk_used, disk_limit)
@@ -102,7 +102,7 @@ def take_back(
 def with_figures(
     ordered: Sequence[OrderedMoves], disk_used: Mapping[NodeId, int], limits: Limits, loads: LoadCount
 ) -> Iterator[Step]:
-    """The steps with what each costs; ``loads`` follows them."""
+    """The steps with their costs; ``loads`` follows them."""
     ledger = DiskLedger(disk_used)
     for position, (moves, waits_for) in enumerate(ordered):
         links: Counter[tuple[NodeId, NodeId]] = Counter()
@@ -139,13 +139,13 @@ def disk_changes(moves: Iterable[Move]) -> tuple[Counter[NodeId], Counter[NodeId
 
 
 class DiskLedger:
-    """The most that disks may hold while steps begin one after the other: all that was written, less what ended steps have freed.
+    """The most that disks may hold while steps begin one after the other: all that was written, less the bytes that ended steps have freed.
 
     A step is known to have ended only if another step waited for it.
     """
 
     def __init__(self, disk_used: Mapping[NodeId, int]) -> None:
-        """Begin with what the disks hold."""
+        """Begin with the bytes on the disks."""
         self._held: Counter[NodeId] = Counter(disk_used)
         self._freeing: dict[int, Mapping[NodeId, int]] = {}
 
@@ -192,7 +192,7 @@ class _Room:
         self._limit = disk_limit
         self._held: Counter[NodeId] = Counter(disk_used)
         self._freeing: defaultdict[NodeId, dict[int, int]] = defaultdict(dict)
-        """By broker: what steps that are not known to have ended free on it."""
+        """By broker: the bytes that are freed on it by steps not known to have ended."""
         self._freed_by: dict[int, Mapping[NodeId, int]] = {}
 
     def admit(self, together: Sequence[Move], ordered: list[OrderedMoves]) -> list[Move]:

@@ -24,7 +24,7 @@ class PlacementBroker(NamedTuple):
 
 
 class PlacementError(Exception):
-    """The cluster has no room for what is asked; the text is what Kafka says."""
+    """The cluster has no room for the replicas; the text is Kafka's."""
 
 
 def place_replicas(

@@ -30,8 +30,8 @@ class ConnectionOwner(Protocol):
     def on_bytes(self, received: memoryview) -> int:
         """Take bytes from the front of all that was received and not yet taken; return how many were taken.
 
-        ``received`` is valid during the call only, or, if the owner pauses reading in it, until it resumes: what must outlive that is
-        copied. The rest is offered again, with what follows, at the next read.
+        ``received`` is valid during the call only, or, if the owner pauses reading in it, until it resumes: bytes that must outlive that
+        are copied. The rest is offered again, with the bytes that follow, at the next read.
 
         Raises:
             ConnectionAbortedError: the peer's bytes make no sense; the connection is aborted. Any other error stops the node. The function
@@ -68,7 +68,7 @@ class Connection(Protocol):
         """Undo :meth:`pause_reading`; bytes that were received and not taken are offered again."""
 
     def close(self) -> None:
-        """End the connection after what was written has been sent."""
+        """End the connection after all written bytes have been sent."""
 
     def abort(self) -> None:
         """End the connection now."""

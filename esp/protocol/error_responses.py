@@ -23,7 +23,7 @@ def error_response(api_key: int, version: int, request: Any, error: ApiError) ->
 
 
 def error_response_in_slices(api_key: int, version: int, request: Any, error: ApiError) -> SlicedWork[Any]:
-    """Make what :func:`error_response` returns."""
+    """Make the result of :func:`error_response`."""
     api = SERVED[api_key]
     model = load_class(api, api.response_model(version), "response")
     elements = _ELEMENTS.get(api_key)

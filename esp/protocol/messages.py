@@ -3,7 +3,7 @@
 Handlers see classes of the model version only (:mod:`esp.protocol.registry`). Classes, readers and writers load on first use of an API's
 version: all of kio's classes together cost 0.9 s and 62 MB.
 
-Messages are typed ``Any`` here: the numbers decide which class is returned. Handlers annotate what they get.
+Messages are typed ``Any`` here: the numbers decide which class is returned. Handlers annotate the messages they get.
 """
 
 import datetime as dt
@@ -112,7 +112,7 @@ def load_class(api: ServedApi, version: int, kind: str) -> type[Entity]:
 
 
 def prepare_to_serve(api_key: int, version: int) -> None:
-    """Make what reads requests of this version and writes the answers, which their first use would make otherwise: some milliseconds."""
+    """Make the reader of this version's requests and the writer of its answers now: their first use would otherwise take milliseconds."""
     _request_reader(api_key, version)
     _response_writer(api_key, version)
     compile_sliced_reader(*_wire_and_model(api_key, version, "request"))
@@ -140,7 +140,7 @@ def _response_writer(api_key: int, version: int) -> Any:
 
 
 def _wire_and_model(api_key: int, version: int, kind: str) -> tuple[type[Entity], type[Entity]]:
-    """The classes of one version's request or response: what the bytes are, and what handlers see."""
+    """The classes of one version's request or response: of the bytes, and for the handlers."""
     api = SERVED[api_key]
     assert api.serves(version)
     model_version = api.request_model(version) if kind == "request" else api.response_model(version)

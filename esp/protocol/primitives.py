@@ -1,4 +1,4 @@
-"""Reading and packing of single values, for what is written by hand: headers and the two hot codecs.
+"""Reading and packing of single values, for the hand-written parts: headers and the two hot codecs.
 
 The read functions return a value and the position after it. They check counts and lengths against the bytes left, and raise
 DecodeError; where the buffer ends within a number they raise IndexError or struct.error, which callers turn into DecodeError once for a

@@ -117,7 +117,7 @@ def begin_decoding_produce(body: memoryview, version: int) -> ProduceRequest | S
     """As :func:`decode_produce`; but of a request that takes more than a slice, return the rest of the work after the first one.
 
     Raises:
-        DecodeError: see there; what is found later the generator raises.
+        DecodeError: see there; the generator raises it for faults that it finds later.
     """
     try:
         single = _decode_single_legacy(body) if version < FLEXIBLE_FROM else _decode_single_compact(body, version)
@@ -454,7 +454,7 @@ class RepeatedAnswer:
         self._pack = struct.Struct(f">4si{numbers - 8}sqqq{_TAIL_SIZE}s").pack
 
     def encode(self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> bytes:
-        """The whole frame, length included: what ``encode_produce_response`` makes of the same numbers."""
+        """The whole frame, length included, equal to the result of ``encode_produce_response`` for the same numbers."""
         return self._pack(
             self._size, correlation_id, self._middle, base_offset, log_append_time_ms, log_start_offset, self._tail
         )

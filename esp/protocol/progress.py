@@ -1,6 +1,6 @@
 """Progress in reading or writing one message, in slices: a reader or writer yields after each, so that other work can have its turn.
 
-A message with more elements than any client needs is refused while its first elements are read: what is built of bytes takes up to a
+A message with more elements than any client needs is refused while its first elements are read: the objects built of bytes take up to a
 hundred times the memory of the bytes.
 """
 

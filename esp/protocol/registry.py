@@ -146,7 +146,7 @@ def _served(
     request_models: tuple[int, ...] = (),
     response_models: tuple[int, ...] = (),
 ) -> ServedApi:
-    """Fill in what most APIs have: they advertise what they serve, and the newest version's classes fit all versions."""
+    """Fill in the defaults of most APIs: they advertise what they serve, and the newest version's classes fit all versions."""
     low, high = versions
     return ServedApi(
         key,

@@ -1,4 +1,4 @@
-"""Reading and writing of messages a slice at a time, for those with very many elements.
+"""Reading and writing of messages a slice at a time, for messages with very many elements.
 
 The readers and writers here are generators. Their results are the same as with :mod:`esp.protocol.reader` and :mod:`esp.protocol.writer`,
 but they yield after each slice (:mod:`esp.protocol.progress`), so that their caller can let other work have its turn.
@@ -38,7 +38,7 @@ _SlicedWrite = Callable[[Append, Any, Progress], Generator[None]]
 
 @cache
 def compile_sliced_reader(wire: type[Entity], model: type[Entity]) -> Callable[[Buffer], Generator[None, None, Any]]:
-    """Return the generator function that reads what :func:`esp.protocol.reader.compile_reader`'s function reads.
+    """Return the generator function that reads the same as the function of :func:`esp.protocol.reader.compile_reader`.
 
     It raises DecodeError where that does, and for a message of more than :data:`esp.protocol.progress.ELEMENTS_MAX` elements.
     """
@@ -56,7 +56,7 @@ def compile_sliced_reader(wire: type[Entity], model: type[Entity]) -> Callable[[
 
 @cache
 def compile_sliced_writer(wire: type[Entity], model: type[Entity]) -> Callable[[Append, Any], Generator[None]]:
-    """Return the generator function that writes what :func:`esp.protocol.writer.compile_writer`'s function writes."""
+    """Return the generator function that writes the same as the function of :func:`esp.protocol.writer.compile_writer`."""
     write_message = _sliced_entity_writer(wire, model)
     return lambda append, entity: write_message(append, entity, Progress())
 

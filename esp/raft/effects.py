@@ -43,7 +43,7 @@ class Truncate(Struct, frozen=True):
 
 
 class Flush(Struct, frozen=True):
-    """Begin to flush the log, then say so (:meth:`~esp.raft.node.RaftNode.on_flushed`); one flush may serve many batches (SYNC-2)."""
+    """Begin to flush the log, then report it (:meth:`~esp.raft.node.RaftNode.on_flushed`); one flush may serve many batches (SYNC-2)."""
 
 
 class Peer(NamedTuple):
@@ -80,7 +80,7 @@ class ReadSnapshot(NamedTuple):
 
 
 class Reply(Struct, frozen=True):
-    """Answer a request (the ``token`` came with it), after adding what is to be read."""
+    """Answer a request (the ``token`` came with it), after adding the records or bytes that are to be read."""
 
     token: object
     response: Response
@@ -116,7 +116,7 @@ class WriteSnapshotChunk(Struct, frozen=True):
 class FinishSnapshot(Struct, frozen=True):
     """All pieces are there: verify the snapshot, make it durable, cut the log fully to its end, load it (RAFT-31, RAFT-32).
 
-    Then say so (:meth:`~esp.raft.node.RaftNode.on_snapshot_installed`), or that it was corrupt (``on_snapshot_refused``).
+    Then report it (:meth:`~esp.raft.node.RaftNode.on_snapshot_installed`), or that it was corrupt (``on_snapshot_refused``).
     """
 
     snapshot_id: SnapshotId

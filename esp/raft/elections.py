@@ -20,7 +20,7 @@ class Elections:
     """The part of a member that elects.
 
     Args:
-        member: what the parts share.
+        member: the state that the parts share.
         lead: begins the epoch that was won; gets the voters that voted for this node.
     """
 

@@ -27,7 +27,7 @@ class Following:
     """The part of a member that follows.
 
     Args:
-        member: what the parts share.
+        member: the state that the parts share.
         elections: asked when the leader is lost.
     """
 

@@ -65,7 +65,7 @@ class Leading:
     def begin(self, granted: frozenset[VoterKey]) -> None:
         """Begin the epoch that was won: its LeaderChange record first (LOG-8), then notify all voters (RAFT-9).
 
-        The first epoch of a log also writes into it what the snapshot 0-0 says, as Kafka's does.
+        The first epoch of a log also writes the content of the snapshot 0-0 into it, as Kafka's does.
         """
         member = self._member
         voters = member.history.voters

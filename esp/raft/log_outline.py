@@ -22,7 +22,7 @@ class EpochStart(NamedTuple):
 class LogOutline:
     """A log without its records.
 
-    Invariants: ``start_offset <= flushed_offset <= end_offset`` (what the snapshot below the start holds counts as flushed); epochs and
+    Invariants: ``start_offset <= flushed_offset <= end_offset`` (the snapshot below the start counts as flushed); epochs and
     their starts rise strictly, and each that is listed has a batch in the log.
 
     Args:

@@ -184,7 +184,7 @@ class Member:
         self.effects.append(Reply(token, response, read))
 
     def refuse(self, token: object, request: Request, error: ErrorCode, message: str | None = None) -> None:
-        """Ask for an answer with an error and nothing else, but what is known of the leader."""
+        """Ask for an answer with an error, the known leader, and nothing else."""
         self.effects.append(Reply(token, self._refusal(request, error, message)))
 
     def describe_leader(self, error: ErrorCode = ErrorCode.none) -> "LeaderFields":

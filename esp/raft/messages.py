@@ -84,7 +84,7 @@ class EpochEnd(Struct, frozen=True):
 
 
 class FetchRequest(Struct, frozen=True, kw_only=True):
-    """A member asks for what follows its log; from a voter it also says that the log below is on its device (RAFT-11)."""
+    """A member asks for the records behind its log; from a voter it also says that the log below is on its device (RAFT-11)."""
 
     cluster_id: str | None
     replica: VoterKey

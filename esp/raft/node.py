@@ -48,7 +48,7 @@ class Reception:
     """The part of a member that takes requests.
 
     Args:
-        member: what the parts share.
+        member: the state that the parts share.
         elections: gets requests for votes.
         following: notified when a leader has resigned.
         leading: gets fetches, when this node leads.
@@ -162,7 +162,7 @@ class RaftNode:
         listener_name: which listener of a voter the others call.
         voters: the voters by the newest record of them, committed or not (RAFT-40).
         bootstrap: where to ask for the leader besides the voters.
-        quorum_state: what the file of that name says; None if there is none yet.
+        quorum_state: the content of the file of that name; None if there is none yet.
         log: the log after recovery.
         settings: timing.
         random: the source of all randomness.
@@ -269,7 +269,7 @@ class RaftNode:
 
     @property
     def next_deadline_us(self) -> int | None:
-        """When :meth:`on_tick` is to be called, in monotonic microseconds; None: not before something else has happened."""
+        """The time of the next :meth:`on_tick`, in monotonic microseconds; None: not before another event."""
         member = self._member
         state = member.state
         if isinstance(state, Resigned):
@@ -362,7 +362,7 @@ class RaftNode:
         return self._settle()
 
     def on_send_failed(self, now: Now, peer: NodeId, request: Request, *, refused: bool) -> list[Effect]:
-        """``request`` is not answered, for whatever reason; what it asked for may have been done.
+        """``request`` is not answered, for whatever reason; the peer may have done what it asked for.
 
         Args:
             now: the time.
@@ -478,7 +478,7 @@ class RaftNode:
                 self._leading.on_begin_response(state, replica, response)
 
     def _settle(self) -> list[Effect]:
-        """Do what the role has to do now, until no role changes any more, and hand over the effects."""
+        """Let the role do its due work, until no role changes any more, and hand over the effects."""
         member = self._member
         state = None
         while member.state is not state:

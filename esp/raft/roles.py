@@ -163,7 +163,7 @@ class Follower:
     has_fetched: bool = False
     """True if the leader has answered in this epoch: then it is alive, and no pre-vote is granted against it (RAFT-6)."""
     is_leader_gone: bool = False
-    """True if the leader is known to lead no more: it said so, or its process is gone."""
+    """True if the leader is known to lead no more: it has resigned, or its process is gone."""
     in_flight: FetchRequest | FetchSnapshotRequest | None = None
     retry_at_us: int = 0
     snapshot: SnapshotFetch | None = None

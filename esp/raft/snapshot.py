@@ -59,7 +59,7 @@ def build_snapshot(
     """The bytes of a snapshot.
 
     Args:
-        snapshot_id: what it holds.
+        snapshot_id: its end offset and epoch.
         control: control records that follow the header in its batch.
         values: the records' values.
         last_contained_timestamp_ms: the timestamp of the log's last batch that is in it.

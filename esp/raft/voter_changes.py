@@ -18,7 +18,7 @@ class VoterChanges:
     """The part of a leader that changes the voters.
 
     Args:
-        member: what the parts share.
+        member: the state that the parts share.
         leading: appends the records.
     """
 

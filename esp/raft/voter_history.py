@@ -78,7 +78,7 @@ class VoterHistory:
             self._entries.append(_Entry(header.base_offset, header.next_offset, voters, kraft_version))
 
     def truncate_to(self, end_offset: int) -> None:
-        """Forget what stood at ``end_offset`` or later."""
+        """Forget records at ``end_offset`` or later."""
         while self._entries[-1].base_offset >= end_offset:
             self._entries.pop()
             assert self._entries, "the voters of snapshot or format stay (RAFT-40)"

@@ -45,7 +45,7 @@ def check_batch(batch: Buffer, header: BatchHeader) -> None:
 
 
 DECOMPRESSED_LIMIT: Final = 128 * 1024 * 1024
-"""Bytes of records that one batch may hold unless the caller says otherwise: far above what a request of default size brings."""
+"""Bytes of records that one batch may hold unless the caller says otherwise: far more than a request of default size brings."""
 
 
 class TimestampedOffset(NamedTuple):
@@ -65,7 +65,7 @@ def iterate_records(batch: Buffer, limit: int = DECOMPRESSED_LIMIT) -> Iterator[
         limit: bytes that the records may take when decompressed.
 
     Raises:
-        CorruptionError: the batch is cut, of another format, holds more than ``limit`` bytes, or its records are not what its header says;
+        CorruptionError: the batch is cut, of another format, holds more than ``limit`` bytes, or its records do not match its header;
             records before the bad place have been yielded.
     """
     header = read_whole_header(batch)

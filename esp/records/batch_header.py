@@ -1,6 +1,6 @@
 """The 61 bytes in front of every record batch of format 2, read and stamped in place.
 
-A batch stays bytes on the data path: what the leader decides about it (offset, epoch) is stamped into the header it came with,
+A batch stays bytes on the data path: the leader's decisions about it (offset, epoch) are stamped into the header it came with,
 and the checksum covers neither, so it needs no second pass. Layout: Kafka's ``DefaultRecordBatch``.
 """
 
@@ -100,7 +100,8 @@ class BatchHeader(NamedTuple):
 
 
 HeaderFields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""A header's fields in the order of the bytes, without names: a :class:`BatchHeader`, or what costs a third of one where batches arrive."""
+"""A header's fields in the order of the bytes, without names: a :class:`BatchHeader`, or, where batches arrive, a tuple at a third of the
+cost."""
 
 read_fields: Final[Callable[[Buffer], HeaderFields]] = _HEADER.unpack_from
 """Read the header at the front of a buffer of at least ``HEADER_SIZE`` bytes. Nothing is checked."""

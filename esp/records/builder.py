@@ -1,4 +1,4 @@
-"""Builds batches, for what the broker writes itself and for tests; and the records that are handed to the builder or read from a batch."""
+"""Builds batches, for the broker's own records and for tests; and the records that are handed to the builder or read from a batch."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

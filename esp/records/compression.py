@@ -60,7 +60,7 @@ _OUTPUT_FULL: Final = "failed to write whole buffer"
 
 
 class TooLargeError(CorruptionError):
-    """The bytes may be what they should be, but are more, when decompressed, than the caller takes."""
+    """The bytes may be sound, but are more, when decompressed, than the caller takes."""
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -90,7 +90,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes:
-    """Return what was compressed to ``data``, at most ``limit`` bytes.
+    """Return the decompressed ``data``, at most ``limit`` bytes.
 
     Raises:
         CorruptionError: the bytes are not of this codec, are cut, hold more than ``limit`` bytes (TooLargeError), or the codec has no

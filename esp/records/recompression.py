@@ -50,7 +50,7 @@ def recompress(
         allocate: see :func:`~esp.records.compression.decompress_uncopied`.
 
     Raises:
-        CorruptionError: the bytes are not of the codec that the header says, the records are not what the header says, or they take more
+        CorruptionError: the bytes are not of the codec that the header says, the records do not match the header, or they take more
             than ``limit`` bytes (TooLargeError).
     """
     header = read_header(batch)
@@ -75,7 +75,7 @@ def _check_records(data: Buffer, header: BatchHeader) -> tuple[int, int]:
     all are, are read here, and keys and values are passed over.
 
     Raises:
-        CorruptionError: they are not what the header says, or their offsets do not follow one another.
+        CorruptionError: they do not match the header, or their offsets do not follow one another.
     """
     size = len(data)
     base_timestamp = header.base_timestamp

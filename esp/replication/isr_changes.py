@@ -72,7 +72,7 @@ VERDICTS: Final[Mapping[ErrorCode, Event]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrChange:
-    """One proposal: what AlterPartition carries for a partition (ISR-6), but for the sender's id.
+    """One proposal: the fields of AlterPartition for a partition (ISR-6), but for the sender's id.
 
     ``members`` pairs each member of the wanted ISR with its broker epoch, -1 if this leader does not know it.
     """
@@ -143,7 +143,7 @@ class IsrChanges:
         return self.pending
 
     def install(self, state: PartitionState) -> bool:
-        """Take over what the metadata log says: the one place where the committed state changes (ISR-10). True if it was newer.
+        """Take over the state in the metadata log: the one place where the committed state changes (ISR-10). True if it was newer.
 
         A state of the same partition epoch brings nothing of the ISR, and leaves a pending change alone.
         """

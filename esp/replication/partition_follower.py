@@ -27,7 +27,7 @@ NO_EPOCH: Final = -1
 
 
 class MisplacedBatchError(CorruptionError):
-    """A batch that is what was written, and that cannot follow the log here: no disk is to blame."""
+    """A sound batch that cannot follow the log here: no disk is to blame."""
 
 
 def iterate_fetched(
@@ -254,11 +254,11 @@ class PartitionFollower:
         )
 
     def on_answer(self, asked: FetchPosition, answer: FetchAnswer, now_ms: int) -> Next:
-        """Take in what the leader answered to a fetch from ``asked``.
+        """Take in the leader's answer to a fetch from ``asked``.
 
         Raises:
             CommittedDataLossError: see there; nothing was changed.
-            ApiError: KAFKA_STORAGE_ERROR; what was appended before stays.
+            ApiError: KAFKA_STORAGE_ERROR; batches appended before stay.
             OSError: a truncation failed, or the log could not be begun anew; it is offline.
         """
         if not self._is_current(asked):
@@ -323,7 +323,7 @@ class PartitionFollower:
         return asked[:3] == self.position[:3]
 
     def _append(self, records: Buffer, now_ms: int) -> bool:
-        """Append what is valid; False if it is not all (LOG-6)."""
+        """Append the valid part; False if that is not all (LOG-6)."""
         try:
             append_fetched(self.log, records, self.leader_epoch, now_ms)
         except MisplacedBatchError as error:

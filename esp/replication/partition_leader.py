@@ -134,7 +134,7 @@ def must_flush_to_lead(log: ReplicaLog) -> bool:
 
 
 class PartitionLeader:
-    """Takes produced batches into the log, follows the followers, and says what is committed.
+    """Takes produced batches into the log, tracks the followers, and moves the high watermark.
 
     Args:
         log: the replica's log; its latest epoch is that of ``state`` already (LOG-8).
@@ -220,7 +220,7 @@ class PartitionLeader:
         return self._followers.get(node_id)
 
     def update(self, state: PartitionState, now_us: int) -> bool:
-        """Take over what the metadata says now: of this partition, its topic's settings, or of brokers (HW-6, ISR-10).
+        """Take over the newest metadata: of this partition, its topic's settings, or of brokers (HW-6, ISR-10).
 
         Metadata may lag behind answers of the controller: an older state is passed over. The log has the topic's settings of the same
         metadata by now. ``min.insync.replicas`` counts from this call on, with the state and neither before it nor after it: a lesser one
@@ -282,7 +282,7 @@ class PartitionLeader:
         return self._followers_end == _NO_BOUND and self.log.settings.flush_messages != 1
 
     def maybe_advance_high_watermark(self) -> bool:
-        """Commit what all in-sync replicas have; True if the high watermark moved (HW-4, HW-5, HW-6).
+        """Commit the records that all in-sync replicas have; True if the high watermark moved (HW-4, HW-5, HW-6).
 
         Where ``flush.messages`` is 1 a record counts only when it is flushed: here, and at followers, which fetch only after a flush
         (SYNC-4).
@@ -325,7 +325,7 @@ class PartitionLeader:
         return self.maybe_advance_high_watermark()
 
     def _is_about_to_join(self, node: NodeId, follower: FollowerProgress, now_us: int, log_end_offset: int) -> bool:
-        """True if the high watermark waits for a follower outside the ISR, which would else never catch up with it (HW-4)."""
+        """True if the high watermark waits for a follower outside the ISR, which would otherwise never catch up with it (HW-4)."""
         return not follower.lags(now_us, log_end_offset, self._lag_time_max_us) and self._is_eligible(
             node, follower.broker_epoch
         )
@@ -474,7 +474,7 @@ class PartitionLeader:
         return change
 
     def on_isr_answer(self, change: IsrChange, answer: IsrAnswer, now_us: int) -> bool:
-        """Take in what the controller answered to ``change``; an answer that did not come is one with REQUEST_TIMED_OUT.
+        """Take in the controller's answer to ``change``; a missing answer is one with REQUEST_TIMED_OUT.
 
         Returns:
             Whether the high watermark moved (HW-6, KAFKA-13091).

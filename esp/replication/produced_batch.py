@@ -38,7 +38,7 @@ _INT64: Final = struct.Struct(">q")
 
 
 def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *, zstd_allowed: bool) -> HeaderFields:
-    """Check what a client sent for one partition and return its header.
+    """Check a client's bytes for one partition and return the batch's header.
 
     Args:
         batch: the bytes of the request's ``records`` field.

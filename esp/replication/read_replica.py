@@ -1,4 +1,4 @@
-"""From which replica a consumer should read: the nearest one that has what it asks for (KIP-392; Kafka's ``RackAwareReplicaSelector``)."""
+"""The replica that a consumer should read from: the nearest one with the wanted offset (KIP-392; Kafka's ``RackAwareReplicaSelector``)."""
 
 from collections.abc import Callable
 

@@ -20,7 +20,7 @@ from esp.records.batch_header import HEADER_SIZE, MAGIC, read_fields
 from esp.replication.replica_log import ProducerChecks
 
 REFUSED_MAX: Final = 5
-"""Remembered for each partition: what a client has in flight at most."""
+"""Remembered for each partition: as many as a client has in flight at most."""
 
 PARTITIONS_MAX: Final = 64
 """Remembered for each connection, in about half a KiB each. The producers that the other code misleads send one partition in a request."""

@@ -61,7 +61,7 @@ class ReplicaLog(Protocol):
         """
 
     def raise_log_start(self, offset: int) -> None:
-        """Hide what lies below ``offset``, which is at most the high watermark (LOG-12)."""
+        """Hide all below ``offset``, which is at most the high watermark (LOG-12)."""
 
     def truncate_to(self, offset: int) -> None:
         """End at ``offset``, or before it where it stands within a batch, and let go of epochs that begin there or later (TRUNC-6).

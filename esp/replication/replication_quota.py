@@ -37,7 +37,7 @@ class ReplicationQuota:
         return self._rate
 
     def set_rate(self, now_us: int, rate: int | None) -> None:
-        """Go by another rate from now on, also for what is not paid for yet."""
+        """Go by another rate from now on, also for bytes that are not paid for yet."""
         if rate == self._rate:
             return
         owed_us = max(0, self._paid_up_us - now_us)

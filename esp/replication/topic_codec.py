@@ -65,7 +65,7 @@ def recompress_for_topic(
     Shares nothing, and may run in a thread. For ``allocate`` see :func:`~esp.records.compression.decompress_uncopied`.
 
     Raises:
-        ApiError: INVALID_RECORD, as records are opened that are not what the header says; INVALID_TIMESTAMP, as each of their timestamps is
+        ApiError: INVALID_RECORD, as records are opened that do not match the header; INVALID_TIMESTAMP, as each of their timestamps is
             looked at; MESSAGE_TOO_LARGE, upon which clients divide the batch.
     """
     wanted = topic_codec(settings)

@@ -1,4 +1,4 @@
-"""One connection of the asyncio network: a protocol that receives into its own buffer and calls its owner with what has arrived."""
+"""One connection of the asyncio network: a protocol that receives into its own buffer and calls its owner with the received bytes."""
 
 import asyncio
 import logging
@@ -18,7 +18,6 @@ log = logging.getLogger(__name__)
 
 _WRITE_HIGH_BYTES = 256 * 1024
 _WRITE_LOW_BYTES = 64 * 1024
-# Above the first the owner is told to write no more, below the second to go on; a few fetch answers, so that a quick client never waits.
 # Above the first the owner has to stop writing, below the second it may go on; a few fetch answers, so that a quick client never waits.
 
 
@@ -122,7 +121,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._stop_host()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Show the owner what has arrived, once it is as much as the owner waits for, and it is the turn of the peer's address."""
+        """Show the owner the received bytes, once there are as many as the owner waits for, and it is the turn of the peer's address."""
         buffer, began_ns = self._buffer, self._began_ns  # nothing is counted if that is 0
         buffer.end += nbytes
         if (
@@ -221,7 +220,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._shares.wait(self._share, self._take_turn)
 
     def _take_turn(self) -> None:
-        """Offer what waited for the turn of the peer's address."""
+        """Offer the bytes that waited for the turn of the peer's address."""
         buffer = self._buffer
         self._waits_for_turn = False
         if self._owner is not None and not (self._paused or self._transport.is_closing()):
@@ -235,7 +234,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         self._receive()
 
     def _go_on(self) -> None:
-        """Offer what is there, and only then receive: the buffer may be full, and is, if the owner waited for room for more."""
+        """Offer the bytes that are there, and only then receive: the buffer may be full, and is, if the owner waited for room for more."""
         if not self._waits_for_turn:
             self._began_ns = perf_counter_ns() if self._shares.is_shared else 0
             self.buffer_updated(0)

@@ -57,7 +57,7 @@ _giver: threading.Thread | None = None
 
 
 class _Mapping(ctypes.Array[ctypes.c_char]):
-    """Mapped memory; its views keep it. The length is a bound for any mapping: views are cut to what is mapped."""
+    """Mapped memory; its views keep it. The length is a bound for any mapping: views are cut to the mapped size."""
 
     _type_ = ctypes.c_char
     _length_ = 2**40

@@ -5,7 +5,7 @@ As soon as connections come from more than one address, the time of the loop tha
 more than a quarter of it, in large pieces, is called back by :class:`LoopShares` instead of being handled at once: address by address, for
 :data:`ROUND_NS` in each round of the loop, after all others have been handled. So no other address waits for much more than that, and an
 address that waits loses nothing but its place in the queue: the loop is never idle on its account. Small requests wait for no turn, which
-would cost a third of what they do.
+would cost a third of their own time.
 """
 
 import asyncio

@@ -32,11 +32,11 @@ WINDOWS_MAX: Final = 4096
 """And on the largest: a process may have 65,530 mappings."""
 
 _MEMORY_SHARE: Final = 16
-"""A window is kept for each stride of the machine's memory divided by this: the next consumer of what was read pays a third."""
+"""A window is kept for each stride of the machine's memory divided by this: the next consumer of the same bytes pays a third."""
 
 
 class _Mapping(ctypes.Array[ctypes.c_char]):
-    """Mapped memory; its views keep it. The length is a bound for any mapping: views are cut to what is mapped and in the file."""
+    """Mapped memory; its views keep it. The length is a bound for any mapping: views are cut to the part that is mapped and in the file."""
 
     _type_ = ctypes.c_char
     _length_ = 2**40

@@ -58,7 +58,7 @@ class OsDisk:
     """See :class:`esp.ports.disk.Disk`.
 
     Args:
-        read_threads: how many cold reads wait for devices at a time; they are what a disk array can take in parallel.
+        read_threads: the number of cold reads that wait for devices at a time: as many as a disk array takes in parallel.
         sync_threads: how many syncs do.
     """
 

@@ -5,7 +5,7 @@ Every call comes from the node's loop, or from one thread while the loop leaves 
 
 Small reads that the page cache can answer are distinguished from reads that would wait for the device. Only Linux can do that (``preadv2``
 with ``RWF_NOWAIT``). Elsewhere, and on file systems that refuse the flag, every byte counts as cached: a read may then hold up the caller,
-which a development machine can bear. A sync waits until the device holds what was written.
+which a development machine can bear. A sync waits until the device holds all written bytes.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """The memory in which a connection's bytes arrive, so that a whole frame lies in one piece without having been copied together.
 
 One piece of memory, filled at its end and taken from its front. It grows only while bytes really arrive: a frame that merely claims to be
-large gets at most four times what it has sent. For one beyond :data:`ZEROED_BYTES_MAX` it is a mapping of the frame's whole size, of which
-the kernel hands out a page when the first byte comes there: memory again in proportion to what was sent, without a moment in which
-megabytes are zeroed or copied. :mod:`esp.runtime.buffer_sweeper` shrinks what has not been needed for a while.
+large gets at most four times the bytes it has sent. For one beyond :data:`ZEROED_BYTES_MAX` it is a mapping of the frame's whole size, of
+which the kernel hands out a page when the first byte comes there: memory again in proportion to the bytes sent, without a moment in which
+megabytes are zeroed or copied. :mod:`esp.runtime.buffer_sweeper` shrinks buffers whose size has not been needed for a while.
 """
 
 from collections.abc import Callable
@@ -71,11 +71,11 @@ class ReceiveBuffer:
 
     @property
     def is_large(self) -> bool:
-        """True if what is wanted is received in turns."""
+        """True if the wanted bytes are received in turns."""
         return self.wanted > RECEIVED_AT_ONCE_MAX
 
     def offer(self) -> memoryview:
-        """All that was not taken yet; the owner wants nothing in particular until it says so again."""
+        """All bytes that were not taken yet; the owner wants no particular number until it calls ``expect`` again."""
         self.wanted = 0
         if self.end > self.peak:
             self.peak = self.end
@@ -93,8 +93,8 @@ class ReceiveBuffer:
     def shrink(self) -> bool:
         """Return to the initial size unless more was needed since the last call; True if the buffer has that size now.
 
-        It stays as it is if what was not taken would fill that size: it may be that the owner is to take it later, and that the transport
-        goes on receiving until then.
+        It stays as it is if the bytes that were not taken would fill that size: it may be that the owner is to take it later, and that the
+        transport goes on receiving until then.
         """
         needed = max(self.peak, self.wanted, len(self) + 1)
         self.peak = 0

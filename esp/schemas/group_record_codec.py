@@ -27,9 +27,9 @@ _VARINT_BYTES_MAX: Final = 5
 
 
 class ValueReader:
-    """A position in ``data``; each method reads what stands there and goes on behind it.
+    """A position in ``data``; each method reads the value there and moves behind it.
 
-    Every method raises CorruptionError if the bytes are not what is read.
+    Every method raises CorruptionError if the bytes are no such value.
 
     Args:
         data: the whole value.

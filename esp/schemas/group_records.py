@@ -1,6 +1,7 @@
 """The records in the log of the group coordinator (``__consumer_offsets``): committed offsets, and groups of the classic protocol.
 
-One shape for all versions of a record: what an old version lacks has its default. The bytes are in :mod:`esp.schemas.group_record_codec`.
+One shape for all versions of a record: fields that an old version lacks have their defaults. The bytes are in
+:mod:`esp.schemas.group_record_codec`.
 """
 
 import uuid

@@ -62,7 +62,7 @@ class SupportedFeature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBrokerRecord:
-    """A broker has registered; it replaces what was known of the id."""
+    """A broker has registered; it replaces any earlier registration of the id."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(4)
@@ -255,7 +255,7 @@ class AbortTransactionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterControllerRecord:
-    """A controller has started; it replaces what was known of the id."""
+    """A controller has started; it replaces any earlier registration of the id."""
 
     __type__: ClassVar = EntityType.data
     __version__: ClassVar[i16] = i16(0)

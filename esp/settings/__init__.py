@@ -1,1 +1,1 @@
-"""The settings of nodes, topics and groups: each with name, type, range and default, and what the code asks of them."""
+"""The settings of nodes, topics and groups: each with name, type, range and default, and the typed values that the code reads."""

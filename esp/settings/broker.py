@@ -1,7 +1,4 @@
-"""A node's own settings: what the code asks, each with its default, type, meaning and range, which are Kafka's (``KafkaConfig``).
-
-Which texts the values come from: :mod:`esp.settings.node`.
-"""
+"""A node's own settings, typed, for the code to read. They are read from text by :mod:`esp.settings.node`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

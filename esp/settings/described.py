@@ -79,7 +79,7 @@ def describe_broker(node: NodeLayers) -> list[DescribedSetting]:
 
 
 def describe_all_brokers(cluster: Mapping[str, str]) -> list[DescribedSetting]:
-    """Return what the metadata log gives all brokers, sorted by name."""
+    """Return the defaults of all brokers in the metadata log, sorted by name."""
     return [
         _broker_setting(name, (Synonym(name, value.strip(), Source.DYNAMIC_DEFAULT_BROKER),))
         for name, value in sorted(cluster.items())
@@ -153,7 +153,7 @@ def _broker_setting(name: str, synonyms: tuple[Synonym, ...]) -> DescribedSettin
 
 
 def _synonyms(name: str, node: NodeLayers) -> tuple[Synonym, ...]:
-    """Return what has a say about a node's setting; nothing where only another unit of its family has (as Kafka does)."""
+    """Return the settings with an influence on a node's setting; nothing where only another unit of its family has (as Kafka does)."""
     known = known_settings("broker")
     layers = (
         (node.own, Source.DYNAMIC_BROKER),

@@ -98,8 +98,8 @@ def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSet
     """The settings of a node in effect.
 
     Args:
-        given: what its file and command line gave it.
-        layers: what the metadata log gives it, each counting more than the one before. What is no value of its setting does not count.
+        given: the settings of its file and command line.
+        layers: its settings in the metadata log, each layer counting more than the one before. An invalid value does not count.
     """
     values: dict[str, Any] = {}
     for layer in layers:
@@ -119,7 +119,7 @@ def with_changes(given: BrokerSettings, *layers: Mapping[str, str]) -> BrokerSet
 
 
 def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None:
-    """Check settings that a broker, or all brokers, shall have from now on, without knowing what any broker has.
+    """Check settings that a broker, or all brokers, shall have from now on, without knowing the settings of any broker.
 
     Args:
         changes: new values by name.
@@ -156,7 +156,7 @@ def validate_broker_changes(
 
     Args:
         changes: new values by name.
-        given: what the file of this broker gave it.
+        given: the settings of this broker's file.
         for_all: whether they are for all brokers.
         in_effect: the value that a setting has at this broker now.
 

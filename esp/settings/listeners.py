@@ -65,7 +65,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Read ``host:port``, with an IPv6 address in brackets.
 
     Raises:
-        SettingError: it is none.
+        SettingError: the text is malformed.
     """
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match["port"]) > _LARGEST_PORT:
@@ -100,7 +100,7 @@ def complete_listeners(
     roles: Sequence[str] = (BROKER, CONTROLLER),
     inter_broker: InterBroker = _NOT_GIVEN,
 ) -> Listeners:
-    """Fill in what was not given (the empty values) and check that all goes together.
+    """Fill in the values that were not given (the empty ones) and check that all goes together.
 
     Args:
         listeners: as given.

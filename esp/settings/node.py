@@ -139,7 +139,7 @@ def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) ->
 
 
 def _look_at_names(given: Mapping[str, _Given]) -> None:
-    """Refuse what would promise too much, and log what is ignored."""
+    """Refuse settings that would promise too much, and log settings that are ignored."""
     for name, reason in REFUSED.items():
         if name in given and given[name].text.strip().lower() not in ("", "false"):
             raise OperatorError(f"{_quote(name, given[name])}: {reason}", f"Remove {name}.")
@@ -156,7 +156,7 @@ def _look_at_names(given: Mapping[str, _Given]) -> None:
 
 
 def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
-    """Hold settings against each other as Kafka does; what Kafka only warns of is warned of.
+    """Hold settings against each other as Kafka does; where Kafka only warns, so does this.
 
     A controller of several needs a port that the others know, so not one that is picked at the start.
     """
@@ -235,7 +235,7 @@ class _Reader:
         return NodeId(value)
 
     def quorum(self, node_id: NodeId, roles: tuple[str, ...]) -> _Quorum:
-        """The metadata quorum, held against what this node is."""
+        """The metadata quorum, held against the node's roles."""
         name = VOTERS_NAME
         try:
             voters = parse_voters(self.words(VOTERS_NAME))

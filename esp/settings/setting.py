@@ -47,7 +47,7 @@ class SettingError(ValueError):
 
     Args:
         reason: Kafka's words for why.
-        shown: what Kafka shows as the value, if not the whole text.
+        shown: the value as Kafka shows it, if not the whole text.
     """
 
     def __init__(self, reason: str, shown: str | None = None) -> None:
@@ -64,8 +64,8 @@ class Setting:
         name: Kafka's name, or ours where Kafka has no such setting.
         kind: its type.
         doc: one line for DescribeConfigs and messages.
-        check: what a value must meet beyond its type.
-        served: what it must meet besides to be given anew; one that stands in a metadata log already need not.
+        check: the conditions of a value beyond its type.
+        served: further conditions of a new value; a value that stands in a metadata log already need not meet them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The settings of one topic, typed and complete: what the code asks. Names, ranges and texts: :mod:`esp.settings.node`."""
+"""The settings of one topic, typed and complete, for the code to read. Names, ranges and texts: :mod:`esp.settings.node`."""
 
 from dataclasses import dataclass, field
 
@@ -43,7 +43,7 @@ class TopicSettings:
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
     keeps_batches: bool = field(init=False)
-    """True if produced batches go into the log as they came: no other codec, no other timestamps. What is asked for every one of them."""
+    """True if produced batches go into the log as they came: no other codec, no other timestamps. It is read for every batch."""
 
     def __post_init__(self) -> None:
         keeps = self.compression_type == AS_PRODUCED and self.message_timestamp_type == "CreateTime"

@@ -42,7 +42,7 @@ def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings)
 
 
 def find_stored_problems(overrides: Mapping[str, str]) -> list[str]:
-    """Return what of a topic's settings in the metadata log does not count as it stands there, in words for the operator."""
+    """Return the settings of a topic that do not count as they stand in the metadata log, in words for the operator."""
     problems: list[str] = []
     for name, text in overrides.items():
         entry = TOPIC_SETTINGS.get(name)

@@ -1,6 +1,7 @@
 """The settings of a topic: type, range, the node's setting that stands in, and the field of TopicSettings that holds the value.
 
-All 33 of Kafka 4.3 are known and checked, so that tools find what they expect; those without a field have no effect here beyond the check.
+All 33 of Kafka 4.3 are known and checked, so that tools find what they expect; settings without a field have no effect here beyond the
+check.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The small text files that keep one offset per partition of a data directory (Kafka's ``OffsetCheckpointFile``).
 
-They are hints (REC-6): what cannot be read counts as absent, with a warning, and an empty file has no entries.
+They are hints (REC-6): a file that cannot be read counts as absent, with a warning, and an empty file has no entries.
 """
 
 import logging

@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 RESERVE_FILE: Final = ".esp-reserve"
 RESERVE_BYTES: Final = 1024 * 1024
 ROOM_TO_RESERVE_BYTES: Final = 8 * RESERVE_BYTES
-"""The reserve is only made where this much is free: else it would be what fills the disk."""
+"""The reserve is only made where this much is free: otherwise the reserve itself would fill the disk."""
 
 ROOM_TO_WORK_BYTES: Final = RESERVE_BYTES // 2
 """With less than this a node can hardly start, or shut down cleanly."""

@@ -77,7 +77,7 @@ def replica_directory_name(partition: TopicPartition) -> str:
 def marked_directory_name(partition: TopicPartition, unique: TopicId, kind: DirectoryKind) -> str:
     """The name under which a replica's directory is put aside; ``unique`` keeps a topic of the same name apart.
 
-    It is cut at its front part to what file systems allow.
+    It is cut at its front part to the length that file systems allow.
     """
     suffix = f".{unique.hex}-{kind.value}"
     number = f"-{partition.partition}"

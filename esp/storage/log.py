@@ -5,7 +5,7 @@ Calling rules: everything is called from the node's loop, one call at a time; ``
 :meth:`Log.truncate_fully_and_start_at` and the begin of a log's second segment sync small files as well. Only this package touches
 :attr:`Log.files`.
 
-Invariants (LOG-1): ``log_start_offset <= high_watermark <= log_end_offset`` and ``recovery_point <= log_end_offset``; what lies below the
+Invariants (LOG-1): ``log_start_offset <= high_watermark <= log_end_offset`` and ``recovery_point <= log_end_offset``; all below the
 recovery point was synced before it moved. A write that failed is cut away again, or the log takes no more (LOG-13).
 
 Truncation removes a log's end, or all of it, and all that the log derived from the removed batches (LOG-9, TRUNC-5, TRUNC-6, PROD-9): the
@@ -58,7 +58,7 @@ class Log:
         leader_epochs: cut to the log.
         log_start_offset: the first offset that readers may ask for.
         log_end_offset: the next one to be assigned.
-        recovery_point: what lies below it is synced.
+        recovery_point: all below it is synced.
         checkpoint_offsets: makes recovery points and log starts durable, called where that must come first.
         checkpoint_high_watermarks: the same of high watermarks.
     """
@@ -172,7 +172,7 @@ class Log:
 
     @property
     def sealed_end_offset(self) -> int:
-        """Base offset of the active segment: what lies below it is written no more."""
+        """Base offset of the active segment: offsets below it are written no more."""
         return self._segments.active.base_offset
 
     def check_offsets(self) -> None:
@@ -184,20 +184,20 @@ class Log:
         assert self.sealed_end_offset <= end, f"{self.path}: ends at {end}, before its active segment"
 
     def take_offline(self) -> None:
-        """Take nothing more: the device has failed, and what was written may not be there any more."""
+        """Take nothing more: the device has failed, and written bytes may not be there any more."""
         if not self.is_offline:
             self.is_offline = True
             self.on_offline()
 
     def note_rot(self, error: CorruptionError) -> None:
-        """Something was found that is not what was written; the first time counts."""
+        """Bytes were found that are not the ones that were written; the first report counts."""
         if self.rot is None:
             self.rot = error
             _logger.error("%s: %s", self.path, error)
             self.on_rot()
 
     def raise_log_start(self, offset: int) -> None:
-        """Hide what lies below ``offset``, which is at most the high watermark (LOG-12); a smaller one than now changes nothing."""
+        """Hide all below ``offset``, which is at most the high watermark (LOG-12); a smaller one than now changes nothing."""
         assert offset <= self.high_watermark, "the log start never passes the high watermark (LOG-12)"
         if offset > self.log_start_offset:
             self.log_start_offset = offset
@@ -214,7 +214,7 @@ class Log:
             self.checkpoint_offsets()
 
     def lower_high_watermark(self, offset: int) -> None:
-        """Bytes from ``offset`` on are about to go. One on disk beyond it would have them missed after the end of the process (REC-11).
+        """Bytes from ``offset`` on are about to go. A checkpoint beyond it would report them lost after the end of the process (REC-11).
 
         Raises:
             OSError: the device failed.
@@ -314,7 +314,7 @@ class Log:
         return self._segments.active
 
     def _undo_append(self, segment: Segment, error: OSError) -> ApiError:
-        """Cut away what a failed write left (LOG-13, REC-9); the log goes offline where that fails."""
+        """Cut away the remains of a failed write (LOG-13, REC-9); the log goes offline where that fails."""
         try:
             file = segment.file
             if file.size() != segment.size:
@@ -407,7 +407,7 @@ class Log:
     # --- flush ---------------------------------------------------------------------------------------------------------------------
 
     async def flush(self) -> bool:
-        """Make what was appended before the call durable, then move the recovery point.
+        """Make all that was appended before the call durable, then move the recovery point.
 
         Returns:
             Whether that was done. It was not if the log is offline, or there was no room for indexes or leader epochs: then what is missing

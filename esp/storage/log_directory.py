@@ -192,7 +192,7 @@ class LogDirectory:
     def open_blocking(
         cls, disk: Disk, path: str, *, producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
     ) -> "LogDirectory":
-        """Lock a directory (made when missing) and read what it says of itself; no log is loaded yet.
+        """Lock a directory (made when missing) and read its identity; no log is loaded yet.
 
         Raises:
             OperatorError: it cannot be made or read, another process uses it, or its ``meta.properties`` is damaged.
@@ -415,7 +415,7 @@ class LogDirectory:
         )
 
     def purge(self, now_ms: int) -> int:
-        """Remove what was put aside long enough ago; return how many files and directories. May take long where they are large.
+        """Remove files and directories that were put aside long enough ago; return their number. May take long where they are large.
 
         Raises:
             OSError: the device failed; the rest stays due.
@@ -436,7 +436,7 @@ class LogDirectory:
         self.write_high_watermarks_blocking()
 
     def write_recovery_points_blocking(self) -> None:
-        """Write the checkpoint of recovery points; raises and demands what :meth:`write_checkpoints_blocking` does."""
+        """Write the checkpoint of recovery points; errors and demands are those of :meth:`write_checkpoints_blocking`."""
         self._offsets.write_recovery_points_blocking()
 
     def write_log_starts_blocking(self) -> None:

@@ -33,7 +33,7 @@ from esp.storage.steps import Reading, read_cached
 
 
 def sound_part(segment: Segment, position: int, data: Buffer, offset: int, end_offset: int) -> Buffer:
-    """``data``, or as much of it as comes before the first batch that is not what was written.
+    """``data``, or as much of it as comes before the first damaged batch.
 
     Args:
         segment: that the bytes were read from.
@@ -43,7 +43,7 @@ def sound_part(segment: Segment, position: int, data: Buffer, offset: int, end_o
         end_offset: the last of them ends at or before it.
 
     Raises:
-        CorruptionError: the first batch is not what was written.
+        CorruptionError: the first batch is damaged.
     """
     end = position + len(data)
     if segment.checked_start <= position and end <= segment.checked_end:

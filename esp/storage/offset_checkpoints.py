@@ -57,7 +57,8 @@ class OffsetCheckpoints:
     def forget_blocking(self, partition: TopicPartition) -> None:
         """No earlier log of that name may lend its offsets to a new one. Raises OSError.
 
-        What else was put aside is forgotten in the same go: a topic that comes again costs one write, not one for each of its partitions.
+        Entries of all replicas that are gone are dropped with the same write: a topic that comes again costs one write, not one
+        for each of its partitions.
         """
         for name, offsets in (
             (RECOVERY_POINT_FILE, self._recovery_points),

@@ -213,7 +213,7 @@ def load_log_blocking(
 
 
 class _Loader:
-    """The steps of opening one log; what they find out stands in the attributes."""
+    """The steps of opening one log; their findings stand in the attributes."""
 
     def __init__(
         self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int, *, may_have_gaps: bool
@@ -342,7 +342,7 @@ class _Loader:
         )
 
     def _cut(self, segment: Segment, end: SegmentEnd) -> None:
-        """Cut what follows the last whole batch after a crash (REC-3)."""
+        """Cut the bytes behind the last whole batch after a crash (REC-3)."""
         excess = segment.file.size() - segment.size
         rest = segment.file.read_blocking(segment.size, min(excess, HEADER_SIZE))
         if not is_cut_off(rest, excess, end.next_offset, self._settings.max_message_bytes):
@@ -384,7 +384,7 @@ class _Loader:
             )
 
     def _require_beginning(self, base_offset: int) -> None:
-        """The first segment must hold the log start, if that is known and what follows it was flushed (REC-11)."""
+        """The first segment must hold the log start, if that is known and the batches behind it were flushed (REC-11)."""
         start_offset = self._known.log_start_offset
         if self._known.has_log_start and start_offset < base_offset and start_offset < self._known.recovery_point:
             raise CorruptionError(
@@ -392,7 +392,7 @@ class _Loader:
             )
 
     def _start_over(self) -> None:
-        """The log lost what lay below its start: it goes on, empty, at the start (REC-7)."""
+        """The log lost all below its start: it goes on, empty, at the start (REC-7)."""
         self.is_whole = False
         _logger.warning(
             "%s ends at offset %d below its start %d: it starts over, empty",
@@ -446,7 +446,7 @@ def is_cut_off(rest: Buffer, size: int, next_offset: int, max_message_bytes: int
     size: the number of these bytes.
     size: how many there are.
     next_offset: the offset that the next batch has.
-    max_message_bytes: no batch is larger; a length that has rotted mostly says so.
+    max_message_bytes: no batch is larger; a rotten length is mostly larger.
     """
     if len(rest) < _BEGINNING.size:
         return True

@@ -189,7 +189,7 @@ class Segment:
         """Write a batch at the end, into the page cache.
 
         Raises:
-            OSError: :attr:`size` is what it was; bytes may stand behind it.
+            OSError: :attr:`size` is unchanged; bytes may stand behind it.
         """
         (self._file or self.file).append((batch,))
         position = self.size
@@ -217,7 +217,7 @@ class Segment:
         self.index_is_full = offset_entries >= self._offset_entries_max or time_entries >= self._time_entries_max
 
     def resume(self, position: int) -> None:
-        """Go on taking in batches from an index entry's batch on: what the indexes say up to there holds."""
+        """Go on taking in batches from an index entry's batch on: the indexes are right up to there."""
         assert self.indexes is not None
         self.max_timestamp, self.max_timestamp_offset = self.indexes.times.last()
         self._bytes_since_entry = 0
@@ -343,7 +343,7 @@ def find_batch(
     """Walk the headers from the batch at ``position`` to ``end`` (where a batch ends) and return the first accepted one, with its place.
 
     Raises:
-        CorruptionError: what stands there is no batch.
+        CorruptionError: the bytes there are no batch.
     """
     chunk: Buffer = b""
     start = position

@@ -121,10 +121,10 @@ class SegmentFiles:
         return CutPlace(number, None if found is None else found[0], end_offset)
 
     def cut(self, place: CutPlace) -> None:
-        """Take away what lies behind the place that :meth:`find_cut` found; its segment is the active one then.
+        """Take away all behind the place that :meth:`find_cut` found; its segment is the active one then.
 
         Raises:
-            CorruptionError: what stays of the segment is broken.
+            CorruptionError: the rest of the segment is broken.
             OSError: the device failed or is full.
         """
         segment = self.segments[place.number]
@@ -163,7 +163,7 @@ class SegmentFiles:
             segment.suspect()
 
     def _put_aside(self, segments: list[Segment], due_ms: int) -> None:
-        """Rename the files of segments that were taken out of the log; readers keep what they hold."""
+        """Rename the files of segments that were taken out of the log; readers keep the bytes that they hold."""
         self.reader.forget_places()
         removed = [(segment, path) for segment in segments for path in segment.files()]
         self.unsynced.on_cut(segments, [path for _segment, path in removed])

@@ -124,7 +124,7 @@ def restore_segment_blocking(
         segment: as it was made from its name; its file is there.
         disk: where it lives.
         trusted_end: batches below this offset were flushed: their checksums are not looked at.
-        trust: what the index files are good for.
+        trust: the trusted entries of the index files.
         next_offset: no batch has a smaller offset.
         epochs: gets the epochs of batches that it does not know yet (LOG-10).
 
@@ -191,7 +191,7 @@ def open_sealed_blocking(segment: Segment, disk: Disk) -> None:
 
 
 def require_nothing_missing_blocking(segment: Segment, disk: Disk) -> None:
-    """Hold the end of a sealed segment against the beginning of the next one: what stood between them is lost (REC-11).
+    """Hold the end of a sealed segment against the beginning of the next one: batches between them are lost (REC-11).
 
     Only headers behind the last entry of the offset index are read. What is broken there is not judged here (REC-4).
 
@@ -238,7 +238,7 @@ def _last_indexed_position(segment: Segment, disk: Disk) -> int:
 
 
 def _resume(segment: Segment, disk: Disk, file_size: int, trusted_end: int, trust: IndexTrust) -> int:
-    """Load what the index files say, as far as they are trusted, and return the position from which on headers must be read.
+    """Load the entries of the index files, as far as they are trusted, and return the position from which on headers must be read.
 
     A power loss may have taken the end of either file. Time index entries are written together with offset index entries, as the largest
     timestamp rises; so both are complete up to the last offset entry that does not exceed the last time entry.

@@ -21,7 +21,7 @@ Syncing: TypeAlias = Generator[File | str, None, Result]
 
 
 def read_cached(reading: Reading[Result]) -> Result | None:
-    """Run a reading from the page cache; None as soon as it needs what is not there."""
+    """Run a reading from the page cache; None as soon as it needs a region that is not there."""
     try:
         file, offset, length = next(reading)
         while True:

@@ -100,8 +100,8 @@ def _open(batch: Buffer, timestamp: int, start_offset: int, allocate: Allocate) 
     """The first record at or after ``start_offset`` with this timestamp or a later one; the first of all if there is too much to open.
 
     Raises:
-        CorruptionError: the batch is not what was written.
-        ApiError: CORRUPT_MESSAGE; it is, but what its producer wrote are no records. The log has not rotted for that.
+        CorruptionError: the batch is damaged.
+        ApiError: CORRUPT_MESSAGE; it is sound, but its producer wrote no valid records. The log has not rotted for that.
     """
     header = read_header(batch)
     check_batch(batch, header)

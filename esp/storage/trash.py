@@ -33,10 +33,10 @@ class Trash:
         self._items.append(_Item(path, due_ms, let_go))
 
     def purge(self, now_ms: int) -> int:
-        """Remove what is due; return how many paths that were.
+        """Remove the paths that are due; return their number.
 
         Raises:
-            OSError: the device failed; what was not removed stays due.
+            OSError: the device failed; paths that were not removed stay due.
         """
         removed = 0
         for item in [item for item in self._items if item.due_ms <= now_ms]:

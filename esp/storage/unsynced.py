@@ -71,7 +71,7 @@ class Unsynced:
         self.appended_batches = self.flushed_batches = 0
         self.appended_bytes = self.flushed_bytes = 0
         self.cuts = 0
-        """Rises whenever segments were cut or taken out, so that what was awaited meanwhile is not believed."""
+        """Rises whenever segments were cut or taken out, so that syncs awaited meanwhile are not believed."""
         self._disk = disk
         self._path = path
         self._epochs = epochs
@@ -196,7 +196,7 @@ class Unsynced:
     def syncing(self, active: Segment, *, active_too: bool) -> Syncing[bool]:
         """Sync all that was written before; True if nothing was cut meanwhile and nothing is missing for want of space.
 
-        After a cut, which :attr:`cuts` shows, nothing is known of what was synced: the caller begins again.
+        After a cut, which :attr:`cuts` shows, it is unknown what was synced: the caller begins again.
         ``active_too``: the active segment holds bytes that were not synced.
         """
         self._require_sound()
