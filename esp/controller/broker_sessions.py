@@ -48,8 +48,8 @@ class BrokerSessions:
         Args:
             brokers: that are registered.
             now_us: when sessions begin, in full.
-            heard_us: when some of them were heard of last: their sessions have begun then, but a part of the time is left to each, in which
-                it finds the new controller.
+            heard_us: the last sign of life of some of them: their sessions have begun then, but a part of the time is left to each, in
+                which it finds the new controller.
         """
         full_us = self._timeout_us
         least_us = full_us // LEFT_DIVISOR

@@ -1,7 +1,7 @@
 """The consequence of another ``min.insync.replicas`` for partitions: a greater one gives them another epoch (ELR-3).
 
 A leader takes the minimum from the metadata that it has applied, and the ISR that it has proposed from the answer to AlterPartition, which
-may come first. Suppose that a proposal from before the new minimum were done after it. Then the leader would go on committing by the old
+may come first. Suppose that a proposal from before the new minimum were applied after it. Then the leader would go on committing by the old
 minimum, with an ISR that is too small by the new one, while the controller counts the replicas that left that ISR as eligible leaders. With
 another partition epoch such a proposal is refused, and the leader proposes anew when it knows the epoch, and the minimum with it
 (``docs/decisions/0035-another-minimum-another-epoch.md``).

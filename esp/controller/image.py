@@ -133,7 +133,7 @@ class ClusterImage:
 
 
 def _count(text: str, default: int) -> int:
-    """The number from 1 on that a stored setting holds, else ``default``: a metadata log that others wrote must not end the node."""
+    """The number from 1 on that a stored setting holds, else ``default``: a metadata log of another origin must not end the node."""
     number = find_integer(text.strip())
     return default if number is None or number < 1 else number
 

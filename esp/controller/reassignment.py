@@ -45,7 +45,7 @@ def decide_reassignments(
     Args:
         image: the newest state, committed or not.
         wanted: the requested changes; a partition may be named more than once, the later one counts from the earlier one on.
-        may_change_replication_factor: else a target must have as many replicas as the partition has, or is about to have (KIP-860).
+        may_change_replication_factor: if false, a target must have as many replicas as the partition has, or is about to have (KIP-860).
         unclean_elections: the node's own ``unclean.leader.election.enable``.
         for_repair: whether self-repair asks: its copies have a budget of their own (REPAIR-4).
     """

@@ -22,7 +22,7 @@ _WRITE_LOW_BYTES = 64 * 1024
 
 
 class AsyncioConnection(asyncio.BufferedProtocol):
-    """See :class:`esp.ports.network.Connection`.
+    """One TCP connection (:class:`esp.ports.network.Connection`).
 
     Args:
         make_owner: called with this connection once it is made. ConnectionAbortedError refuses the connection.

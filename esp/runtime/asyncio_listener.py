@@ -23,7 +23,7 @@ _BACKLOG: Final = 1024
 
 
 class AsyncioListener:
-    """See :class:`esp.ports.network.Listener`.
+    """The sockets of one listening address (:class:`esp.ports.network.Listener`).
 
     Args:
         sockets: listen, each on one address of the same name.

@@ -18,7 +18,7 @@ _ERRNO: Final = re.compile(r"\[Errno (\d+)\]")
 
 
 class AsyncioNetwork:
-    """See :class:`esp.ports.network.Network`. Connections have TCP_NODELAY, which asyncio and uvloop set by themselves.
+    """TCP on the running loop (:class:`esp.ports.network.Network`). Connections have TCP_NODELAY; asyncio and uvloop set it themselves.
 
     Args:
         host: is stopped by an unexpected error of a connection's owner.

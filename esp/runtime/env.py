@@ -36,7 +36,7 @@ DESCRIPTORS: Final = 16_384
 
 
 class SystemHost:
-    """See :class:`esp.ports.host.Host`."""
+    """The machine and the process of this node (:class:`esp.ports.host.Host`)."""
 
     def __init__(self) -> None:
         self.boot_id = _boot_id()
@@ -87,7 +87,7 @@ Result = TypeVar("Result")
 
 
 class ThreadCpu:
-    """See :class:`esp.ports.cpu.Cpu`.
+    """A pool of threads (:class:`esp.ports.cpu.Cpu`).
 
     Args:
         threads: how many calls run at a time; by default one per processor, and two at least, as one of them may wait for a device.
@@ -108,7 +108,7 @@ class ThreadCpu:
 
 
 class SystemRandom:
-    """See :class:`esp.ports.random.Random`."""
+    """Random numbers from the operating system (:class:`esp.ports.random.Random`)."""
 
     def below(self, limit: int) -> int:
         """See :class:`esp.ports.random.Random`."""
@@ -127,7 +127,7 @@ class SystemRandom:
 
 
 class SystemClock:
-    """See :class:`esp.ports.clock.Clock`."""
+    """The machine's clocks and the loop's timers (:class:`esp.ports.clock.Clock`)."""
 
     def monotonic_us(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""

@@ -13,7 +13,7 @@ from esp.runtime.os_file import OsFile, sync_data, sync_directory
 
 
 class OsLock:
-    """See :class:`esp.ports.disk.Lock`. Made by :func:`take_lock`."""
+    """A lock on a file between processes (:class:`esp.ports.disk.Lock`). Made by :func:`take_lock`."""
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
@@ -55,7 +55,7 @@ def _names(path: str, fd: int) -> bool:
 
 
 class OsDisk:
-    """See :class:`esp.ports.disk.Disk`.
+    """The file system of the operating system (:class:`esp.ports.disk.Disk`).
 
     Args:
         read_threads: the number of cold reads that wait for devices at a time: as many as a disk array takes in parallel.

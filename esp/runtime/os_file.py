@@ -71,7 +71,7 @@ _COPY_BYTES = 1024 * 1024
 
 
 class OsFile:
-    """See :class:`esp.ports.disk.File`.
+    """One open file of the operating system (:class:`esp.ports.disk.File`).
 
     Args:
         path: names an existing file.

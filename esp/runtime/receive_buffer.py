@@ -93,8 +93,8 @@ class ReceiveBuffer:
     def shrink(self) -> bool:
         """Return to the initial size unless more was needed since the last call; True if the buffer has that size now.
 
-        It stays as it is if the bytes that were not taken would fill that size: it may be that the owner is to take it later, and that the
-        transport goes on receiving until then.
+        It stays as it is if the bytes that were not taken would fill that size: the owner may take them later, and the transport may go on
+        receiving until then.
         """
         needed = max(self.peak, self.wanted, len(self) + 1)
         self.peak = 0
