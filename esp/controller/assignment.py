@@ -15,7 +15,7 @@ from esp.schemas.metadata_records import PartitionRecord
 
 
 def check_assignment(image: ClusterImage, partition: int, replicas: Sequence[NodeId], replication_factor: int) -> None:
-    """True if a partition may have just these replicas.
+    """Raise unless a partition may have just these replicas.
 
     Args:
         image: the newest state.
@@ -40,7 +40,7 @@ def check_assignment(image: ClusterImage, partition: int, replicas: Sequence[Nod
 
 
 def check_replicas(image: ClusterImage, replicas: Sequence[NodeId]) -> None:
-    """True if these can be the replicas of a partition: some, all of them registered, each of them once.
+    """Raise unless these can be the replicas of a partition: at least one, all registered, each named once.
 
     Raises:
         ApiError: INVALID_REPLICA_ASSIGNMENT.

@@ -82,7 +82,7 @@ class BrokerRegistration:
 
     node_id: NodeId
     cluster_id: str
-    """The ids of its data directories."""
+    """The cluster id that its data directories hold."""
     incarnation_id: uuid.UUID
     endpoints: Mapping[str, Address]
     """By the name of the listener."""

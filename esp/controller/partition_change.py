@@ -216,7 +216,7 @@ def _maybe_complete(sets: ReplicaSets, isr: tuple[NodeId, ...]) -> tuple[Replica
 def _directories(
     state: PartitionState, replicas: tuple[NodeId, ...], given: Mapping[NodeId, DirectoryId], leader: NodeId
 ) -> tuple[DirectoryId, ...]:
-    """The directory of each of ``replicas``: as given, else as it is, else unknown. The leader has a log there, if only an empty one."""
+    """The directory of each of ``replicas``: as given, else as it is, else unknown. The leader has a log somewhere, maybe an empty one."""
     known = dict(zip(state.replicas, state.directories, strict=False)) | dict(given)
     if known.get(leader) == LOST_DIRECTORY:
         known[leader] = UNASSIGNED_DIRECTORY

@@ -111,7 +111,7 @@ class Consequences:
 
     down: tuple[NodeId, ...]
     down_already: tuple[NodeId, ...]
-    """Nodes among them that are down anyway."""
+    """The nodes of ``down`` that are down anyway."""
     fates: tuple[Fate, ...]
     """The fates of the partitions for which anything changes."""
     loads: tuple[LoadShift, ...]

@@ -46,7 +46,7 @@ class SyncResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResult:
-    """True if the member goes on."""
+    """The answer to a heartbeat: the member goes on, or the reason why not."""
 
     error: ErrorCode = ErrorCode.none
 

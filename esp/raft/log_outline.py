@@ -118,10 +118,10 @@ class LogOutline:
         return None
 
     def check_position(self, offset: int, epoch: int) -> EpochEnd | SnapshotId | None:
-        """True if a log that ends at ``offset``, its last batch of ``epoch``, is a prefix of this one.
+        """Compare a log that ends at ``offset``, its last batch of ``epoch``, with this one.
 
         Returns:
-            None if so; else where the logs part, or the snapshot that the other must begin from (RAFT-32).
+            None if it is a prefix of this one; otherwise the end of the common epoch, or the snapshot that it must begin from (RAFT-32).
         """
         if self.start_offset == 0:
             if offset == 0:

@@ -1,4 +1,4 @@
-"""True if a replica may answer a fetch from where the asker stands: TRUNC-3, steps 2 and 5 to 8, for followers and consumers alike."""
+"""The check of a fetch's position before a replica answers it: TRUNC-3, steps 2 and 5 to 8, for followers and consumers alike."""
 
 from typing import Final, NamedTuple
 
@@ -13,7 +13,7 @@ class FetchOffsets(NamedTuple):
     """The offsets of a partition in the answer to a fetch: all of one moment, taken before the read (TRUNC-3.8; KAFKA-7104).
 
     With a ``diverging_epoch`` the answer holds these two fields and no records: from ``diverging_end_offset`` on, at the latest, the
-    follower's log differs.
+    reader's log differs.
     """
 
     high_watermark: int
@@ -25,7 +25,7 @@ class FetchOffsets(NamedTuple):
 
     @property
     def diverges(self) -> bool:
-        """True if the follower has to truncate before it gets records."""
+        """True if the reader has to truncate before it gets records."""
         return self.diverging_epoch != UNDEFINED
 
 

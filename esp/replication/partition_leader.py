@@ -118,7 +118,7 @@ _NO_BOUND: Final = 1 << 63
 """Above every offset: there is no follower to wait for."""
 
 IsEligible = Callable[[NodeId, int], bool]
-"""True if the metadata knows a broker, under just this broker epoch, as unfenced and not in controlled shutdown (KIP-841, KIP-903)."""
+"""A predicate: the metadata knows a broker, under just this broker epoch, as unfenced and not in controlled shutdown (KIP-841, KIP-903)."""
 
 
 Appended = tuple[int, int, int]
