@@ -8,6 +8,7 @@ quorum and serve controllers; once the metadata is known, what :mod:`esp.broker.
 place in the quorum is given up; then all logs are flushed and closed, with the clean-shutdown marker of their directory last (BRK-2).
 """
 
+import asyncio
 import importlib
 import itertools
 import logging
@@ -34,12 +35,15 @@ from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import VoterKey
 from esp.settings.broker import BrokerSettings, MetricsListener
+from esp.storage.log_directory import LogDirectory, settle_all_blocking
 
 if TYPE_CHECKING:
     from esp.broker.metrics.node_metrics import NodeMetrics
 
 log = logging.getLogger(__name__)
 
+_SETTLED_AT_A_TIME: Final = 16
+"""Parts into which the logs of a directory are divided at a stop; more are no faster on the disks that were tried."""
 _CATCH_UP_TOLD_MS: Final = 5_000
 """How often the operator is told that a node waits for the quorum."""
 
@@ -166,10 +170,17 @@ class BrokerNode:
             await self.controller.close()
         for directory in running.directories.all:
             try:
+                await self._settle(directory)
                 await self._env.cpu.run(directory.close_blocking, broker_epoch)
             except OSError as error:
                 log.error("%s is not left in order, and is recovered at the next start: %s", directory.path, error)
         log.info("stopped in order")
+
+    async def _settle(self, directory: LogDirectory) -> None:
+        """Sync the logs of a directory side by side: each costs a few waits for the device, which serves many at a time."""
+        logs = await self._env.cpu.run(directory.begin_to_close_blocking)
+        parts = [logs[number::_SETTLED_AT_A_TIME] for number in range(_SETTLED_AT_A_TIME)]
+        await asyncio.gather(*(self._env.cpu.run_waiting(settle_all_blocking, part) for part in parts if part))
 
 
 def _make_metrics(env: Env) -> "NodeMetrics":

@@ -21,3 +21,8 @@ class Cpu(Protocol):
         They cost nothing until they are written to; to zero tens of mebibytes in Python would keep the interpreter from the loop for
         milliseconds.
         """
+
+    async def run_waiting(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """As :meth:`run`, for what waits for devices most of the time: more of it goes on at once than there are processors."""

@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 EXIT_STATUS = 70
 """EX_SOFTWARE of sysexits.h: an internal error, so that a supervisor can distinguish it from a refused configuration."""
 
+WAITING_THREADS: Final = 16
+"""Threads of :meth:`ThreadCpu.run_waiting`."""
 DESCRIPTORS: Final = 16_384
 """Open files and sockets that there is room for from the start: an eighth of a mebibyte."""
 
@@ -95,6 +97,9 @@ class ThreadCpu:
 
     def __init__(self, threads: int | None = None) -> None:
         self._pool = ThreadPoolExecutor(threads or max(2, os.cpu_count() or 1), thread_name_prefix="cpu")
+        self._waiting = ThreadPoolExecutor(
+            WAITING_THREADS, thread_name_prefix="waiting"
+        )  # which has no threads until one is needed
 
     async def run(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
@@ -105,6 +110,12 @@ class ThreadCpu:
     def allocate(self, size: int) -> memoryview:
         """See :class:`esp.ports.cpu.Cpu`."""
         return large_memory(size)
+
+    async def run_waiting(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """See :class:`esp.ports.cpu.Cpu`."""
+        return await asyncio.get_running_loop().run_in_executor(self._waiting, partial(function, *args, **kwargs))
 
 
 class SystemRandom:

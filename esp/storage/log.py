@@ -64,8 +64,10 @@ class Log:
     """
 
     __slots__ = (
+        "_is_settled",
         "_reader",
         "_segments",
+        "_settle_failure",
         "_unsynced",
         "checkpoint_high_watermarks",
         "checkpoint_offsets",
@@ -108,6 +110,8 @@ class Log:
         self.settings = settings
         self.leader_epochs = leader_epochs
         self.producers = ProducerStates()
+        self._is_settled = False
+        self._settle_failure: OSError | None = None
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
@@ -434,25 +438,50 @@ class Log:
             self.take_offline()
             raise
 
-    def close_blocking(self) -> None:
-        """Flush, complete the indexes, leave a producer snapshot at the log end, and let go of the files (PROD-8).
+    @property
+    def is_settled(self) -> bool:
+        """Whether :meth:`settle_blocking` has nothing to do, or has been called."""
+        return self._is_settled or self.is_offline or self._unsynced.is_untouched
 
-        A log that was not written to since it was begun, or opened after a clean shutdown, costs no sync.
+    def settle_blocking(self) -> None:
+        """Flush, complete the indexes, and leave a producer snapshot at the log end (PROD-8): nothing is written to the log any more.
+
+        A log that was not written to since it was begun, or opened after a clean shutdown, costs no sync. Several logs may be settled
+        at a time, each in a thread of its own. What failed is not tried again (SYNC-1): :meth:`close_blocking` raises it once more.
 
         Raises:
             OSError: the device failed or is full; the log is not clean.
         """
+        if self.is_settled:
+            return
+        self._is_settled = True
+        try:
+            self._settle_blocking()
+        except OSError as error:
+            self._settle_failure = error
+            raise
+
+    def _settle_blocking(self) -> None:
         active = self._segments.active
-        if not (self.is_offline or self._unsynced.is_untouched):
-            active.seal()
-            for segment in self._segments:
-                segment.save_indexes()
-            active.sync_indexes_blocking()
-            if not self.flush_blocking():
-                raise OSError(errno.ENOSPC, "no room for leader epochs", self.path)
-            snapshot = snapshot_path(self.path, self.log_end_offset)
-            if self.log_end_offset > self.first_segment_offset:
-                self.files.disk.replace_file_blocking(snapshot, self.producers.encode())
+        active.seal()
+        for segment in self._segments:
+            segment.save_indexes()
+        active.sync_indexes_blocking()
+        if not self.flush_blocking():
+            raise OSError(errno.ENOSPC, "no room for leader epochs", self.path)
+        snapshot = snapshot_path(self.path, self.log_end_offset)
+        if self.log_end_offset > self.first_segment_offset:
+            self.files.disk.replace_file_blocking(snapshot, self.producers.encode())
+
+    def close_blocking(self) -> None:
+        """Settle the log, if that was not done before, and let go of the files.
+
+        Raises:
+            OSError: the device failed or is full, now or when the log was settled; the log is not clean.
+        """
+        if self._settle_failure is not None:
+            raise self._settle_failure
+        self.settle_blocking()
         self.release()
 
     def release(self) -> None:

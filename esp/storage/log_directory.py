@@ -16,6 +16,7 @@ So the node warns of them at each start.
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError, OperatorError
@@ -276,6 +277,13 @@ class LogDirectory:
         """Let go of a directory of which no log was opened."""
         self._lock.release()
 
+    def begin_to_close_blocking(self) -> list[Log]:
+        """Make room for the end; the logs that have something to be synced, which may be settled side by side before the directory is
+        closed (:func:`settle_all_blocking`).
+        """
+        self.reserve.make_room_blocking()
+        return [log for log in self._open_logs() if not log.is_settled]
+
     def close_blocking(self, broker_epoch: BrokerEpoch) -> None:
         """Close all logs; if all went well, leave the clean shutdown marker with ``broker_epoch``. Releases the lock in any case.
 
@@ -514,3 +522,10 @@ def _make_directory_blocking(disk: Disk, path: str) -> None:
             _make_directory_blocking(disk, parent)
         disk.make_directory(path)
         disk.sync_directory_blocking(parent or ("/" if path.startswith("/") else "."))
+
+
+def settle_all_blocking(logs: Iterable[Log]) -> None:
+    """Settle some logs; what fails is raised when their directory is closed."""
+    for log in logs:
+        with suppress(OSError):
+            log.settle_blocking()

@@ -32,3 +32,10 @@ class CpuShare:
     def allocate(self, size: int) -> memoryview:
         """See :class:`esp.ports.cpu.Cpu`."""
         return self._cpu.allocate(size)
+
+    async def run_waiting(
+        self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Result:
+        """See :class:`esp.ports.cpu.Cpu`."""
+        async with self._turns:
+            return await self._cpu.run_waiting(function, *args, **kwargs)

@@ -111,6 +111,8 @@ class Workers:
         """See :class:`esp.ports.cpu.Cpu`."""
         return memoryview(bytearray(size))
 
+    run_waiting = run
+
     def on_operation(self, operation: Operation | None) -> bool:
         """The running code is about to do something on the disk, None: look at it, or waits for the device (``sync``).
 

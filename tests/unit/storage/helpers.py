@@ -38,6 +38,8 @@ class DirectCpu:
     def allocate(self, size: int) -> memoryview:
         return memoryview(bytearray(size))
 
+    run_waiting = run
+
 
 CPU = DirectCpu()
 

@@ -13,7 +13,7 @@ from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.disk_image import make_tree, take_image
 from esp.storage.last_stop import previous_broker_epoch
 from esp.storage.layout import RUNNING_FILE
-from esp.storage.log_directory import LogDirectory
+from esp.storage.log_directory import LogDirectory, settle_all_blocking
 from esp.storage.meta_properties import MetaProperties
 from tests.unit.storage.helpers import DATA, PARTITION, REPLICA, TOPIC_ID, append, new_disk, new_log, read_all, reopen
 
@@ -244,6 +244,36 @@ def test_making_logs_and_stopping_without_a_record_in_them_syncs_nothing_of_thei
         directory, _log = reopen(disk)
         assert directory.was_clean
         directory.close_blocking(1)
+
+
+def test_what_failed_while_logs_were_settled_is_not_synced_again_when_they_are_closed() -> None:
+    """SYNC-1: the second sync of lost pages would succeed, and the directory would count as clean (REC-1)."""
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    disk.fail("sync", f"{REPLICA}*")
+    assert directory.begin_to_close_blocking() == [log]
+    settle_all_blocking([log])
+    disk.heal()
+    with pytest.raises(OSError, match=REPLICA):
+        directory.close_blocking(1)
+    disk.power_loss()
+    assert not LogDirectory.open_blocking(disk, DATA).was_clean
+
+
+def test_logs_that_were_settled_are_closed_without_another_sync() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    append(log)
+    settle_all_blocking(directory.begin_to_close_blocking())
+    assert directory.begin_to_close_blocking() == []
+    disk.fail("sync", f"{REPLICA}*")
+    directory.close_blocking(1)
+    disk.heal()
+    disk.power_loss()
+    directory, log = reopen(disk)
+    assert directory.was_clean
+    assert log.log_end_offset == 1
 
 
 def test_a_log_that_nobody_wrote_to_since_an_orderly_stop_is_closed_without_a_sync() -> None:
