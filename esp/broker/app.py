@@ -153,7 +153,7 @@ class BrokerNode:
 
         Everything is durable when this returns, and the directories are free for the next process.
 
-        A directory of which that is not true, because its device failed, is not marked as left in order, and is recovered at the next start
+        A directory of which that is not true, because its device failed, has no clean shutdown marker, and is recovered at the next start
         (REC-1).
         """
         running = self.running
@@ -173,8 +173,12 @@ class BrokerNode:
                 await self._settle(directory)
                 await self._env.cpu.run(directory.close_blocking, broker_epoch)
             except OSError as error:
-                log.error("%s is not left in order, and is recovered at the next start: %s", directory.path, error)
-        log.info("stopped in order")
+                log.error(
+                    "%s: the shutdown is unclean, and its logs are recovered at the next start: %s",
+                    directory.path,
+                    error,
+                )
+        log.info("clean shutdown completed")
 
     async def _settle(self, directory: LogDirectory) -> None:
         """Sync the logs of a directory side by side: each costs a few waits for the device, which serves many at a time."""

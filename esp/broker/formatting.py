@@ -70,7 +70,7 @@ def format_new_directories_blocking(
             directory.format_blocking(MetaProperties(cluster_id, node_id, directory_id))
     except OSError as error:
         raise OperatorError(
-            f"A data directory cannot be formatted: {error}.", "Make room on its disk, or mend the disk."
+            f"A data directory cannot be formatted: {error}.", "Make room on its disk, or repair the disk."
         ) from error
     return cluster_id
 

@@ -223,7 +223,7 @@ class BrokerSettings:
         60_000, Kind.INT, "Milliseconds that a starting broker tries to register before it gives up."
     )
     controlled_shutdown_enable: bool = setting(
-        True, Kind.BOOLEAN, "Whether an orderly stop hands over leadership before it ends."
+        True, Kind.BOOLEAN, "Whether a clean shutdown hands over leadership before it ends."
     )
     unclean_leader_election_enable: bool = setting(
         False,

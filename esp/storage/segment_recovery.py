@@ -159,7 +159,7 @@ def restore_segment_blocking(
         if crc32c(batch[ATTRIBUTES_OFFSET:]) != header[4]:
             raise CorruptionError(f"{file.path} has rotted at {position}: a batch that does not match its checksum")
     if reason is not None and next_offset < trusted_end:
-        flushed = "closed in order" if trusted_end == LONG_MAX else f"flushed up to offset {trusted_end}"
+        flushed = "closed cleanly" if trusted_end == LONG_MAX else f"flushed up to offset {trusted_end}"
         raise CorruptionError(f"{file.path} is broken at {segment.size}, although it was {flushed}: {reason}")
     if segment.size:
         segment.first_timestamp = read_header(file.read_blocking(0, HEADER_SIZE)).max_timestamp

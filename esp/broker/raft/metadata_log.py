@@ -51,7 +51,7 @@ def open_metadata_log_blocking(
     except (OSError, CorruptionError) as error:
         raise OperatorError(
             f"The metadata log in {directory.path} cannot be opened: {error}.",
-            "Mend the disk, or restore the directory from a copy; without it the cluster's topics are not known.",
+            "Repair the disk, or restore the directory from a copy; without it the cluster's topics are not known.",
         ) from error
 
 

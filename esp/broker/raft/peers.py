@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _REMEDIES: Final = {
-    ErrorCode.inconsistent_cluster_id: "it belongs to another cluster; mend controller.quorum.bootstrap.servers or "
+    ErrorCode.inconsistent_cluster_id: "it belongs to another cluster; correct controller.quorum.bootstrap.servers or "
     "controller.quorum.voters, or give this node the data directory that it had",
 }
 
@@ -114,7 +114,7 @@ class QuorumPeers:
         return peer
 
     def _tell_refusal(self, member: Member, what: str, error: ErrorCode) -> None:
-        """Say once what only an operator can mend."""
+        """Say once what only an operator can repair."""
         if (member.node_id, error) not in self._refusals:
             self._refusals[member.node_id, error] = None
             remedy = _REMEDIES.get(error, "look at its log")

@@ -129,7 +129,7 @@ class ReplicaLoading:
         except (OSError, CorruptionError) as error:
             raise OperatorError(
                 f"The log of {partition} in {directory.path} cannot be opened: {error}.",
-                "Mend the disk, or restore the partition's directory from a copy; moved away, the partition begins anew, empty.",
+                "Repair the disk, or restore the partition's directory from a copy; moved away, the partition begins anew, empty.",
             ) from error
 
     def _is_ours(self, topic: TopicImage, number: int) -> bool:

@@ -22,8 +22,8 @@ def groups(
     list_: Annotated[bool, action("--list", "List the groups.")] = False,
     describe: Annotated[bool, action("--describe", "Show how far groups are; or --members, or --state.")] = False,
     delete: Annotated[bool, action("--delete", "Delete groups with their offsets.")] = False,
-    delete_offsets_: Annotated[bool, action("--delete-offsets", "Make a group forget --topic.")] = False,
-    reset_offsets_: Annotated[bool, action("--reset-offsets", "Let groups go on elsewhere.")] = False,
+    delete_offsets_: Annotated[bool, action("--delete-offsets", "Delete the committed offsets of --topic.")] = False,
+    reset_offsets_: Annotated[bool, action("--reset-offsets", "Reset the committed offsets of groups.")] = False,
     group: Annotated[
         list[str] | None, typer.Option("--group", help="Which one; may stand more than once.", show_default=False)
     ] = None,
@@ -87,7 +87,7 @@ def groups(
     export: Annotated[bool, typer.Option("--export", help="Print it as CSV.", rich_help_panel=_RESET)] = False,
     json: Json = False,
 ) -> None:
-    """Look at consumer groups, delete them, and choose where they go on.
+    """Look at consumer groups, delete them, and reset their offsets.
 
     [bold]Examples[/bold]
 

@@ -30,7 +30,7 @@ examples:
              --set advertised.listeners=PLAINTEXT://broker1.example:9092
   esp broker --config server.properties                   a Kafka node's own settings file
 
-Prints one line `ready node=ID listening=HOST:PORT` once it takes requests, logs to stderr, and shuts down in order on SIGTERM or SIGINT.
+Prints one line `ready node=ID listening=HOST:PORT` once it takes requests, logs to stderr, and shuts down cleanly on SIGTERM or SIGINT.
 Settings have Kafka's names. With --data-dir and no `log.dirs`, the data directory is also the only log directory.
 """
 
@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--stop-with-stdin",
         action="store_true",
-        help="stop in order when standard input ends: for programs that run nodes",
+        help="shut down cleanly when standard input ends: for programs that run nodes",
     )
     parser.add_argument(
         "--log-level",

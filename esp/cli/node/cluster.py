@@ -23,7 +23,7 @@ DEFAULT_DIR: Final = "esp-cluster"
 _START_EPILOG: Final = """\
 Clients connect to PORT, PORT+1, ...; controllers listen on PORT+100, PORT+101, ...; all on 127.0.0.1. DIR/cluster.json says who runs where,
 DIR/node-N.log is what node N logs, DIR/node-N.properties its settings. Prints one line `ready bootstrap=HOST:PORT,...` once all nodes
-take requests. SIGTERM or SIGINT stops all nodes in order; they stop too when this process is killed.
+take requests. SIGTERM or SIGINT shuts all nodes down cleanly; they stop too when this process is killed.
 
 From three nodes on, topics that name no number get three replicas (default.replication.factor=3), and a write with acks=all needs two
 of them in sync (min.insync.replicas=2), unless --set says otherwise. An odd number of nodes, at most five, are controllers too.

@@ -127,7 +127,7 @@ class ClusterKeeper:
             process.kill()
             problem = f"Node {node_id} was not ready within {START_TIMEOUT_S:.0f} s"
         path = self._plan.log_path(node_id)
-        raise OperatorError(f"{problem}:\n{_tail(path)}", f"Mend what it names; all that it logged is in {path}.")
+        raise OperatorError(f"{problem}:\n{_tail(path)}", f"Correct what it names; all that it logged is in {path}.")
 
     async def _watch(self, node_id: NodeId, process: asyncio.subprocess.Process) -> None:
         """Tell of a node that ended although nobody asked it to."""

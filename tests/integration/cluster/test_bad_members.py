@@ -52,7 +52,7 @@ def test_a_broker_of_another_cluster_is_refused(make_cluster: ClusterFactory, ob
     observer.create(topic)
     stranger = cluster.make(4)
     stranger.format("AAAAAAAAAAAAAAAAAAAAAA")
-    require_kept_out(stranger, "inconsistent_cluster_id", "mend controller.quorum.bootstrap.servers")
+    require_kept_out(stranger, "inconsistent_cluster_id", "correct controller.quorum.bootstrap.servers")
     assert len(observer.admin.list_topics(timeout=10).brokers) == 3
     require_service(cluster, topic)
 

@@ -91,7 +91,7 @@ def test_a_cluster_is_ready_with_one_line_and_gone_in_order(start: Start) -> Non
     assert not any(map(lives, running.pids()))
     for number in range(1, NODES + 1):
         log = (running.directory / f"node-{number}.log").read_text()
-        assert "stopped in order" in log, log
+        assert "clean shutdown completed" in log, log
         assert (running.directory / f"node-{number}" / ".kafka_cleanshutdown").exists()
     assert esp("cluster", "status", "--dir", running.directory).returncode == 1
 

@@ -171,7 +171,7 @@ async def test_a_device_that_fails_at_the_stop_costs_one_directory_its_marker_an
     failed, sound = "/data", "/other"
     node.disk.fail(operation, f"{failed}/t-*")
     await node.stop()
-    assert any(record.getMessage().startswith(f"{failed} is not left in order") for record in caplog.records)
+    assert any(record.getMessage().startswith(f"{failed}: the shutdown is unclean") for record in caplog.records)
     assert ".kafka_cleanshutdown" in node.names(sound)
     assert ".kafka_cleanshutdown" not in node.names(failed)
     node.disk.heal()

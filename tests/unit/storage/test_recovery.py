@@ -250,7 +250,7 @@ def test_a_segment_that_is_broken_after_an_orderly_stop_is_an_error() -> None:
     append(log)
     directory.close_blocking(1)
     replace(disk, path(0, ".log"), disk.read_file(path(0, ".log"))[:-1])
-    with pytest.raises(CorruptionError, match="closed in order"):
+    with pytest.raises(CorruptionError, match="closed cleanly"):
         reopen(disk)
 
 
