@@ -79,8 +79,9 @@ class ProduceAppender:
         client_id, refused = request.client_id, request.client.refused
         zstd_allowed = request.api_version >= _ZSTD_FROM
         now_ms = 0 if in_slices else self._clock.wall_ms()
-        for done, (topic, partition, records) in enumerate(partitions):
-            if in_slices and done % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+        before = len(results)
+        for topic, partition, records in partitions:
+            if in_slices and (len(results) - before) % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
                 yield None
             hosted = None
             try:
@@ -98,7 +99,7 @@ class ProduceAppender:
                 except RecompressionNeededError:
                     if not in_slices:
                         yield None
-                        rest = asked._replace(partitions=partitions[done:])
+                        rest = asked._replace(partitions=partitions[len(results) - before :])
                         yield from self.appending(request, rest, results, delayed, in_slices=True)
                         return
                     recompressed = yield Recompression(records, hosted.log.settings)
