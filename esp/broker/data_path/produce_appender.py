@@ -76,10 +76,9 @@ class ProduceAppender:
         """
         acks, _, transactional_id, partitions = asked
         refusal = None if acks in _ACKS and transactional_id is None else _refusal_of(asked)
-        client_id, refused = request.client_id, request.client.refused
+        client_id, refused, before = request.client_id, request.client.refused, len(results)
         zstd_allowed = request.api_version >= _ZSTD_FROM
         now_ms = 0 if in_slices else self._clock.wall_ms()
-        before = len(results)
         for topic, partition, records in partitions:
             if in_slices and (len(results) - before) % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
                 yield None
