@@ -4,6 +4,7 @@ A file is written once and never changed; what becomes of the plan stands in the
 """
 
 import os
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
@@ -161,4 +162,6 @@ def write_plan(path: str, file: PlanFile) -> None:
             f"{path} is there already", "Name another file with --out; plans are not overwritten."
         ) from error
     except OSError as error:
+        with suppress(OSError):  # what there is of it is no plan, and would be in the way of the next one
+            os.unlink(path)
         raise OperatorError(f"{path} cannot be written: {error.strerror}", "Name another file with --out.") from error

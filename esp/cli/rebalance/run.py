@@ -253,7 +253,7 @@ def carry_out(
     try:
         with display.shown():
             outcome = Driver(admin, execution, journal, timer, display.watch, latency).run(file.plan_id)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):  # the latter: its output takes no more
         print_warning(
             "what was begun goes on, and stays throttled: go on with `esp rebalance resume`, or cancel the plan"
         )

@@ -1,4 +1,6 @@
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tomllib
@@ -7,6 +9,12 @@ from pathlib import Path
 import pytest
 
 from esp.cli.app import run_tools
+from esp.model.ids import NodeId, TopicPartition
+from esp.placement.intents import Drain
+from esp.placement.limits import Limits
+from esp.rebalance.plan_file import write_plan
+from esp.rebalance.planning import plan_for
+from tests.models.fake_cluster import FakeCluster
 
 DEAD = ["--bootstrap-server", "127.0.0.1:1"]
 
@@ -160,3 +168,59 @@ def test_file_of_client_settings_is_read_before_anything_is_asked(capsys, tmp_pa
     (tmp_path / "secure").write_text("security.protocol=SSL\n")
     told = run_refused(capsys, "topics", "--list", *DEAD, "--command-config", str(tmp_path / "secure"))
     assert "secure, line 1: security.protocol" in told
+
+
+def test_output_that_takes_no_more_is_told_in_a_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "esp", "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("esp: standard output cannot be written: No space left on device\n")
+    assert done.stderr.count("\n") == 2
+
+
+def test_reader_that_has_seen_enough_is_no_mistake():
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as nobody:
+        done = subprocess.run([sys.executable, "-m", "esp", "--help"], stdout=nobody, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["topics", "--list"], ["produce", "--topic", "t", "--file", "/dev/zero"], ["doctor"]]
+)
+def test_ctrl_c_ends_a_tool_in_a_line(arguments):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        at = f"127.0.0.1:{silent.getsockname()[1]}"
+        with subprocess.Popen(
+            [sys.executable, "-m", "esp", *arguments, "--bootstrap-server", at],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as tool:
+            try:
+                with silent.accept()[0], silent.accept()[0]:  # the second one is the client's, who waits for an answer
+                    tool.send_signal(signal.SIGINT)
+                    out, told = tool.communicate(timeout=20)
+            finally:
+                tool.kill()
+    assert (tool.returncode, out, told) == (130, "", "esp: interrupted\n")
+
+
+def test_plan_for_which_there_is_no_room_leaves_nothing_behind(tmp_path):
+    program = (
+        "import resource, sys\n"
+        "from esp.rebalance.plan_file import read_plan, write_plan\n"
+        "from esp.model.errors import OperatorError\n"
+        "plan = read_plan(sys.argv[1])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "try:\n    write_plan(sys.argv[2], plan)\nexcept OperatorError as error:\n    print(error.problem)\n"
+    )
+    cluster = FakeCluster((1, 2, 3), {TopicPartition("t", 0): (1, 2)}, {TopicPartition("t", 0): 1})
+    write_plan(str(tmp_path / "plan"), plan_for(cluster, Drain((NodeId(1),)), Limits(), 0, 7))
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "plan", tmp_path / "copy"], capture_output=True, text=True
+    )
+    assert done.stdout == f"{tmp_path}/copy cannot be written: File too large\n", done.stderr
+    assert not (tmp_path / "copy").exists()
