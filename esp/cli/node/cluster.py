@@ -33,6 +33,7 @@ examples:
   esp topics --create --topic t --bootstrap-server 127.0.0.1:19092
   kill -9 $(cat /tmp/demo/node-2/broker.pid); esp cluster status --dir /tmp/demo
   esp cluster restart-node --dir /tmp/demo 2
+  esp cluster add-node --dir /tmp/demo
 """
 
 
@@ -69,6 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_directory(restart)
     restart.add_argument("node", type=int, metavar="N", help="the node's number")
     restart.set_defaults(run=_restart)
+    add = commands.add_parser("add-node", help="add a node to a running cluster", description=_add_node.__doc__)
+    _add_directory(add)
+    add.set_defaults(run=_add_node)
     status = commands.add_parser("status", help="say which nodes run", description=_status.__doc__)
     _add_directory(status)
     status.add_argument("--json", action="store_true", help="print JSON, for programs")
@@ -140,6 +144,19 @@ def _restart(options: argparse.Namespace) -> int:
 
     answer = ask_keeper(options.dir, Request(options.node))
     print(f"ready node={options.node} pid={answer.pid}")
+    return 0
+
+
+def _add_node(options: argparse.Namespace) -> int:
+    """Add a node to a running cluster, with the next number and port, and wait until it is ready.
+
+    It has the cluster's settings, and holds nothing until it is given replicas: `esp rebalance plan spread`, or rebalance.mode=apply. It
+    has no vote in the metadata quorum. It stays a part of the cluster when that is started again.
+    """
+    from esp.cli.node.keeper import Request, ask_keeper
+
+    answer = ask_keeper(options.dir, Request(None))
+    print(f"ready node={answer.node} listening={answer.address} pid={answer.pid}")
     return 0
 
 

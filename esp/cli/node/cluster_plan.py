@@ -10,8 +10,8 @@ Everything of a cluster stands in one directory::
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -155,6 +155,14 @@ class ClusterPlan:
             settings["broker.rack"] = f"rack-{node_id}"
         return {**settings, **self.overrides}
 
+    def with_one_more(self) -> "ClusterPlan":
+        """The cluster with a further node.
+
+        Raises:
+            OperatorError: there is no port for it.
+        """
+        return replace(self, nodes=self.nodes + 1)
+
     def write_config(self, node_id: NodeId) -> BrokerSettings:
         """Write the node's settings file and return what it says.
 
@@ -205,18 +213,35 @@ def format_cluster(env: Env, plan: ClusterPlan) -> None:
         format_node(env, settings[node_id], cluster_id, voters, ignore_formatted=True)
 
 
+def format_added_node(env: Env, plan: ClusterPlan) -> None:
+    """Write the settings of a cluster's last node and format it, as one that votes for nothing; the others run, and keep their settings.
+
+    Raises:
+        OperatorError: the directory cannot be used.
+    """
+    first, added = plan.node_ids[0], plan.node_ids[-1]
+    meta = read_meta_properties(env.disk, str(plan.data_dir(first) / META_PROPERTIES_FILE))
+    if meta is None:
+        raise OperatorError(f"{plan.data_dir(first)} is not formatted.", "Start the cluster again as a whole.")
+    format_node(env, plan.write_config(added), meta.cluster_id, None, ignore_formatted=True)
+
+
 def _new_voter(env: Env, plan: ClusterPlan, node_id: NodeId) -> Voter:
     endpoint = VoterEndpoint("CONTROLLER", HOST, plan.controller_port_of(node_id))
     return Voter(VoterKey(node_id, DirectoryId(env.random.uuid())), (endpoint,))
 
 
-def require_free_ports(plan: ClusterPlan) -> None:
+def require_free_ports(plan: ClusterPlan, nodes: Iterable[NodeId] | None = None) -> None:
     """Find out before anything is started whether the ports can be had.
+
+    Args:
+        plan: the cluster.
+        nodes: whose ports; None: all.
 
     Raises:
         OperatorError: something listens on one of them.
     """
-    for node_id in plan.node_ids:
+    for node_id in plan.node_ids if nodes is None else nodes:
         for port in (plan.port_of(node_id), plan.controller_port_of(node_id)):
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

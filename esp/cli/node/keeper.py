@@ -3,7 +3,8 @@
 Nobody is left behind: each node holds the reading end of a pipe as its standard input, whose writing end is this process's alone. When this
 process ends, however that is, the pipes end too, and the nodes shut down in order by themselves.
 
-Whoever wants a node started again says so over a socket in the cluster's directory, one line of JSON each way (:func:`ask_keeper`).
+Whoever wants a node started again, or one more, says so over a socket in the cluster's directory, one line of JSON each way
+(:func:`ask_keeper`).
 """
 
 import asyncio
@@ -19,9 +20,10 @@ from typing import IO, Final
 
 import msgspec
 
-from esp.cli.node.cluster_plan import ClusterPlan, write_cluster_file
+from esp.cli.node.cluster_plan import HOST, ClusterPlan, format_added_node, require_free_ports, write_cluster_file
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
+from esp.runtime.env import real_env
 
 CONTROL_SOCKET: Final = "cluster.sock"
 LOCK_FILE: Final = ".cluster.lock"
@@ -32,15 +34,18 @@ SHOWN_LOG_BYTES: Final = 2_000
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked of the keeper: to start a node again."""
+    """What is asked of the keeper: to start a node again, or (None) to add one."""
 
-    restart_node: int
+    restart_node: int | None
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of it: the new process, or why there is none."""
 
     pid: int = 0
+    node: int = 0
+    address: str = ""
+    """Where clients connect."""
     problem: str = ""
     remedy: str = ""
 
@@ -59,6 +64,7 @@ class ClusterKeeper:
         self._processes: dict[NodeId, asyncio.subprocess.Process] = {}
         self._watchers: dict[NodeId, asyncio.Task[None]] = {}
         self._stopping = False
+        self._adding = False
         self._restarting: set[NodeId] = set()
         self._control: asyncio.Server | None = None
 
@@ -145,7 +151,10 @@ class ClusterKeeper:
     async def _serve_control(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             request = msgspec.json.decode(await reader.readline(), type=Request)
-            answer = await self._restart(NodeId(request.restart_node))
+            if request.restart_node is None:
+                answer = await self._add()
+            else:
+                answer = await self._restart(NodeId(request.restart_node))
         except msgspec.DecodeError as error:
             answer = Answer(problem=f"The request cannot be understood: {error}", remedy="Ask with the same release.")
         except OperatorError as error:
@@ -174,7 +183,29 @@ class ClusterKeeper:
             await self._wait_until_ready(node_id)
         finally:
             self._restarting.discard(node_id)
-        return Answer(pid=self._processes[node_id].pid)
+        return self._answer(node_id)
+
+    async def _add(self) -> Answer:
+        if self._stopping:
+            raise OperatorError("The cluster is stopping.", "Start it again as a whole.")
+        if self._adding:
+            raise OperatorError("A node is being added already.", "Wait until it is ready.")
+        plan = self._plan.with_one_more()
+        node_id = plan.node_ids[-1]
+        self._adding = True
+        try:
+            require_free_ports(plan, [node_id])
+            format_added_node(real_env(), plan)
+            self._plan = plan
+            await self._spawn(node_id)
+            self._write_cluster_file()
+            await self._wait_until_ready(node_id)
+        finally:
+            self._adding = False
+        return self._answer(node_id)
+
+    def _answer(self, node_id: NodeId) -> Answer:
+        return Answer(self._processes[node_id].pid, node_id, f"{HOST}:{self._plan.port_of(node_id)}")
 
 
 def lock_directory(directory: Path) -> IO[bytes]:

@@ -181,3 +181,23 @@ def test_voter_is_removed_and_added_again(start: Start) -> None:
     eventually(lambda: voters() == [1, 2, 3])
     twice = esp("quorum", "add-controller", "--config", cluster.directory / "node-3.properties", *at)
     assert (twice.returncode, "Node 3 is a voter already" in twice.stderr) == (1, True)
+
+
+def test_node_is_added_while_the_cluster_runs_and_stays_a_part_of_it(start: Start) -> None:
+    cluster = start("--nodes", str(NODES), "--set", "num.partitions=7")
+    at = ("--bootstrap-server", f"127.0.0.1:{cluster.port}")
+    added = esp("cluster", "add-node", "--dir", cluster.directory)
+    assert re.fullmatch(rf"ready node=4 listening=127.0.0.1:{cluster.port + 3} pid=\d+\n", added.stdout), added
+    assert len(cluster.pids()) == NODES + 1
+    assert esp("cluster", "status", "--dir", cluster.directory).returncode == 0
+
+    def alive() -> list[int]:
+        rows = json.loads(esp("brokers", "list", *at, "--json").stdout)
+        return [row["id"] for row in rows if row["state"] == "alive"]
+
+    eventually(lambda: alive() == [1, 2, 3, 4])
+    assert "num.partitions=7" in (cluster.directory / "node-4.properties").read_text()
+    cluster.process.send_signal(signal.SIGTERM)
+    assert cluster.process.wait(timeout=60) == 0
+    again = start(port=cluster.port)
+    assert again.ready.count("127.0.0.1:") == NODES + 1, again.ready

@@ -6,6 +6,7 @@ from esp.cli.node.cluster_plan import (
     CLUSTER_FILE,
     ClusterPlan,
     NodeEntry,
+    format_added_node,
     format_cluster,
     read_cluster_file,
     require_free_ports,
@@ -150,3 +151,21 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path):
     taken = socket.create_server(("127.0.0.1", chosen.controller_port_of(NodeId(2))))
     with taken, pytest.raises(OperatorError, match="Node 2 cannot listen on"):
         require_free_ports(chosen)
+
+
+def test_node_that_is_added_is_of_the_cluster_and_leaves_the_others_alone(tmp_path):
+    three = plan(tmp_path, overrides={"num.partitions": "7"})
+    format_cluster(real_env(), three)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.properties")}
+    four = three.with_one_more()
+    format_added_node(real_env(), four)
+    assert meta(tmp_path, 4).cluster_id == meta(tmp_path, 1).cluster_id
+    settings = load_broker_settings((tmp_path / "node-4.properties").read_text())
+    assert (settings.node_id, settings.num_partitions) == (4, 7)
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    assert not (tmp_path / "node-4" / FIRST_SNAPSHOT).exists() or not voters(tmp_path, 4)
+
+
+def test_node_without_a_port_is_not_added(tmp_path):
+    with pytest.raises(OperatorError, match="would need the ports up to"):
+        plan(tmp_path, nodes=3, port=65_433).with_one_more()
