@@ -1,12 +1,13 @@
 """``esp delete-records``: the oldest records of partitions are deleted; the flags and the file of ``kafka-delete-records``."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from esp.cli.kafka.answers import PartitionId
-from esp.cli.kafka.records import RecordsAdmin
+from esp.cli.kafka.records import Deletion, RecordsAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line
 from esp.cli.text_files import read_text
@@ -95,18 +96,9 @@ def delete_records(
 
     esp delete-records --offset-json-file offsets.json
     """
-    if (offset_json_file is None) == (topic is None):
-        raise OperatorError("esp delete-records takes --offset-json-file or --topic", "Give one of them.")
-    if topic is None and (partition or before is not None):
-        raise OperatorError("--partition and --before go with --topic", "The file says both.")
-    if topic is not None and before is None:
-        raise OperatorError("--topic needs --before", f"Say which offset stays as the first: a number, or {_ALL}.")
-    offsets = {}
-    first = None if before is None else parse_before(before)
-    if offset_json_file is not None:
-        offsets = parse_offsets(read_text(offset_json_file), offset_json_file)
+    offsets, first = _read_options(offset_json_file, topic, partition, before)
     with RecordsAdmin(bootstrap_server) as admin:
-        if topic is not None and first is not None:
+        if topic is not None:
             wanted = [PartitionId(topic, each) for each in partition or ()] or admin.partitions(topic)
             if not wanted:
                 raise OperatorError(f"there is no topic {topic}", "See those that are there: esp topics --list")
@@ -114,27 +106,7 @@ def delete_records(
         if not json:
             print_line("Executing records delete operation")
         done = admin.delete_records(offsets)
-    if json:
-        print_json(
-            [
-                {
-                    "topic": each.topic,
-                    "partition": each.partition,
-                    "low_watermark": found.low_watermark if found.error is ErrorCode.none else None,
-                    "error": None if found.error is ErrorCode.none else found.error.name.upper(),
-                }
-                for each, found in done.items()
-            ]
-        )
-    else:
-        print_line("Records delete operation completed:")
-        for each, found in done.items():
-            what = (
-                f"low_watermark: {found.low_watermark}"
-                if found.error is ErrorCode.none
-                else f"error: {found.error.name.upper()}"
-            )
-            print_line(f"partition: {each.topic}-{each.partition}\t{what}")
+    _print(done, json=json)
     failed = [each for each, found in done.items() if found.error is not ErrorCode.none]
     if failed:
         raise OperatorError(
@@ -142,3 +114,33 @@ def delete_records(
             f"{done[failed[0]].error.name.upper()}",
             "See where partitions begin and end: esp get-offsets. Compacted topics keep theirs.",
         )
+
+
+def _read_options(
+    path: str | None, topic: str | None, partitions: list[int] | None, before: str | None
+) -> tuple[dict[PartitionId, int], int]:
+    """What the file says; without one nothing, and the offset that all partitions of the topic have in common."""
+    if (path is None) == (topic is None):
+        raise OperatorError("esp delete-records takes --offset-json-file or --topic", "Give one of them.")
+    if path is not None:
+        if partitions or before is not None:
+            raise OperatorError("--partition and --before go with --topic", "The file says both.")
+        return parse_offsets(read_text(path), path), ALL_COMMITTED
+    if before is None:
+        raise OperatorError("--topic needs --before", f"Say which offset stays as the first: a number, or {_ALL}.")
+    return {}, parse_before(before)
+
+
+def _print(done: Mapping[PartitionId, Deletion], *, json: bool) -> None:
+    if not json:
+        print_line("Records delete operation completed:")
+    rows = []
+    for each, found in done.items():
+        error = None if found.error is ErrorCode.none else found.error.name.upper()
+        low_watermark = found.low_watermark if error is None else None
+        rows.append({"topic": each.topic, "partition": each.partition, "low_watermark": low_watermark, "error": error})
+        if not json:
+            what = f"low_watermark: {low_watermark}" if error is None else f"error: {error}"
+            print_line(f"partition: {each.topic}-{each.partition}\t{what}")
+    if json:
+        print_json(rows)

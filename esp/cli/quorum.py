@@ -89,15 +89,9 @@ def quorum(
         with ClusterAdmin(bootstrap_server) as admin:
             _describe(admin.quorum(), replication=replication, json=json)
     elif do is Action.ADD:
-        if config is None:
-            raise OperatorError("add-controller needs --config", "Name the file with which the node was started.")
         _add(bootstrap_server, _voter_of(config), dry_run=dry_run)
     else:
-        if controller_id is None:
-            raise OperatorError("remove-controller needs --controller-id", "See the voters: esp quorum describe")
-        with ClusterAdmin(bootstrap_server) as admin:
-            found = admin.quorum()
-        _remove(bootstrap_server, _chosen(found, controller_id, controller_directory_id), dry_run=dry_run)
+        _remove(bootstrap_server, controller_id, controller_directory_id, dry_run=dry_run)
 
 
 def _check_options(do: Action, given: dict[str, tuple[bool, Action]]) -> None:
@@ -106,12 +100,14 @@ def _check_options(do: Action, given: dict[str, tuple[bool, Action]]) -> None:
             raise OperatorError(f"{name} goes with {action.value}, not with {do.value}", "See esp quorum --help.")
 
 
-def _voter_of(path: str) -> Voter:
+def _voter_of(path: str | None) -> Voter:
     """The node whose settings stand in a file, as a voter.
 
     Raises:
-        OperatorError: it is no controller, or was not formatted.
+        OperatorError: no file is named, or it is of no controller, or of a node that was not formatted.
     """
+    if path is None:
+        raise OperatorError("add-controller needs --config", "Name the file with which the node was started.")
     settings = load_broker_settings(read_text(path), file_name=path)
     endpoints = tuple(
         VoterEndpoint(each.name, each.host, each.port) for each in settings.advertised_controller_listeners
@@ -171,7 +167,11 @@ def _add(servers: str, voter: Voter, *, dry_run: bool) -> None:
     )
 
 
-def _remove(servers: str, key: VoterKey, *, dry_run: bool) -> None:
+def _remove(servers: str, node: int | None, directory: str | None, *, dry_run: bool) -> None:
+    if node is None:
+        raise OperatorError("remove-controller needs --controller-id", "See the voters: esp quorum describe")
+    with ClusterAdmin(servers) as admin:
+        key = _chosen(admin.quorum(), node, directory)
     if not dry_run:
         try:
             remove_voter(servers, key)
