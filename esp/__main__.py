@@ -7,11 +7,11 @@ second.
 import errno
 import importlib
 import os
-import signal
 import sys
 from contextlib import suppress
-from types import FrameType
 from typing import Final
+
+from esp.cli.interruption import STATUS, end_interrupted, watch_for_interrupts
 
 _NODE_COMMANDS: Final = {
     "broker": ("esp.cli.node.broker", "run"),
@@ -22,9 +22,6 @@ _NODE_COMMANDS: Final = {
 """Module and function of each; the function takes the arguments and returns the exit status."""
 
 
-_INTERRUPTED: Final = 128 + signal.SIGINT
-"""The exit status after Ctrl-C: what a shell shows of a process that SIGINT has ended."""
-_ENDS_WITHIN_S: Final = 2
 _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 
 
@@ -34,7 +31,7 @@ def main() -> None:
         status = _run(sys.argv[1:])
         sys.stdout.flush()
     except KeyboardInterrupt:
-        status = _INTERRUPTED
+        end_interrupted()
     except OSError as error:
         if error.errno not in _OUTPUT_ERRORS:
             raise
@@ -43,25 +40,9 @@ def main() -> None:
         if error.errno != errno.EPIPE:  # the reader has seen enough, and knows it
             where = error.filename or "standard output"
             _say(f"esp: {where} cannot be written: {error.strerror}\n  Make room there, or write somewhere else.")
-    if status == _INTERRUPTED:
-        _end_interrupted()
+    if status == STATUS:
+        end_interrupted()
     sys.exit(status)
-
-
-def _on_interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Have the command end; at once if it does not soon: the client library may take the exception for a failed connection."""
-    signal.signal(signal.SIGINT, _end_interrupted)
-    signal.signal(signal.SIGALRM, _end_interrupted)
-    signal.alarm(_ENDS_WITHIN_S)
-    raise KeyboardInterrupt
-
-
-def _end_interrupted(_number: int = 0, _frame: FrameType | None = None) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _say("esp: interrupted")
-    with suppress(OSError):
-        sys.stdout.flush()
-    os._exit(_INTERRUPTED)  # threads of clients that are in the middle of something are not waited for
 
 
 def _run(arguments: list[str]) -> int:
@@ -71,7 +52,7 @@ def _run(arguments: list[str]) -> int:
         if module:
             status: int = getattr(importlib.import_module(module), function)(arguments[1:])
             return status
-        signal.signal(signal.SIGINT, _on_interrupt)
+        watch_for_interrupts()
         from esp.cli.app import run_tools  # noqa: PLC0415 - each way loads only what it needs
 
         return run_tools(arguments)
