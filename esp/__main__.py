@@ -22,6 +22,8 @@ _NODE_COMMANDS: Final = {
 """Module and function of each; the function takes the arguments and returns the exit status."""
 
 
+_COMPLETE: Final = "_ESP_COMPLETE"
+"""The variable by which typer's scripts for shells ask what to complete."""
 _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
 
 
@@ -53,6 +55,12 @@ def _run(arguments: list[str]) -> int:
             status: int = getattr(importlib.import_module(module), function)(arguments[1:])
             return status
         watch_for_interrupts()
+        if _COMPLETE in os.environ:
+            from esp.cli.name_completion import complete, find_wanted  # noqa: PLC0415 - as below
+
+            if wanted := find_wanted(os.environ):
+                sys.stdout.write(complete(wanted, os.environ))
+                return 0
         from esp.cli.app import run_tools  # noqa: PLC0415 - each way loads only what it needs
 
         return run_tools(arguments)
