@@ -123,7 +123,7 @@ def test_killed_tool_has_lost_nothing(run: Rebalancer, tmp_path: Path) -> None:
     process = run.begin("rebalance", "apply", plans[1], "--budget", "2K")
     eventually(lambda: run.is_moving(topic), timeout_s=60)
     run("rebalance", "cancel", plans[1])
-    assert process.wait(60) == 0
+    assert process.wait(60) == 1, "what it was to do is not done"
     process.communicate()
     assert not run.is_moving(topic)
     run.wait_for_replicas(topic, {3, 2}, {1, 2})
