@@ -615,7 +615,9 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
         files.unsynced.save_epochs_blocking()
         remove_snapshots(files.disk, files.path, above=end_offset, below=self.first_segment_offset)
-        self.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)
+        self.producers = load_producers_blocking(
+            files.disk, files.path, files.segments, end_offset, None, 0, self.note_rot
+        )
         files.unsynced.sync_names_blocking()
         self.set_roll_jitter()
         self.check_offsets()

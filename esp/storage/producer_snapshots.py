@@ -9,7 +9,7 @@ from esp.ports.disk import Disk
 from esp.records.batch_header import BatchHeader
 from esp.storage.layout import SNAPSHOT_SUFFIX, offset_file_name, parse_offset_file_name
 from esp.storage.producer_state import ProducerStates
-from esp.storage.segment_recovery import iterate_known_headers_blocking
+from esp.storage.segment_recovery import NoteRot, iterate_known_headers_blocking
 from esp.storage.segments import Segments
 from esp.storage.steps import read_blocking
 
@@ -53,9 +53,17 @@ def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -
 
 
 def load_producers_blocking(
-    disk: Disk, directory: str, segments: Segments, log_end_offset: int, now_ms: int | None, expiration_ms: int
+    disk: Disk,
+    directory: str,
+    segments: Segments,
+    log_end_offset: int,
+    now_ms: int | None,
+    expiration_ms: int,
+    note_rot: NoteRot,
 ) -> ProducerStates:
     """The state at ``log_end_offset``: the newest snapshot that is whole, and the batches since (PROD-9).
+
+    Each batch is held against its checksum, as what a header says of producers outlasts it (REC-4); all of its bytes are read anyway.
 
     Args:
         disk: where the log lives.
@@ -64,18 +72,19 @@ def load_producers_blocking(
         log_end_offset: its end; snapshots beyond it were removed.
         now_ms: producers that are expired by then are left out; None: none are.
         expiration_ms: see :meth:`ProducerStates.expire`.
+        note_rot: told of batches that have rotted, of which nothing is believed.
     """
     start, states = _load_newest(disk, directory)
     if now_ms is not None:
         states.expire(now_ms, expiration_ms)
-    for header in _headers_from_blocking(segments, start):
+    for header in _headers_from_blocking(segments, start, note_rot):
         if header.producer_id >= 0 and header.base_offset >= start:
             states.update(header)
     if len(states):
         states.add_older(
             header
             for header in _headers_from_blocking(
-                segments, _window_start(segments), end_offset=min(start, log_end_offset)
+                segments, _window_start(segments), note_rot, end_offset=min(start, log_end_offset)
             )
             if header.producer_id >= 0
         )
@@ -106,8 +115,10 @@ def _window_start(segments: Segments) -> int:
     return segments[0].base_offset
 
 
-def _headers_from_blocking(segments: Segments, start: int, end_offset: int | None = None) -> Iterator[BatchHeader]:
-    """The headers of all batches that end at or after ``start`` and begin below ``end_offset``."""
+def _headers_from_blocking(
+    segments: Segments, start: int, note_rot: NoteRot, end_offset: int | None = None
+) -> Iterator[BatchHeader]:
+    """The headers of all sound batches that end at or after ``start`` and begin below ``end_offset``."""
     for number in range(segments.floor(start), len(segments)):
         segment = segments[number]
         if end_offset is not None and segment.base_offset >= end_offset:
@@ -116,7 +127,7 @@ def _headers_from_blocking(segments: Segments, start: int, end_offset: int | Non
         if start > segment.base_offset and segment.size:
             indexes = read_blocking(segments.load_indexes(segment))
             position = read_blocking(segment.find_place(indexes, start))
-        for header in iterate_known_headers_blocking(segment.file, position, segment.size):
+        for header in iterate_known_headers_blocking(segment.file, position, segment.size, note_rot):
             if end_offset is not None and header.base_offset >= end_offset:
                 return
             if header.last_offset >= start:

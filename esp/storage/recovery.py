@@ -206,7 +206,7 @@ def load_log_blocking(
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     if not is_new:
         log.producers = load_producers_blocking(
-            disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms
+            disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms, log.note_rot
         )
     log.check_offsets()
     return log

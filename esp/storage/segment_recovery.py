@@ -2,7 +2,7 @@
 
 import logging
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -53,10 +53,20 @@ class SegmentEnd(NamedTuple):
     reason: str | None
 
 
+NoteRot = Callable[[CorruptionError], None]
+
+
 def iterate_headers_blocking(
-    file: File, position: int, end: int, verify_from: int = LONG_MAX
+    file: File, position: int, end: int, verify_from: int = LONG_MAX, note_rot: NoteRot | None = None
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield position and header of each batch in ``[position, end)``; from offset ``verify_from`` on checksums are held against the bytes.
+
+    Args:
+        file: of the segment.
+        position: where a batch begins.
+        end: where the last one ends.
+        verify_from: an offset.
+        note_rot: told of batches that do not match their checksums, which are passed over then; None: they are an error.
 
     Raises:
         CorruptionError: the next bytes are no whole batch that follows the previous ones.
@@ -88,20 +98,33 @@ def iterate_headers_blocking(
                 chunk = memoryview(file.read_blocking(position, max(_CHUNK_BYTES, size)))
                 start, index = position, 0
             if crc32c(chunk[index + ATTRIBUTES_OFFSET : index + size]) != header[4]:
-                raise CorruptionError("a batch that does not match its checksum")
+                if note_rot is None:
+                    raise CorruptionError("a batch that does not match its checksum")
+                note_rot(
+                    CorruptionError(f"{file.path} has rotted at {position}: a batch that does not match its checksum")
+                )
+                next_offset = base_offset + 1
+                position += size
+                continue
         next_offset = base_offset + header[6] + 1
         yield position, header
         position += size
 
 
-def iterate_known_headers_blocking(file: File, position: int, end: int) -> Iterator[BatchHeader]:
+def iterate_known_headers_blocking(
+    file: File, position: int, end: int, note_rot: NoteRot | None = None
+) -> Iterator[BatchHeader]:
     """The headers of the batches in ``[position, end)``, where batches are known to stand.
+
+    With ``note_rot`` their checksums are held against the bytes: see :func:`iterate_headers_blocking`.
 
     Raises:
         CorruptionError: they do not.
     """
     try:
-        for _position, header in iterate_headers_blocking(file, position, end):
+        for _position, header in iterate_headers_blocking(
+            file, position, end, LONG_MAX if note_rot is None else 0, note_rot
+        ):
             yield header
     except CorruptionError as error:
         raise CorruptionError(f"{file.path} is broken: {error}") from error

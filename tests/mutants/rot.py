@@ -75,6 +75,15 @@ ROT_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
+        "rotten-batches-count-for-producers",
+        "REC-4 broken",
+        "PROD-7",
+        "esp.storage.segment_recovery",
+        "file, position, end, LONG_MAX if note_rot is None else 0, note_rot\n",
+        "file, position, end, LONG_MAX, note_rot\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
         "any-disk-votes",
         "RAFT-45 broken",
         "RAFT-45",

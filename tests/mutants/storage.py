@@ -246,8 +246,14 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-12153",
         "TRUNC-6",
         "esp.storage.log",
-        "        self.producers = load_producers_blocking(files.disk, files.path, files.segments, end_offset, None, 0)\n",
-        "        self.producers = self.producers or load_producers_blocking(files.disk, files.path, files.segments, 0, None, 0)\n",
+        """        self.producers = load_producers_blocking(
+            files.disk, files.path, files.segments, end_offset, None, 0, self.note_rot
+        )
+""",
+        """        self.producers = self.producers or load_producers_blocking(
+            files.disk, files.path, files.segments, 0, None, 0, self.note_rot
+        )
+""",
         tiers=(LOG,),
     ),
     Mutant(

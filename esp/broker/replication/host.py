@@ -419,8 +419,10 @@ class ReplicaHost:
         return hosted
 
     def watch_log(self, hosted: HostedPartition) -> None:
-        """The replica's log is a new one: hear of what rots in it."""
+        """The replica's log is a new one: hear of what rots in it, and of what was found while it was opened."""
         hosted.log.on_rot = partial(self._rotten.add, hosted)
+        if hosted.log.rot is not None:
+            hosted.log.on_rot()
 
     async def _renew(self, hosted: HostedPartition) -> None:
         """Put a replica's files aside and begin it anew, empty."""

@@ -58,6 +58,20 @@ def check_producers_known(log: Log, before: ProducerStates) -> None:
             _fail("INV-PROD-FOLD", log, f"forgot of producer {producer_id} the batch at {state.last_offset}")
 
 
+def check_producers_wrote(log: Log, kept: Sequence[KeptBatch]) -> None:
+    """INV-PROD-FOLD of a log in which a batch has rotted: every batch that it knows of a producer was written by that producer."""
+    wrote = {
+        (header.producer_id, header.producer_epoch, header.base_sequence, header.base_offset)
+        for header in (batch.header for batch in kept)
+    }
+    for producer_id, state in log.producers.items():
+        for batch in state.batches:
+            if (producer_id, state.epoch, batch.first_sequence, batch.base_offset) not in wrote:
+                _fail("INV-PROD-FOLD", log, f"believes that producer {producer_id} wrote {batch}")
+        if state.transaction_first_offset >= 0:
+            _fail("INV-PROD-FOLD", log, f"believes that producer {producer_id} has a transaction")
+
+
 def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int, most_start: int) -> None:
     """INV-RECOVER-PREFIX, INV-DISK-ORDER: what came back is a prefix of what was there, with everything that was certain (REC-3).
 

@@ -11,22 +11,29 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from esp.model.errors import ApiError
+from esp.model.errors import ApiError, CorruptionError
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
-from esp.records.batch_header import BatchHeader, read_header, stamp
+from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader, read_header, stamp
 from esp.replication.partition_follower import append_fetched
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.log_tier.checks import check_log, check_producers_known, check_reads, check_recovered
+from esp.simulation.log_tier.checks import (
+    check_log,
+    check_producers_known,
+    check_producers_wrote,
+    check_reads,
+    check_recovered,
+)
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.nodes_tier.rot import RotKind, find_targets, rot_somewhere
 from esp.simulation.partition_tier.memory_log import KeptBatch
 from esp.simulation.partition_tier.producers import make_batch
 from esp.simulation.streams import stream
-from esp.storage.layout import LOG_START_FILE
+from esp.storage.layout import LOG_START_FILE, LOG_SUFFIX
 from esp.storage.log_directory import LogDirectory
 from esp.storage.producer_snapshots import snapshot_offsets
+from esp.storage.segment_recovery import iterate_headers_blocking
 
 STEPS: Final = 300
 PARTITION: Final = TopicPartition("topic", 0)
@@ -37,6 +44,8 @@ _ROT_SHARE: Final = 0.4
 """Of the runs, and in these of the starts: a file has rotted that can be made again, or be done without."""
 
 _ROTTEN_MAX: Final = 4
+_OF_PRODUCERS: Final = (ATTRIBUTES_OFFSET + 1, *range(43, 57))
+"""Of a batch, the bytes that say of whose producer, epoch and sequence it is, and whether it is a transaction's or a marker."""
 
 _MOVING_START_SHARE: Final = 0.5
 """Of the runs: batches have several records, the log starts within them at times, and retention comes in the midst of flushes."""
@@ -65,6 +74,7 @@ class LogRun:
         self._moves_start = self._start_random.random() < _MOVING_START_SHARE
         self._rot_random = Random(f"rot {seed}")  # noqa: S311 -- see above; of its own, so that all else stays as it is without rot
         self._rots = self._rot_random.random() < _ROT_SHARE
+        self._batch_random = stream("rotten batches", seed)
         self._steps: list[Callable[[], None]] = [
             *[self._append] * 12,
             *[self._flush] * 3,
@@ -334,6 +344,31 @@ class LogRun:
         self._keep(self.log.log_end_offset)
         epochs = [batch.header.leader_epoch for batch in self.kept]
         self._epoch = max([self.log.leader_epochs.latest or 0, *epochs])
+        if self._rots and self._batch_random.random() < _ROT_SHARE:
+            self._open_with_a_rotten_batch()
+
+    def _open_with_a_rotten_batch(self) -> None:
+        """Bits flip in what a flushed batch says of its producer, for one life that only looks: it believes none of it (REC-4, PROD-7)."""
+        log = self.log
+        flushed = [
+            (segment.path(LOG_SUFFIX), position)
+            for segment in log.files.segments
+            for position, header in iterate_headers_blocking(segment.file, 0, segment.size)
+            if header.next_offset <= log.recovery_point
+        ]
+        if not flushed:
+            return
+        path, position = self._batch_random.choice(flushed)
+        offset, mask = position + self._batch_random.choice(_OF_PRODUCERS), 1 << self._batch_random.randrange(8)
+        self._directory.write_checkpoints_blocking()  # else what an orderly stop has flushed is recovered, and cut there
+        self.disk.crash()
+        self.disk.corrupt(path, offset, mask)
+        with suppress(CorruptionError):  # it is the last one, of which the log end is read
+            self._open()
+            check_producers_wrote(self.log, self.kept)
+        self.disk.crash()
+        self.disk.corrupt(path, offset, mask)
+        self._open()
 
     def _rot(self, *, loses_power: bool) -> None:
         """Bits flip in files that say nothing that the records do not say: nothing may come of it (REC-4, REC-6, LOG-10).

@@ -25,6 +25,9 @@ from tests.unit.storage.helpers import (
     run,
 )
 
+PRODUCER_ID_OFFSET = 43
+"""Of the producer id in a batch; epoch and first sequence follow it."""
+
 SMALL = TopicSettings(segment_bytes=400, index_interval_bytes=0)
 
 
@@ -379,6 +382,46 @@ def test_producers_of_which_retention_left_no_batch_are_known_after_a_restart(
     disk.crash()
     log = reopen(disk, SMALL)[1]
     assert log.producers.next_sequence(5, 0) == 8
+
+
+@pytest.mark.parametrize("field", [PRODUCER_ID_OFFSET, PRODUCER_ID_OFFSET + 8, PRODUCER_ID_OFFSET + 10])
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_what_a_rotten_batch_says_of_producers_is_not_believed(
+    field: int, has_snapshot: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = new_disk()
+    directory, log = new_log(disk)
+    for sequence in range(4):
+        append(log, producer=(5, 0, sequence))
+    known = list(dict(log.producers.items())[5].batches)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    if has_snapshot:
+        directory.close_blocking(1)
+    disk.crash()
+    size = disk.stat(path(0, ".log")).size // 4
+    disk.corrupt(path(0, ".log"), 2 * size + field + 1)
+    log = reopen(disk)[1]
+    assert log.rot is not None
+    assert f"has rotted at {2 * size}" in caplog.text
+    states = dict(log.producers.items())
+    assert states.keys() == {5}
+    assert states[5].batches == [batch for batch in known if batch.base_offset != 2]
+    assert states[5].epoch == 0
+
+
+def test_a_truncation_believes_nothing_of_a_rotten_batch() -> None:
+    disk = new_disk()
+    log = new_log(disk)[1]
+    for sequence in range(4):
+        append(log, producer=(5, 0, sequence))
+    log.flush_blocking()
+    rotten = []
+    log.on_rot = lambda: rotten.append(log.rot)
+    disk.corrupt(path(0, ".log"), disk.stat(path(0, ".log")).size // 4 + PRODUCER_ID_OFFSET + 1)
+    log.truncate_to(3)
+    assert [batch.base_offset for batch in dict(log.producers.items())[5].batches] == [0, 2]
+    assert len(log.producers) == len(rotten) == 1
 
 
 def test_a_snapshot_before_the_first_segment_is_not_believed_after_a_truncation() -> None:

@@ -101,6 +101,23 @@ async def test_a_replica_that_the_metadata_does_not_know_is_put_aside_and_never_
     assert values((await fetch(client, "t")).records) == [b"x"]
 
 
+def test_rot_that_is_found_while_a_log_is_opened_is_told(caplog):
+    @simulated()
+    async def scenario(node):
+        client = await node.client()
+        await create_topic(client)
+        for _ in range(3):
+            await produce(client, "t", records(b"x"))
+        await node.replicas.flush(node.hosted("t"))
+        await asyncio.sleep(70)  # the checkpoints know what is flushed
+        node.disk.corrupt(SEGMENT, node.disk.stat(SEGMENT).size // 3 + 45)
+        await node.restart()
+        await asyncio.sleep(1)
+        assert "is the only replica that is in sync, and it has rotted" in caplog.text
+
+    scenario()
+
+
 @simulated()
 async def test_new_replicas_go_to_the_directory_with_the_fewest(node):
     await node.stop()
