@@ -72,15 +72,7 @@ class Clients:
         self._made: list[ClusterClient] = []
         profile = world.profile
         self.producers = [
-            Producer(
-                self._client(f"{'idempotent' if number < profile.idempotent_producers else 'plain'}-{number}"),
-                world.random(f"producer {number}"),
-                self.history,
-                self._on_ack,
-                lambda batch: is_retired((batch.topic_id, batch.partition), batch.crc),
-                pause_s=profile.pause_between_batches_s,
-                is_idempotent=number < profile.idempotent_producers,
-            )
+            self._producer(number, is_retired)
             for number in range(profile.idempotent_producers + profile.plain_producers)
         ]
         self.consumers = [self._consumer(number, checker) for number in range(profile.consumers)]
@@ -319,6 +311,19 @@ class Clients:
             self.history,
             self._image,
             world.profile.upgrade,
+        )
+
+    def _producer(self, number: int, is_retired: Callable[[tuple[TopicId, int], int], bool]) -> Producer:
+        profile = self._world.profile
+        is_idempotent = number < profile.idempotent_producers
+        return Producer(
+            self._client(f"{'idempotent' if is_idempotent else 'plain'}-{number}"),
+            self._world.random(f"producer {number}"),
+            self.history,
+            self._on_ack,
+            lambda batch: is_retired((batch.topic_id, batch.partition), batch.crc),
+            pause_s=profile.pause_between_batches_s,
+            is_idempotent=is_idempotent,
         )
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:
