@@ -1,4 +1,4 @@
-"""Bugs that show when logs and directories vanish while a node is down."""
+"""Bugs that show when logs and directories vanish while a node is down, or move between directories while it runs."""
 
 from typing import Final
 
@@ -31,5 +31,34 @@ LOST_FILES_MUTANTS: Final = (
         "        if not self._may_have_gaps:\n",
         "        if self._may_have_gaps:\n",
         first=70_072,
+    ),
+    Mutant(
+        "move-flushes-before-the-last-records",
+        "KIP-113 broken",
+        "KIP-113",
+        "esp.broker.replication.log_dir_move",
+        "            if self._has_ended() or not self._take_the_rest(source):\n"
+        "                return False\n"
+        "            async with self.busy:\n"
+        "                await self.copy.flush()\n"
+        "            start_offset = self.copy.log_start_offset\n"
+        "            await self._env.cpu.run(self.target.write_checkpoints_blocking)\n"
+        "            if self._has_ended() or not self._take_the_rest(source):\n"
+        "                return False\n"
+        "            if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)\n"
+        "                return False\n"
+        "            if self.copy.recovery_point < source.recovery_point:  # there was no room for its indexes or leader epochs\n"
+        "                return False\n",
+        "            if self._has_ended():\n"
+        "                return False\n"
+        "            async with self.busy:\n"
+        "                await self.copy.flush()\n"
+        "            start_offset = self.copy.log_start_offset\n"
+        "            await self._env.cpu.run(self.target.write_checkpoints_blocking)\n"
+        "            if self._has_ended() or not self._take_the_rest(source):\n"
+        "                return False\n"
+        "            if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)\n"
+        "                return False\n",
+        first=22,
     ),
 )

@@ -190,9 +190,9 @@ class LogDirMove:
         that is held lets nobody else write checkpoints or cut a log.
         """
         async with self._host.directories_lock, self.hosted.busy:
-            if self._has_ended():
+            # What came since the copy was found to be complete may be flushed already.
+            if self._has_ended() or not self._take_the_rest(source):
                 return False
-            self._future.take(b"", source, 0)
             async with self.busy:
                 await self.copy.flush()
             start_offset = self.copy.log_start_offset
@@ -200,6 +200,8 @@ class LogDirMove:
             if self._has_ended() or not self._take_the_rest(source):
                 return False
             if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)
+                return False
+            if self.copy.recovery_point < source.recovery_point:  # there was no room for its indexes or leader epochs
                 return False
             self._swap(source)
             return True

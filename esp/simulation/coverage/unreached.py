@@ -9,43 +9,6 @@ from types import MappingProxyType
 from typing import Final
 
 _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "No replica moves between directories of a simulated node. tests/unit/replication/test_future_replica.py and "
-    "tests/integration/test_log_dir_moves.py run it, with deaths in the midst of it.": (
-        "esp.broker.replication.hosted_partition:HostedPartition.replace_log",
-        "esp.broker.replication.loading:ReplicaLoading._is_assigned",
-        "esp.broker.replication.loading:ReplicaLoading._load_copy_blocking",
-        "esp.broker.replication.loading:ReplicaLoading._newness",
-        "esp.broker.replication.log_dir_move:LogDirMove.__init__",
-        "esp.broker.replication.log_dir_move:LogDirMove._change_places",
-        "esp.broker.replication.log_dir_move:LogDirMove._copy",
-        "esp.broker.replication.log_dir_move:LogDirMove._has_ended",
-        "esp.broker.replication.log_dir_move:LogDirMove._is_confirmed",
-        "esp.broker.replication.log_dir_move:LogDirMove._step",
-        "esp.broker.replication.log_dir_move:LogDirMove._swap",
-        "esp.broker.replication.log_dir_move:LogDirMove._take_the_rest",
-        "esp.broker.replication.log_dir_move:LogDirMove.lag",
-        "esp.broker.replication.log_dir_move:LogDirMove.run",
-        "esp.broker.replication.log_dir_move:LogDirMove.stop",
-        "esp.broker.replication.log_dir_move:LogDirMove.target_id",
-        "esp.broker.replication.log_dir_moves:LogDirMoves._run",
-        "esp.broker.replication.log_dir_moves:LogDirMoves.begin",
-        "esp.broker.replication.log_dir_moves:LogDirMoves.lag",
-        "esp.replication.future_replica:FutureReplica.__init__",
-        "esp.replication.future_replica:FutureReplica._cut_at",
-        "esp.replication.future_replica:FutureReplica.cut",
-        "esp.replication.future_replica:FutureReplica.find_cut",
-        "esp.replication.future_replica:FutureReplica.is_equal",
-        "esp.replication.future_replica:FutureReplica.take",
-        "esp.storage.log:Log.relocate",
-        "esp.storage.log_directory:LogDirectory.adopt_future",
-        "esp.storage.log_directory:LogDirectory.create_future_blocking",
-        "esp.storage.log_directory:LogDirectory.discard_future",
-        "esp.storage.log_directory:LogDirectory.drop_future",
-        "esp.storage.log_directory:LogDirectory.load_future_blocking",
-        "esp.storage.segment:Segment.relocate",
-        "esp.storage.segment_files:SegmentFiles.relocate",
-        "esp.storage.unsynced:Unsynced.relocate",
-    ),
     "What a node tells of itself, to Prometheus or to tests that look at it from outside: a simulated node has no listener for metrics. "
     "tests/unit/broker/metrics, and the tests of its own module.": (
         "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",

@@ -50,6 +50,9 @@ OSTRACISM_S: Final = (15.0, 60.0)
 SEVERAL_DIRECTORIES_SHARE: Final = 0.4
 """Of all runs: brokers have two log directories."""
 
+DIRECTORY_MOVING_SHARE: Final = 0.5
+"""Of those: replicas are moved from one to the other."""
+
 LOSSES_MEAN_S: Final = (8.0, 120.0)
 """Least and most seconds between two losses of files while a node is down, on the average, where they come."""
 
@@ -148,6 +151,8 @@ class Profile:
     """Whether brokers have a second log directory."""
     isr: IsrProfile = USUAL_ISR
     """When replicas leave the in-sync sets, and whether their minimum changes."""
+    moves_directories: bool = False
+    """Whether replicas move between the log directories of their nodes."""
     upgrade: UpgradeProfile | None = None
     """How the nodes get a newer release, if they begin with an older one."""
 
@@ -207,6 +212,8 @@ class Profile:
             isr=IsrProfile.draw(stream("in-sync sets", seed), brokers),
             upgrade=UpgradeProfile.draw(stream("upgrade", seed)),
         )
+        if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
+            drawn = replace(drawn, moves_directories=True)
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         return _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))

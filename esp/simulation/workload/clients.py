@@ -22,6 +22,7 @@ from esp.simulation.workload.budget import RepairBudget
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.consumer import Consumer
+from esp.simulation.workload.directory_mover import DirectoryMover
 from esp.simulation.workload.drainer import Drainer
 from esp.simulation.workload.history import History, SentBatch
 from esp.simulation.workload.minimum_setter import MinimumSetter
@@ -106,6 +107,7 @@ class Clients:
         self.record_deleter = self._record_deleter()
         self.minimum_setter = self._minimum_setter()
         self.upgrader = self._upgrader()
+        self.directory_mover = self._directory_mover()
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -130,6 +132,8 @@ class Clients:
             working.append(self._world.spawn(self.throttler.run()))
         if profile.surveys:
             working.append(self._world.spawn(self.surveyor.run()))
+        if profile.moves_directories:
+            working.append(self._world.spawn(self.directory_mover.run()))
         if self.upgrader is not None:
             working.append(self._world.spawn(self.upgrader.run()))
         return working
@@ -183,6 +187,7 @@ class Clients:
         self.budget.stop()
         self.surveyor.is_stopping = True
         self.record_deleter.is_stopping = True
+        self.directory_mover.is_stopping = True
         if self.upgrader is not None:
             self.upgrader.is_stopping = True
 
@@ -324,6 +329,16 @@ class Clients:
             lambda batch: is_retired((batch.topic_id, batch.partition), batch.crc),
             pause_s=profile.pause_between_batches_s,
             is_idempotent=is_idempotent,
+        )
+
+    def _directory_mover(self) -> DirectoryMover:
+        layout = self._world.profile.layout
+        return DirectoryMover(
+            self._client("directory mover"),
+            self._world.random("directory mover"),
+            self.history,
+            self._image,
+            dict(zip(layout.brokers, bootstrap_addresses(layout), strict=True)),
         )
 
     def _consumer(self, number: int, checker: ClientChecker) -> Consumer:

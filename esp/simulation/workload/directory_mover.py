@@ -1,0 +1,88 @@
+"""Moves replicas between the log directories of their nodes while everything else goes on (KIP-113)."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
+
+from kio.schema.alter_replica_log_dirs.v2.request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
+
+from esp.controller.image import ClusterImage
+from esp.model.errors import ErrorCode
+from esp.ports.network import Address
+from esp.protocol.registry import ApiKey
+from esp.simulation.nodes_tier.cluster import DATA, MORE
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.connection import NoAnswerError
+from esp.simulation.workload.history import History
+
+VERSION: Final = 2
+TIMEOUT_S: Final = 10.0
+PAUSE_S: Final = (0.2, 3.0)
+MOST_AT_ONCE: Final = 3
+
+
+class DirectoryMover:
+    """Asks brokers, one after the other, to move some of their replicas; where they are is of no concern.
+
+    Args:
+        client: its connections.
+        rng: its own stream of randomness.
+        history: counts what was done.
+        image: the newest committed metadata.
+        brokers: where each broker listens.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        rng: Random,
+        history: History,
+        image: Callable[[], ClusterImage],
+        brokers: Mapping[int, Address],
+    ) -> None:
+        self.is_stopping = False
+        self._client = client
+        self._rng = rng
+        self._history = history
+        self._image = image
+        self._brokers = brokers
+
+    async def run(self) -> None:
+        """Move replicas until told to stop."""
+        while not self.is_stopping:
+            await asyncio.sleep(self._rng.uniform(*PAUSE_S))
+            try:
+                await self._move()
+            except NoAnswerError as error:
+                self._history.on_no_answer(self._client.name, str(error))
+
+    async def _move(self) -> None:
+        """Ask one broker. Raises NoAnswerError."""
+        node_id = self._rng.choice(list(self._brokers))
+        held = [
+            (topic.name, state.partition) for topic, state in self._image().partitions() if node_id in state.replicas
+        ]
+        if not held:
+            return
+        chosen = self._rng.sample(held, min(len(held), self._rng.randint(1, MOST_AT_ONCE)))
+        topics = tuple(
+            AlterReplicaLogDirTopic(name=TopicName(name), partitions=(i32(number),)) for name, number in chosen
+        )
+        directory = AlterReplicaLogDir(path=self._rng.choice((DATA, MORE)), topics=topics)
+        connection = await self._client.connect(self._brokers[node_id])
+        request = AlterReplicaLogDirsRequest(dirs=(directory,))
+        answer = await connection.call(ApiKey.ALTER_REPLICA_LOG_DIRS, VERSION, request, TIMEOUT_S)
+        for result in answer.results:
+            for partition in result.partitions:
+                if partition.error_code is ErrorCode.none:
+                    what = f"{result.topic_name}-{partition.partition_index} on {node_id} to {directory.path}"
+                    self._history.on_done(self._client.name, "move between log directories begun", what)
+                else:
+                    self._history.on_refusal(self._client.name, partition.error_code.name)
