@@ -33,6 +33,7 @@ class Summary:
     poisoned_nodes: int = 0
     rotten_files: int = 0
     replaced_disks: int = 0
+    lost_caches: int = 0
     lost_files: int = 0
     markers_in_place: int = 0
     repairs: int = 0
@@ -71,6 +72,7 @@ class Summary:
         self.poisoned_nodes += outcome.poisoned_nodes
         self.rotten_files += outcome.rotten_files
         self.replaced_disks += outcome.replaced_disks
+        self.lost_caches += outcome.lost_caches
         self.lost_files += outcome.lost_files
         self.markers_in_place += outcome.markers_in_place
         self.repairs += outcome.repairs
@@ -127,6 +129,7 @@ class Summary:
         yield f"  reads excused for that         {self.excused_reads:>12,}"
         yield f"files that rotted                {self.rotten_files:>12,}"
         yield f"  nodes ended over that, mended  {self.repairs:>12,}"
+        yield f"devices that lost what they held {self.lost_caches:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"
         yield f"replicas moved on their nodes    {self.moved_replicas:>12,}"

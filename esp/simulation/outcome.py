@@ -24,6 +24,8 @@ class Outcome:
     """Nodes whose device lied after a failed sync: what it holds of what they flushed was not asked from then on."""
     rotten_files: int = 0
     replaced_disks: int = 0
+    lost_caches: int = 0
+    """How often a device lost with the power what it had said to hold."""
     lost_files: int = 0
     """How often directories or files vanished while a node was down."""
     markers_in_place: int = 0

@@ -69,9 +69,14 @@ class Caretaker:
         """A copy of the node's records as they are now; who it is and what its member of the quorum knows is left out."""
         return self._take(node, lambda path: not path.startswith(_KEPT))
 
+    def copy_synced_records(self, node: SimulatedNode) -> DiskImage:
+        """The same as far as the device has it."""
+        copied = self.copy_records(node)
+        found = {path: node.disk.content(path) for path in copied}
+        return {path: bytes(content.durable) for path, content in found.items() if content is not None}
+
     def restore_records(self, node: SimulatedNode, image: DiskImage) -> None:
         """Put an old copy of a dead node's records in their place."""
-        self._ledger.replaced_disks += 1
         self._ledger.on_copy_lost(node.node_id, self._world.loop.time())
         kept = self._take(node, lambda path: path.startswith(_KEPT))
         markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))

@@ -10,6 +10,7 @@ from esp.simulation.nodes_tier.caretaker import Caretaker
 from esp.simulation.nodes_tier.cluster import DATA
 from esp.simulation.nodes_tier.faults import Fault
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
+from esp.simulation.nodes_tier.lost_caches import LostCaches
 from esp.simulation.nodes_tier.lost_files import LostFiles
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.old_copies import OldCopies
@@ -37,6 +38,7 @@ class DiskNemesis:
         self.caretaker = Caretaker(world, ledger)
         self.old_copies = OldCopies(world, ledger, self.caretaker, self.newest_image, is_over)
         self.lost_files = LostFiles(world, ledger, self.caretaker, self.old_copies)
+        self.lost_caches = LostCaches(world, ledger, self.caretaker, self.old_copies)
         world.on_failed_start = self.caretaker.look_after
 
     # --- rot -----------------------------------------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ class FaultKind(Enum):
     """The machine comes back with an empty disk, formatted with a directory id of its own."""
     OLD_DISK = "old disk"
     """The node's records are copied, and ``seconds`` later the copy is put in their place, as a careless restore does."""
+    LOST_CACHE = "lost cache"
+    """What the node syncs for ``seconds`` does not reach its device, which says so; then the machine loses power."""
     LOST_FILES = "lost files"
     """While the node is down a log directory, a partition's directory or files of a log vanish; ``amount`` chooses which."""
     ABSENCE = "absence"

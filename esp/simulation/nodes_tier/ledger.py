@@ -76,6 +76,8 @@ class Ledger:
     """Those of them that have another disk by now: they vote no more (RAFT-45)."""
     rotten_files: int = 0
     replaced_disks: int = 0
+    lost_caches: int = 0
+    """How often a device lost with the power what it had said to hold."""
     lost_files: int = 0
     """How often directories or files vanished while a node was down."""
     markers_in_place: int = 0

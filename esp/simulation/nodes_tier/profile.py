@@ -16,6 +16,7 @@ from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
 from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.loss_profile import draw_losses
+from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches
 from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
@@ -173,6 +174,7 @@ class Profile:
         repairs = RepairProfile.draw(stream("repairs", seed), brokers)
         copies = min(3, brokers if repairs is None else brokers - 1)
         losses = draw_losses(stream("beyond the promise", seed), layout)
+        lost_caches = draw_lost_caches(stream("lost caches", seed))
         asking = stream("asks offsets", seed)
         asks_offsets = asking.random() < ASKING_SHARE
         latency_us = rng.choice(((50, 500), (50, 500), (500, 5_000), (100, 50_000)))
@@ -195,6 +197,7 @@ class Profile:
             fault_means_s={
                 **_with_losses(_with_absences(_draw_faults(rng, nodes), repairs), stream("losses", seed)),
                 **losses,
+                **lost_caches,
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
             groups=GroupsProfile.draw(stream("groups", seed), brokers),

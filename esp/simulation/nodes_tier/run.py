@@ -160,6 +160,7 @@ class Run:
             poisoned_nodes=len(self._ledger.poisoned),
             rotten_files=self._ledger.rotten_files,
             replaced_disks=self._ledger.replaced_disks,
+            lost_caches=self._ledger.lost_caches,
             lost_files=self._ledger.lost_files,
             markers_in_place=self._ledger.markers_in_place,
             repairs=self._ledger.repairs,
