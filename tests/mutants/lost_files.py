@@ -61,4 +61,13 @@ LOST_FILES_MUTANTS: Final = (
         "                return False\n",
         first=22,
     ),
+    Mutant(
+        "offline-replica-is-elected",
+        "KIP-858 broken",
+        "ELECT-1",
+        "esp.controller.partition_change",
+        "    return directory in _KNOWN_TO_NOBODY or directory in broker.log_dirs\n",
+        "    return True\n",
+        first=208,
+    ),
 )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from esp.controller.directories import NOWHERE
 from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
 from esp.simulation.checkers import probe
@@ -121,6 +121,7 @@ class MetadataChecker:
         for node_id in new.isr:
             if old is None or not (node_id in old.isr or _leads_as_eligible(node_id, old, new)):
                 self._joined_isr_s[topic.topic_id, new.partition, node_id] = self._held_since_s(node_id, now_s)
+        _check_place(image, old, new, who)
         self._check_sets(image, topic, old, new, who)
         self._check_candidates(image, topic, new, who)
         leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
@@ -230,6 +231,16 @@ class MetadataChecker:
         if node is None or node_id in ledger.poisoned or node_id in ledger.rotten or not node.is_serving:
             return True
         return _epoch_of(image, node_id) != probe.broker_epoch(node)
+
+
+def _check_place(image: ClusterImage, old: PartitionState | None, new: PartitionState, who: str) -> None:
+    """Nobody is elected whose replica is in a log directory that its broker has reported to be offline (KIP-858)."""
+    broker = image.brokers.get(new.leader)
+    place = dict(zip(new.replicas, new.directories, strict=False)).get(new.leader)
+    if broker is None or place is None or place.int < RESERVED_DIRECTORIES or place in broker.log_dirs:
+        return
+    if old is not None and new.leader_epoch != old.leader_epoch:
+        raise ViolationError("INV-LEADER-ONLINE", who, f"{new.leader} has only {broker.log_dirs}: {new} after {old}")
 
 
 def _leads_as_eligible(node_id: NodeId, old: PartitionState, new: PartitionState) -> bool:
