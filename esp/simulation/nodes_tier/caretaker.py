@@ -75,8 +75,9 @@ class Caretaker:
         found = {path: node.disk.content(path) for path in copied}
         return {path: bytes(content.durable) for path, content in found.items() if content is not None}
 
-    def restore_records(self, node: SimulatedNode, image: DiskImage) -> None:
-        """Put an old copy of a dead node's records in their place."""
+    def restore_records(self, node: SimulatedNode, image: DiskImage, *, is_same_disk: bool = False) -> None:
+        """Put an old copy of a dead node's records in their place, as an operator or, on the ``is_same_disk``, the device itself does."""
+        self._ledger.replaced_disks += not is_same_disk
         self._ledger.on_copy_lost(node.node_id, self._world.loop.time())
         kept = self._take(node, lambda path: path.startswith(_KEPT))
         markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))

@@ -54,7 +54,7 @@ class LostCaches:
         def lose(_partition: tuple[str, int] | None) -> None:
             node.lose_power()
             self._ledger.lost_caches += 1
-            self._caretaker.restore_records(node, held)
+            self._caretaker.restore_records(node, held, is_same_disk=True)
 
         what = "loses power, and what its device had only said to hold"
         await self._moments.strike(node, lose, what, is_aimed=fault.amount >= 1 - AIMED_SHARE)

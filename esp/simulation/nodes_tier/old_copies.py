@@ -102,7 +102,6 @@ class OldCopies:
         await asyncio.sleep(fault.seconds)
 
         def put_back(_partition: tuple[str, int] | None) -> None:
-            self._ledger.replaced_disks += 1
             self._caretaker.restore_records(node, image)
 
         await self.strike(node, put_back, "gets an old copy of its records", is_aimed=is_aimed)
