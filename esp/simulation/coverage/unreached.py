@@ -35,11 +35,8 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.broker.raft.wire.voter_changes:encode_add_request",
         "esp.broker.raft.wire.voter_changes:encode_remove_request",
     ),
-    "Clusters are formatted with eligible leader replicas on, so the feature is never raised. "
-    "tests/unit/controller/test_feature_updates.py.": (
-        "esp.controller.feature_updates:_agreement_on_min_isr",
-        "esp.controller.feature_updates:_setting",
-    ),
+    "No broker of a simulated cluster has a minimum of in-sync replicas of its own when the level is raised. "
+    "tests/unit/controller/test_feature_updates.py.": ("esp.controller.feature_updates:_setting",),
     "Other implementations leave such files and records, this one does not. tests/unit/storage/test_recovery.py and "
     "tests/unit/controller/test_replay.py.": (
         "esp.controller.replay:MetadataReplay._replay",
@@ -52,12 +49,11 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "forgotten, for one that was lost. tests/unit/groups/test_deletion.py.": (
         "esp.groups.deletion:Deletion._is_expired",
         "esp.groups.deletion:Deletion._on_time",
+        "esp.groups.deletion:_Batches.remove",
     ),
     "A fetch of very many partitions waits only where none of them is refused; the surveyor asks for more partitions "
     "than simulated topics have. tests/unit/broker/data_path/test_long_fetch.py.": (
-        "esp.broker.data_path.long_fetch:LongFetch._look_soon",
         "esp.broker.data_path.long_fetch:LongFetch._on_news",
-        "esp.broker.data_path.long_fetch:LongFetch._time_out",
     ),
     "`esp format` lets go of a directory that it has formatted; a node keeps its own until it ends. tests/unit/cli/node/test_format.py.": (
         "esp.storage.log_directory:LogDirectory.unlock",
@@ -78,17 +74,32 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
         "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
         "esp.broker.groups.wire:_all_later": "offsets of many groups are asked for while one of them is being committed",
+        "esp.broker.apis.alter_replica_log_dirs:_request_move.is_known": "a move is asked for of a replica that the broker has not",
         "esp.broker.apis.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
+        "esp.broker.apis.offset_fetch:_all_topics": "the surveyor's group has a coordinator, and is asked for all its offsets",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
+        "esp.broker.data_path.long_fetch:LongFetch._look_soon": "a fetch of very many partitions finds none of them refused",
+        "esp.broker.data_path.long_fetch:LongFetch._time_out": "as above",
         "esp.broker.raft.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",
         "esp.broker.raft.wire.metadata_partition:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
         "esp.broker.raft.peers:QuorumPeers._tell_refusal": "as above",
+        "esp.broker.replication.directories:ReplicaDirectories.prefer": "a move is asked for of a replica that the broker has not",
         "esp.broker.replication.fetcher:ReplicaFetcher._ask_range": "a follower's end is out of its leader's range",
+        "esp.broker.replication.host:ReplicaHost.take_offline": "a follower would have to cut what it knows to be committed (TRUNC-8)",
+        "esp.broker.replication.isr_updates:_unsettled": "a request for changes of in-sync sets is refused as a whole",
         "esp.broker.replication.leader_offsets:ask_leader_offsets": "as above",
         "esp.broker.replication.leader_offsets:ask_leader_offsets.ask": "as above",
+        "esp.broker.replication.loading:ReplicaLoading._newness": "a node finds a replica in two of its log directories",
+        "esp.broker.replication.retention:_tell": "a segment is to be dropped while the disk is full or fails",
+        "esp.broker.replication.rotten_replicas:RottenReplicas._say_alone": "a replica has rotted of which nobody else is in sync",
         "esp.broker.replication.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
+        "esp.controller.assignment:check_assignment": "a topic is asked for with replicas of the surveyor's choice, and all else is well",
+        "esp.controller.topics:TopicCreation._replicas_by_assignment": "as above",
+        "esp.groups.group:Group.is_subscribed_to": "offsets are to be deleted of a group that has members",
+        "esp.groups.group:Member.described": "the coordinator of a group with members is asked for it",
         "esp.groups.joining:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
+        "esp.replication.future_replica:FutureReplica._cut_at": "a replica is cut below what its copy in another directory has",
         "esp.storage.log:Log._out_of_range": "a log is cut or removed between the check of an offset and the read",
     }
 )
