@@ -13,7 +13,7 @@ COPIES_WANTED: Final = 3
 
 
 def _more_copies(topic: str, factor: int, snapshot: Snapshot) -> str:
-    """How a topic gets so many copies: from brokers that serve, that are to be started, or that are to be added."""
+    """The way in which a topic gets so many copies: from brokers that serve, that are to be started, or that are to be added."""
     command = f"`esp rebalance plan rf {topic}={factor}`"
     missing = factor - len(snapshot.targets)
     if missing <= 0:

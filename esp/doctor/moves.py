@@ -9,7 +9,7 @@ from esp.model.ids import TopicPartition
 
 
 def _cancel(snapshot: Snapshot, name: TopicPartition) -> str:
-    """The command that cancels the reassignment of one partition, whoever began it; for a shell that has ``<(...)``."""
+    """The command that cancels the reassignment of one partition, whichever tool began it; for a shell that has ``<(...)``."""
     replicas = [
         node
         for partition in snapshot.topics[name.topic]

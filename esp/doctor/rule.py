@@ -54,7 +54,7 @@ class Hit(NamedTuple):
     detail: str
     """The finding, with the figures."""
     remedy: str
-    """What repairs it. Commands stand in backticks, complete but for the bootstrap servers."""
+    """The remedy. Commands stand in backticks, complete but for the bootstrap servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Rule:
     why: str
     """Why it matters, in a line."""
     remedy: str
-    """What repairs it, with words in capitals where a hit has names."""
+    """The remedy, with words in capitals where a hit has names."""
     check: Callable[[Snapshot], Iterable[Hit]]
 
 

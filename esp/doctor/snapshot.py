@@ -38,7 +38,7 @@ class MovingPartition(NamedTuple):
     held_to: int | None = None
     """Bytes per second that a throttle allows its copies, if that is so little that they need not grow between two looks; else None."""
     is_paused: bool = False
-    """Whether that throttle is the one by which a plan is paused."""
+    """True if that throttle is the one by which a plan is paused."""
 
 
 class FailedDirectory(NamedTuple):
@@ -141,7 +141,7 @@ class Snapshot:
         return tuple(each for each in self.view.partitions if node in self.lasting_replicas(each))
 
     def can_drain(self, node: NodeId) -> bool:
-        """Whether everything that a broker holds can go to another one: it can be copied, and there is a broker without a copy."""
+        """True if all replicas of a broker can go to another one: it can be copied, and there is a broker without a copy."""
         others = {broker.broker_id for broker in self.targets if broker.broker_id != node}
         return self.has_controller and all(
             partition.leader is not None

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 NEW_MEMBER_JOIN_TIMEOUT_US: Final = 300_000_000
-"""How long a new member may take part in a rebalance, whatever its session timeout: its client may be gone, and it sends no heartbeats
-while it waits (KAFKA-7610; Kafka's ``CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS``)."""
+"""The longest time that a new member may take part in a rebalance, whatever its session timeout: its client may be gone, and it sends no
+heartbeats while it waits (KAFKA-7610; Kafka's ``CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,7 @@ def is_still_firm(
     follower: "PartitionFollower | None",
     kept: bool = False,
 ) -> bool:
-    """Whether a replica may rely on its high watermark in the role that it takes with another state (TRUNC-8).
+    """True if a replica may rely on its high watermark in the role that it takes with another state (TRUNC-8).
 
     Args:
         before: the last state that the replica followed; None after a start.

@@ -129,7 +129,7 @@ Without names, which would cost as much as the check of the checksum, for every 
 
 
 def must_flush_to_lead(log: ReplicaLog) -> bool:
-    """Whether a replica has to flush before its epoch begins: what a crash left is committed before anybody can ask (HW-5, SYNC-4)."""
+    """True if a replica flushes before its epoch begins: records that a crash left are committed before a client can ask (HW-5, SYNC-4)."""
     return log.settings.flush_messages == 1 and log.recovery_point < log.log_end_offset
 
 

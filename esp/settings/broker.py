@@ -463,17 +463,17 @@ class BrokerSettings:
 
     @property
     def is_broker(self) -> bool:
-        """Whether the node keeps partitions and serves clients."""
+        """True if the node keeps partitions and serves clients."""
         return BROKER in self.process_roles
 
     @property
     def is_controller(self) -> bool:
-        """Whether the node may vote in the metadata quorum and lead it."""
+        """True if the node may vote in the metadata quorum and lead it."""
         return CONTROLLER in self.process_roles
 
     @property
     def is_quorum_of_its_own(self) -> bool:
-        """Whether the settings make this node the whole metadata quorum: then it formats new directories by itself.
+        """True if the settings make this node the whole metadata quorum: then it formats new directories by itself.
 
         So it is where they name no other controller: neither as a voter nor as a bootstrap server. A bootstrap server that is this node's
         own controller listener, as in the file that Kafka brings along, is no other.

@@ -440,7 +440,7 @@ class Log:
 
     @property
     def is_settled(self) -> bool:
-        """Whether :meth:`settle_blocking` has nothing to do, or has been called."""
+        """True if :meth:`settle_blocking` has nothing to do, or has been called."""
         return self._is_settled or self.is_offline or self._unsynced.is_untouched
 
     def settle_blocking(self) -> None:

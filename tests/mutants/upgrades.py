@@ -35,7 +35,7 @@ UPGRADE_MUTANTS: Final = (
         "KIP-584 broken",
         "KIP-584",
         "esp.broker.controller_role",
-        "find_unsupported(image.features, self._features)",
-        "find_unsupported({}, self._features)",
+        "find_unsupported(image.features, features)",
+        "find_unsupported({}, features)",
     ),
 )

@@ -112,7 +112,7 @@ class ActiveController:
         self.loader = self.quorum.loader = MetadataLoader(env)
         self.tasks = Tasks(env.host)
         self.config = replace(
-            controller_config(BrokerSettings(node_id=CONTROLLER), CLUSTER_ID),
+            controller_config(BrokerSettings(node_id=CONTROLLER), CLUSTER_ID, SUPPORTED_FEATURES),
             **{"validate_topic_configs": accept_configs, "internal_replication": {}} | settings,
         )
         self.driver = ControllerDriver(env, self.config, self.quorum, self.loader, self.tasks)

@@ -14,4 +14,4 @@ def test_a_row_says_how_many_of_a_rooms_functions_were_entered():
     told = [line.split() for line in lines(functions, {"esp.raft.m:f", "esp.storage.m:f"})]
     assert told[1] == ["esp.raft", "1", "2", "50.0%"]
     assert told[3] == ["esp.storage", "1", "1", "100.0%"]
-    assert told[-1] == ["all", "2", "13", "15.4%"]
+    assert told[-1][:3] == ["all", "2", str(len(ROOMS) + 1)]
