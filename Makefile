@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak bench demo-rebalance clean
+.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak bench demo-rebalance clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,11 @@ run: $(STAMP)  ## Play the flights of 2013 through a broker and Spark, check eve
 
 test: $(STAMP)  ## Run all tests: units, properties, real clients, Kafka's own tools, Spark (PROCESSES=3 side by side; ARGS=...)
 	$(BIN)/pytest --numprocesses $(or $(PROCESSES),3) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+check: $(STAMP)  ## Check in a few minutes what most changes break: style, types, units, a short simulation (PROCESSES=3 side by side)
+	@$(MAKE) lint
+	$(BIN)/pytest --numprocesses $(or $(PROCESSES),3) --dist loadfile --no-loadscope-reorder -q -m "not spark and not kafka" tests/unit tests/scenarios tests/architecture $(ARGS)
+	$(BIN)/python -m esp.simulation run --seeds 12 --first 1
 
 lint: $(STAMP)  ## Check style, types and layer contracts
 	$(BIN)/ruff check .

@@ -1,4 +1,4 @@
-"""Settings that Kafka does not have: those of self-repair that can be changed while nodes run, and the settings by which brokers are removed."""
+"""Settings that Kafka does not have: those of self-repair that can be changed while nodes run, and those by which brokers are removed."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -66,7 +66,9 @@ class Controllers:
 
     async def _attach(self, member):
         settings = BrokerSettings(node_id=member.node_id, broker_session_timeout_ms=3_600_000)
-        config = replace(controller_config(settings, CLUSTER_ID, SUPPORTED_FEATURES), validate_topic_configs=accept_configs)
+        config = replace(
+            controller_config(settings, CLUSTER_ID, SUPPORTED_FEATURES), validate_topic_configs=accept_configs
+        )
         member.driver = ControllerDriver(member.env, config, member.raft, member.loader, member.tasks)
         member.driver.start()
 
