@@ -66,7 +66,7 @@ async def test_a_listener_that_is_not_advertised_is_bound_and_not_told(node):
 async def test_settings_of_a_topic_that_would_be_refused_today_do_not_end_the_node(node, monkeypatch, caplog):
     await node.stop()
     with monkeypatch.context() as patched:  # as Kafka may write them into the metadata log
-        patched.setattr("esp.broker.controller_role.validate_topic_overrides", lambda overrides: None)
+        patched.setattr("esp.broker.controller.config.validate_topic_overrides", lambda overrides: None)
         await node.start()
         client = await node.client()
         configs = {"cleanup_policy": "compact", "retention_ms": "soon", "min_insync_replicas": "all"}
