@@ -1,6 +1,7 @@
 """What a replica must be like when a node has come back, and the state that follows from its batches."""
 
 import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
@@ -90,22 +91,32 @@ def check_epochs(view: ReplicaView, log: Log) -> None:
 def check_producers(view: ReplicaView, log: Log) -> None:
     """The producers' states are what the batches say, in the fields that a snapshot keeps (PROD-7).
 
+    A log in which rot was found may have been opened with it: then batches that have rotted are not folded (REC-4).
+
     Raises:
         ViolationError: INV-PROD-FOLD.
     """
     if log.log_start_offset:
         return  # a producer may be remembered longer than its batches
-    expected: dict[int, tuple[int, int, int]] = {}
-    for batch in view.batches:
-        if batch.producer_id >= 0:
-            count = batch.next_offset - batch.base_offset
-            last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF
-            expected[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)
     found = {
         producer_id: (state.epoch, state.last_sequence, state.last_offset)
         for producer_id, state in log.producers.items()
     }
+    expected = _fold(view.batches)
+    if found != expected and log.rot is not None:
+        expected = _fold(batch for batch in view.batches if not batch.is_rotten())
     if found != expected:
         differ = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
         details = ", ".join(f"{key}: {found.get(key)} in place of {expected.get(key)}" for key in differ)
         raise ViolationError("INV-PROD-FOLD", view.who, f"(epoch, sequence, offset) of producers: {details}")
+
+
+def _fold(batches: Iterable[BatchView]) -> dict[int, tuple[int, int, int]]:
+    """Epoch, last sequence and last offset of each producer of these batches."""
+    states: dict[int, tuple[int, int, int]] = {}
+    for batch in batches:
+        if batch.producer_id >= 0:
+            count = batch.next_offset - batch.base_offset
+            last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF
+            states[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)
+    return states
