@@ -270,8 +270,12 @@ class Run:
 
     async def _mend(self, node: SimulatedNode) -> None:
         """Restart a node whose disk failed, as its operator does: a log that failed is served again after that only (LOG-13)."""
-        await node.stop()
-        await self._world.start(node)
+        while node.is_alive and not node.is_serving:  # only a node that has come up can be stopped in order
+            await asyncio.sleep(POLL_S)
+        if node.is_alive:
+            await node.stop()
+        if not node.is_alive:
+            await self._world.start(node)
 
     async def _drain(self) -> None:
         self._phase("drain")
