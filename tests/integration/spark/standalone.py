@@ -78,7 +78,7 @@ class StandaloneCluster:
             try:
                 if self.state()["aliveworkers"] >= count:
                     return
-            except OSError:
-                pass  # the master does not listen yet
+            except (OSError, json.JSONDecodeError):
+                pass  # the master does not listen yet, or its page is served before its state
             assert time.monotonic() < deadline, (self._directory / "daemons.log").read_text()[-5000:]
             time.sleep(0.1)
