@@ -80,7 +80,7 @@ _WHICH: Final = "Whose settings"
 
 
 class EntityType(StrEnum):
-    """What has settings; Kafka's words."""
+    """The kinds of entities that have settings; Kafka's words."""
 
     TOPICS = "topics"
     BROKERS = "brokers"
@@ -91,7 +91,7 @@ class _Kind(NamedTuple):
     resource: ResourceType
     word: str
     sources: Mapping[bool, str]
-    """Where settings of its own come from, by whether it is the default of all."""
+    """The sources of an entity's own settings: True for the default of all entities, False for one by name."""
 
 
 _KINDS: Final = {

@@ -21,18 +21,18 @@ from esp.model.errors import OperatorError
 
 _POLL_MS = 500
 _COMMIT_MS = 5_000
-"""How often a group's offsets are committed while records come: ``auto.commit.interval.ms`` of Kafka's consumer."""
+"""The interval at which a group's offsets are committed while records arrive: ``auto.commit.interval.ms`` of Kafka's consumer."""
 
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""They end the command: what was printed is committed, and the group is left, which else would wait for a member that is gone."""
+"""The signals that end the command: printed records are committed, and the member leaves the group, which else would wait for it."""
 
 _HELD_MAX_S: Final = 1
-"""How long the end waits for a poll, and for records that are being printed: nobody may be reading them."""
+"""The wait at the end for a poll, and for records that are being printed: the output may have no reader."""
 
 
 class IsolationLevel(StrEnum):
-    """Whether records of open and aborted transactions are shown."""
+    """The isolation level: ``read_uncommitted`` shows the records of open and aborted transactions too."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
@@ -172,10 +172,10 @@ class _Ending:
 
 
 class _Progress:
-    """How far a group's member is; without a group it does nothing.
+    """The progress of a group's member; without a group it does nothing.
 
     Args:
-        consumer: of the group; None: there is none.
+        consumer: the group's member; None if there is no group.
     """
 
     def __init__(self, consumer: Consumer | None) -> None:

@@ -119,7 +119,7 @@ def delete_records(
 def _read_options(
     path: str | None, topic: str | None, partitions: list[int] | None, before: str | None
 ) -> tuple[dict[PartitionId, int], int]:
-    """What the file says; without one nothing, and the offset that all partitions of the topic have in common."""
+    """The offsets by partition that the file names; without a file none, and the offset that applies to all partitions of the topic."""
     if (path is None) == (topic is None):
         raise OperatorError("esp delete-records takes --offset-json-file or --topic", "Give one of them.")
     if path is not None:

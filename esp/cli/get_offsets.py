@@ -25,7 +25,7 @@ class Pattern(NamedTuple):
     end: int | None = None
 
     def matches(self, partition: PartitionId) -> bool:
-        """Whether the partition is among them."""
+        """True if the pattern covers the partition."""
         return (
             self.topic.fullmatch(partition.topic) is not None
             and self.first <= partition.partition

@@ -1,4 +1,4 @@
-"""How commands print their ``--help``: names, values and defaults stay whole, however narrow the terminal is.
+"""The layout of ``--help``: names, values and defaults stay whole, however narrow the terminal is.
 
 Typer's own panels give every column a share of the width and cut what does not fit, option names too.
 """

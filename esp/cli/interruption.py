@@ -1,4 +1,4 @@
-"""Ctrl-C ends a tool in a line, and soon: whatever its libraries make of it."""
+"""Ctrl-C ends a tool soon and with one line of output, even if a library swallows the exception."""
 
 import os
 import signal
@@ -27,9 +27,9 @@ def _on_interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def end_interrupted(_number: int = 0, _frame: FrameType | None = None) -> NoReturn:
-    """Say so, and end the process; threads of clients that are in the middle of something are not waited for."""
+    """Report the interruption, and end the process without waiting for the threads of clients."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(OSError):  # nobody can be told, or nothing be written
+    with suppress(OSError):  # stderr is closed, or stdout cannot be flushed
         sys.stderr.write("esp: interrupted\n")
         sys.stderr.flush()
         sys.stdout.flush()

@@ -18,7 +18,7 @@ _FORM: Final = '{"partitions": [{"topic": "flights", "partition": 0}]}'
 
 
 class ElectionType(StrEnum):
-    """Who may be elected."""
+    """The replicas that may be elected: the preferred leader, or a replica out of sync too."""
 
     PREFERRED = "preferred"
     UNCLEAN = "unclean"

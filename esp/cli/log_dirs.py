@@ -111,5 +111,5 @@ def _print_sizes(found: Sequence[LogDirInfo]) -> None:
 
 
 def _size(size_bytes: int) -> str:
-    """Bytes; in larger units on a terminal, where nobody adds them up."""
+    """The size in bytes; in larger units on a terminal, where readability counts more than exact sums."""
     return decimal(size_bytes) if console.is_terminal else str(size_bytes)

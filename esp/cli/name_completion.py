@@ -16,11 +16,11 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 KINDS: Final = {"--topic": "topics", "--group": "groups"}
-"""What the value of an option names."""
+"""The kind of name that the value of an option is."""
 
 CACHED_S: Final = 10.0
 _TIMEOUT_S: Final = 0.5
-"""For each wait; whoever types waits no longer."""
+"""The limit of each wait: the user is typing."""
 _ANSWER_SIZE_MAX: Final = 16 * 1024 * 1024
 _SAFE: Final = re.compile(r"[\w.:@/+-]+", re.ASCII)
 """Names that need no quoting: zsh evaluates what it is told."""
@@ -32,7 +32,7 @@ _REQUEST: Final = struct.Struct(">ihhih3s")
 
 
 class Wanted(NamedTuple):
-    """What a shell wants to have completed."""
+    """The word that a shell asks to complete."""
 
     kind: str
     beginning: str
@@ -62,7 +62,7 @@ def find_wanted(environment: Mapping[str, str]) -> Wanted | None:
 
 
 def _option(words: Sequence[str]) -> tuple[str, str]:
-    """The option whose value is being written, and what there is of it. Bash makes three words of ``--topic=fl``."""
+    """The option whose value is being typed, and the part of the value so far. Bash makes three words of ``--topic=fl``."""
     *before, last = words
     if last.startswith("--") and "=" in last:
         option, _, last = last.partition("=")
@@ -106,7 +106,7 @@ def _names(wanted: Wanted, environment: Mapping[str, str]) -> list[str]:
         known = []
     try:
         found = sorted(filter(_SAFE.fullmatch, ask(wanted.kind, wanted.servers)))
-    except (OSError, EOFError, ValueError, struct.error, IndexError):  # nobody answers, or not as a broker does
+    except (OSError, EOFError, ValueError, struct.error, IndexError):  # no answer, or not a broker's
         return known
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where the tools write: results to stdout, everything else to stderr."""
+"""The output of the tools: results to stdout, everything else to stderr."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 class Compression(StrEnum):
-    """How batches are compressed."""
+    """The codec of batches."""
 
     NONE = "none"
     GZIP = "gzip"

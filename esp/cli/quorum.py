@@ -1,4 +1,7 @@
-"""``esp quorum``: who keeps the cluster's metadata, and how far each is; voters come and go. The words of ``kafka-metadata-quorum``."""
+"""``esp quorum``: the voters and observers of the metadata log with their lag; adds and removes voters.
+
+The output has the words of ``kafka-metadata-quorum``.
+"""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -22,7 +25,7 @@ from esp.storage.meta_properties import MetaProperties
 
 
 class Action(StrEnum):
-    """What to do."""
+    """The actions of the command."""
 
     DESCRIBE = "describe"
     ADD = "add-controller"
@@ -133,8 +136,7 @@ def _voter_of(path: str | None) -> Voter:
 
 
 def _chosen(found: QuorumInfo, node: int, directory: str | None) -> VoterKey:
-    """Who is to be removed.
-
+    """The voter to be removed.
     Raises:
         OperatorError: there is no such voter, or more than one.
     """

@@ -18,7 +18,7 @@ _MIN_ISR: Final = "min.insync.replicas"
 
 
 class Selection(StrEnum):
-    """What is described instead of everything; the names of Kafka's flags."""
+    """The selection of partitions or topics to describe instead of all; the names of Kafka's flags."""
 
     UNDER_REPLICATED = "under-replicated-partitions"
     UNAVAILABLE = "unavailable-partitions"
@@ -28,7 +28,7 @@ class Selection(StrEnum):
 
 
 class TopicDescription(NamedTuple):
-    """What is shown of a topic. ``partitions`` are those that were selected, and ``head`` tells whether a line about the topic is."""
+    """The description of a topic. ``partitions`` are the selected ones; ``head`` is True if a line about the topic itself is shown."""
 
     topic: TopicInfo
     configs: dict[str, str | None]
@@ -39,7 +39,7 @@ class TopicDescription(NamedTuple):
 def describe_topics(
     admin: TopicsAdmin, topics: Sequence[TopicInfo], selection: Selection | None
 ) -> list[TopicDescription]:
-    """Return what is to be shown of topics; those of which nothing was selected are left out."""
+    """Return the descriptions of topics; topics of which nothing was selected are left out."""
     if not topics:
         return []
     settings = admin.settings(ResourceType.TOPIC, [topic.name for topic in topics])

@@ -24,6 +24,7 @@ COUNTS: Final = {
     "runtime": (0, 0),
     "settings": (0, 0),
     "doctor": (0, 0),
+    "cli": (0, 0),
 }
 """For each room: docstrings that begin with a question word, and pronouns for persons. A count that has fallen is written down here."""
 

@@ -1,7 +1,4 @@
-"""``esp brokers``: the brokers of a cluster, and how one leaves it.
-
-``esp brokers list``: who is there, and what each holds.
-"""
+"""``esp brokers``: lists the brokers of a cluster with their replicas, and lets a broker leave the cluster."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -21,14 +18,14 @@ _COLUMNS = (("ID", 4), ("ADDRESS", 21), ("RACK", 6), ("STATE", 10), ("REPLICAS",
 
 
 class BrokerRow(NamedTuple):
-    """What is shown of a broker; the names are those of the JSON."""
+    """One broker in the list; the fields have the names of the JSON."""
 
     id: int
     address: str | None
     rack: str | None
     state: str
     """``alive``, ``draining``, ``fenced``, ``silent`` for one that counts as alive and does not answer, or ``unregistered`` for one that
-    holds replicas though nobody knows it."""
+    holds replicas but is not registered."""
     replicas: int
     leaders: int
     bytes: int | None
@@ -110,7 +107,7 @@ def broker_rows(admin: BrokersAdmin) -> list[BrokerRow]:
 
 
 def _size(size_bytes: int | None) -> str:
-    """Bytes; in larger units on a terminal, where nobody adds them up."""
+    """The size in bytes; in larger units on a terminal, where readability counts more than exact sums."""
     if size_bytes is None:
         return "-"
     return decimal(size_bytes) if console.is_terminal else str(size_bytes)

@@ -107,14 +107,14 @@ def _unknown(broker: int) -> OperatorError:
 
 
 def _who_decides(admin: BrokersAdmin, broker: int) -> int:
-    """Whom to ask for the mode of the active controller: itself, or, if it is no broker, the one that is drained."""
+    """The broker to ask for the mode of the active controller: the controller itself, or the drained broker if the former is no broker."""
     leader = admin.quorum().leader
     known = admin.brokers().get(leader)
     return leader if known is not None and not known.fenced else broker
 
 
 def _watch(admin: BrokersAdmin, broker: int, *, wait: bool, json: bool) -> None:
-    """The controller does it (``rebalance.mode=apply``)."""
+    """Follow a drain that the controller carries out (``rebalance.mode=apply``)."""
     if not wait:
         left = len(look_for_holding(admin, broker).everything)
         _tell(f"The controller moves its {left} replica(s) away (rebalance.mode=apply)", json=json)
@@ -140,7 +140,7 @@ def _watch(admin: BrokersAdmin, broker: int, *, wait: bool, json: bool) -> None:
 
 
 def _carry_out(admin: BrokersAdmin, broker: int, file: PlanFile, out: str | None, way: Way, *, wait: bool) -> None:
-    """The tool does it, by a plan."""
+    """Drain the broker by a plan, which this command carries out if it is to wait."""
     if way.json:
         print_json({"event": "planned", **plan_as_json(file)})
     else:
@@ -162,7 +162,7 @@ def _carry_out(admin: BrokersAdmin, broker: int, file: PlanFile, out: str | None
 
 
 def _is_empty_soon(admin: BrokersAdmin, broker: int) -> bool:
-    """Whether it holds nothing, once whoever is asked has heard of the end of the last move."""
+    """True if the broker holds nothing, after waiting until the answering brokers may have learned of the end of the last move."""
     timer = SystemTimer()
     deadline_ms = timer.now_ms() + BELIEVED_AFTER_MS
     while look_for_holding(admin, broker).everything:

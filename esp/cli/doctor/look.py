@@ -44,7 +44,7 @@ _RATES: Final = (LEADER_THROTTLED_RATE, FOLLOWER_THROTTLED_RATE, LOG_DIRS_THROTT
 _LISTS: Final = (LEADER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_REPLICAS)
 
 WATCH_S: Final = 5.0
-"""How long to wait between two looks, if nothing else is wanted."""
+"""The default wait between two looks."""
 
 
 class ExaminedCluster(ReassignmentAdmin, Protocol):
@@ -133,7 +133,7 @@ def _condition(node: NodeId, brokers: Mapping[int, Broker], answering: Collectio
 
 
 def _own_settings(admin: ExaminedCluster, brokers: Iterable[int]) -> dict[ConfigTarget, dict[str, str]]:
-    """What slows replication, and what is to be emptied: settings of all brokers, and of each that tells its own."""
+    """The rates of throttles and the mark of draining: settings of all brokers, and of each broker that answers."""
     found = admin.settings([ALL_BROKERS], _RATES)
     for node in brokers:
         try:
@@ -175,7 +175,10 @@ def _find_growing(
     watch_s: float,
     sleep: Callable[[float], None],
 ) -> set[TopicPartition] | None:
-    """What has got on after the wait: a copy of it has grown, it has ended, or has nothing to copy; None if nobody waited."""
+    """The reassignments that progressed during the wait: a copy has grown, or the reassignment has ended or copies nothing.
+
+    None if there was no wait.
+    """
     if not watch_s or not any(each.adding for each in reassignments.values()):
         return None
     before = replica_sizes(log_dirs)
@@ -195,7 +198,10 @@ def _moving(
     growing: Collection[TopicPartition] | None,
     held: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, MovingPartition]:
-    """What moves. What does not grow is held if its throttle explains that, else stalled. A paused plan is held, also if a batch comes."""
+    """The moving partitions. A move without progress is held if its throttle explains that, else stalled.
+
+    A move of a paused plan counts as held, even if a batch arrives.
+    """
     found = {}
     for name, each in sorted(reassignments.items()):
         held_to = held.get(name)
@@ -212,7 +218,7 @@ def _moving(
 
 
 def _throttled_topics(settings: Mapping[str, Mapping[str, str]]) -> list[ThrottleSetting]:
-    """Topics that name replicas; a list that is empty, which is the default, names nobody."""
+    """Topics that name throttled replicas; an empty list, which is the default, names none."""
     found = ((topic, tuple(name for name in _LISTS if told.get(name))) for topic, told in sorted(settings.items()))
     return [ThrottleSetting(topic, True, names) for topic, names in found if names]
 

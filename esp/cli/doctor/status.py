@@ -1,4 +1,4 @@
-"""What the exit status of ``esp doctor`` tells scripts, and the options for it."""
+"""The exit status of ``esp doctor``, and the options for it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ class FailOn(StrEnum):
     NEVER = "never"
 
     def counts(self, severity: Severity) -> bool:
-        """Whether something of that severity makes a failure."""
+        """True if a finding of that severity makes a failure."""
         return self is not FailOn.NEVER and severity.is_at_least(Severity(self.value))
 
 
@@ -38,7 +38,7 @@ Shown = Annotated[int, typer.Option("--show", metavar="N", min=1, help="How many
 
 @contextmanager
 def looking() -> Iterator[None]:
-    """Whatever keeps from looking is told, and has a status of its own."""
+    """Print an error that prevents the examination, and exit with the status ``NOT_LOOKED``."""
     try:
         yield
     except OperatorError as error:

@@ -1,4 +1,4 @@
-"""What a doctor found, in lines for people and in values for programs."""
+"""The doctor's findings, in lines for people and in values for programs."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which moves a throttle slows so much that for a while nobody can see them get on; from what a doctor was told of the settings."""
+"""The moves that a throttle slows so much that no progress shows for a while, found from the settings that the doctor has read."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -54,7 +54,7 @@ def _rates(
     settings: Settings,
     own: Mapping[ConfigTarget, Settings],
 ) -> list[int]:
-    """What the throttles of the source and of those that get a copy allow; nothing where there are none."""
+    """The rates that throttles allow the source and the brokers that get a copy; empty if there are no throttles."""
     ends = (
         (LEADER_THROTTLED_REPLICAS, LEADER_THROTTLED_RATE, (leader,)),
         (FOLLOWER_THROTTLED_REPLICAS, FOLLOWER_THROTTLED_RATE, moving.adding),

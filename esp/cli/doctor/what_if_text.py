@@ -1,4 +1,4 @@
-"""What would happen, in lines for people and in values for programs."""
+"""The predicted consequences of failures, in lines for people and in values for programs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final

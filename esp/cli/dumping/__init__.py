@@ -1,1 +1,1 @@
-"""What stands in the files of a log, in lines for people and in values for programs; behind ``esp dump-log``."""
+"""The contents of a log's files, in lines for people and in values for programs; behind ``esp dump-log``."""

@@ -1,8 +1,7 @@
-"""What kind of file a path names, and what it holds.
+"""The contents of one file of a log, whose kind is told by its name.
 
-What a producer snapshot remembers of each producer.
-
-The indexes of a segment, and whether they say what stands in it.
+Batches are shown as they stand; the entries of a segment's indexes are held against the segment, if it is beside them; a producer snapshot
+is shown with one entry for each producer.
 """
 
 import mmap
@@ -114,12 +113,12 @@ _SNAPSHOT_ID: Final = re.compile(r"(\d{20})-(\d{10})")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What of a file is wanted.
+    """The part of a file that is shown.
 
     Attributes:
-        depth: how much of a segment is shown.
-        bytes_max: how much of a segment is read.
-        with_segment: whether an index is held against the segment beside it.
+        depth: the level of detail at which a segment is shown.
+        bytes_max: the bytes of a segment that are read.
+        with_segment: True if an index is held against the segment beside it.
     """
 
     depth: Depth = field(default_factory=Depth)
@@ -145,10 +144,10 @@ def find_files(paths: list[Path]) -> list[Path]:
 
 
 def dump_file(path: Path, request: Request) -> Iterator[Finding]:
-    """What a file holds.
+    """Yield the contents of a file.
 
     Raises:
-        OperatorError: it cannot be read, or is none of the kinds that are known.
+        OperatorError: the file cannot be read, or is of no known kind.
     """
     try:
         if path.suffix in (LOG_SUFFIX, CHECKPOINT_SUFFIX):

@@ -1,4 +1,4 @@
-"""What key and value of a record say, as Kafka's dump tool writes it."""
+"""Key and value of a record, as Kafka's dump tool writes them."""
 
 import base64
 import re
@@ -21,7 +21,7 @@ from esp.schemas.metadata_frames import UnknownRecordError, decode_record
 
 
 class Decoder(StrEnum):
-    """What the records of a log are."""
+    """The kind of records in a log."""
 
     TEXT = "text"
     METADATA = "metadata"

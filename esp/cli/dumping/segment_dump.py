@@ -17,9 +17,10 @@ _CODEC_NAMES: Final = {codec.value: codec.name.lower() for codec in Codec}
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How much is shown.
+    """The level of detail.
 
-    ``records`` shows them below their batches, ``payloads`` their keys and values as ``decoder`` says, ``payloads_only`` nothing but these.
+    ``records`` shows the records below their batches, ``payloads`` their keys and values as ``decoder`` says, ``payloads_only`` nothing but
+    keys and values.
     """
 
     records: bool = False
@@ -50,11 +51,11 @@ def walk(data: memoryview, bytes_max: int) -> Iterator[Placed]:
 
 
 def dump_batches(data: memoryview, depth: Depth, *, bytes_max: int, counts_from: int | None) -> Iterator[Finding]:
-    """What a file of batches holds.
+    """Yield the contents of a file of batches.
 
     Args:
         data: the file.
-        depth: how much of it is shown.
+        depth: the level of detail.
         bytes_max: where to stop.
         counts_from: the offset that no batch may be below: the segment's base.
     """
@@ -76,7 +77,7 @@ def dump_batches(data: memoryview, depth: Depth, *, bytes_max: int, counts_from:
 
 
 def _check(placed: Placed, next_offset: int | None) -> str | None:
-    """What is wrong with a batch, where it stands."""
+    """The fault of a batch, with its position; None for a valid batch."""
     header = placed.header
     if header.magic != MAGIC:
         return f"the batch at position {placed.position} is of format {header.magic}; only {MAGIC} is known"

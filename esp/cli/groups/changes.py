@@ -21,8 +21,7 @@ _INACTIVE: Final = ("Empty", "Dead")
 
 
 class Reset(NamedTuple):
-    """What to do with offsets.
-
+    """A reset of a group's committed offsets.
     ``topics`` as given with ``--topic``, None for all that the group has committed; ``value`` as
     :func:`~esp.cli.groups.offset_reset.new_offset` takes it, for TIME milliseconds since the Unix epoch; ``offsets`` for FILE.
     """

@@ -1,4 +1,4 @@
-"""Where a group's offsets are put by ``esp groups --reset-offsets``: the rules of ``kafka-consumer-groups``. Pure."""
+"""The offsets that ``esp groups --reset-offsets`` gives a group, by the rules of ``kafka-consumer-groups``. Pure."""
 
 import csv
 import re
@@ -18,7 +18,7 @@ _DURATION: Final = re.compile(
 
 
 class Target(StrEnum):
-    """Where the offsets go; the names of Kafka's flags."""
+    """The kind of offset to reset to; the names of Kafka's flags."""
 
     EARLIEST = "to-earliest"
     LATEST = "to-latest"
@@ -30,7 +30,7 @@ class Target(StrEnum):
 
 
 class Bounds(NamedTuple):
-    """What is known of a partition: its first offset, the one that its next record gets, and what the group has committed, if anything."""
+    """The first offset of a partition, the offset that its next record gets, and the group's committed offset, if there is one."""
 
     earliest: int
     latest: int

@@ -25,7 +25,7 @@ _UNKNOWN: Final = "-"
 
 
 class Progress(NamedTuple):
-    """How far a group is in a partition. None: nothing is committed, the partition is gone, or it is no member's."""
+    """The progress of a group in a partition. None: nothing is committed, the partition is gone, or it is no member's."""
 
     partition: PartitionId
     committed: CommittedOffset | None
@@ -146,7 +146,7 @@ def _print_progress(group: str, progress: Sequence[Progress], verbose: bool) -> 
 
 
 def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
-    """Print who is in groups, and with ``verbose`` what each member reads."""
+    """Print the members of groups, and with ``verbose`` the partitions of each member."""
     found = _describe_all(admin, groups)
     if json:
         print_json([_as_json(info) for info in found])
@@ -175,7 +175,7 @@ def describe_members(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, j
 
 
 def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
-    """Print what groups are doing, and who keeps them."""
+    """Print the states of groups, and their coordinators."""
     found = _describe_all(admin, groups)
     if json:
         print_json([_as_json(info) for info in found])

@@ -1,4 +1,4 @@
-"""What the tools are told by brokers, in values of our own: no tool sees those of the client library."""
+"""The answers of brokers, as the tools' own values: no tool sees values of the client library."""
 
 import uuid
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class PartitionInfo(NamedTuple):
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas it has beside those that are being added."""
+        """The number of replicas, without the ones that are being added."""
         return len(self.replicas) - len(self.adding)
 
 
@@ -67,7 +67,7 @@ _SOURCES: Final = (
     "DYNAMIC_CLIENT_METRICS_CONFIG",
     "DYNAMIC_GROUP_CONFIG",
 )
-"""Where a setting's value may come from, in Kafka's words, by the protocol's numbers (``ConfigEntry.ConfigSource``)."""
+"""The sources of a setting's value, in Kafka's words, by the protocol's numbers (``ConfigEntry.ConfigSource``)."""
 
 
 class ConfigSynonym(NamedTuple):

@@ -110,7 +110,7 @@ class BrokersAdmin(ReassignmentsAdmin):
         return found
 
     def knows_draining(self, broker: int) -> bool:
-        """Whether brokers of this cluster can be drained by a setting: who knows it refuses a value that is none. Changes nothing."""
+        """True if brokers of this cluster can be drained by a setting: a broker that knows it refuses an invalid value. Changes nothing."""
         request = IncrementalAlterConfigsRequest(
             resources=[(ResourceType.BROKER.value, str(broker), [(DRAINING, _SET, _NO_BOOLEAN)])], validate_only=True
         )
@@ -118,7 +118,7 @@ class BrokersAdmin(ReassignmentsAdmin):
         return bool(told["error_code"] != ErrorCode.none)
 
     def self_repair_mode(self, broker: int) -> str:
-        """What the active controller does by itself (``rebalance.mode``), as a broker of a cluster that knows draining tells it."""
+        """The active controller's mode of self-repair (``rebalance.mode``), as a broker of a cluster that knows draining reports it."""
         request = DescribeConfigsRequest(
             resources=[(ResourceType.BROKER.value, str(broker), [_MODE])],
             include_synonyms=False,

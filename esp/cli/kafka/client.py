@@ -1,7 +1,7 @@
-"""The connection of the tools to brokers, and what becomes of its errors.
+"""The connection of the tools to brokers, and the translation of its errors.
 
-Errors of the client library leave the modules ``kafka_…`` as :class:`~esp.model.errors.OperatorError`: what the tools print, with a way
-out. A refusal whose code matters to a tool is a :class:`~esp.cli.kafka.answers.RefusedError`, which is one too.
+Errors of the client library leave the modules of this package as :class:`~esp.model.errors.OperatorError`, which the tools print together
+with the remedy. A refusal whose code matters to a tool is a :class:`~esp.cli.kafka.answers.RefusedError`, a subclass.
 """
 
 import socket
@@ -34,12 +34,12 @@ from esp.model.ids import METADATA_TOPIC
 
 CONNECT_TIMEOUT_S: Final = 5.0
 CONTROLLER_TIMEOUT_S: Final = 2.0
-"""How long a broker is given to pass a question on to the active controller: it looks for one for half a minute."""
+"""The time for a broker to forward a request to the active controller: a broker itself would look for a controller for half a minute."""
 BOOTSTRAP_TIMEOUT_MS: Final = 10_000
 ATTEMPTS_MAX: Final = 10
 RETRY_BACKOFF_S: Final = 0.1
 MOVE_TIMEOUT_S: Final = 15.0
-"""How long a coordinator or leader that is being found, or loads what it needs, is waited for: a little more than an election takes."""
+"""The wait for a coordinator or leader that is being found, or is loading its state: a little more than an election takes."""
 
 _REMEDY: Final = "Start one with `esp broker`, or name another with --bootstrap-server HOST:PORT."
 _MOVES: Final = (
@@ -148,7 +148,7 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # the library has no
         self.send(MetadataRequest(topics=[]), self._controller_id)
 
     def forget(self) -> None:
-        """Forget who takes changes and who coordinates groups."""
+        """Forget the broker that takes changes, and the coordinators of groups."""
         self._controller_id = None
         self._manager.cluster._coordinators.clear()  # noqa: SLF001 - the library never forgets one that has died
 

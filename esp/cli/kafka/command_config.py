@@ -23,7 +23,7 @@ _TEXTS: Final = frozenset({"client.id"})
 _PLAIN: Final = "PLAINTEXT"
 _PROTECTIONS: Final = ("ssl.", "sasl.")
 
-_current: ContextVar[Mapping[str, Any]] = ContextVar("command_config", default={})  # noqa: B039 - nobody changes it
+_current: ContextVar[Mapping[str, Any]] = ContextVar("command_config", default={})  # noqa: B039 - the default is never changed
 
 
 def read_command_config(path: str) -> dict[str, Any]:

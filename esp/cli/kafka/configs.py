@@ -18,7 +18,7 @@ from esp.model.errors import ErrorCode
 
 
 class ResourceType(IntEnum):
-    """What can have settings; the protocol's numbers."""
+    """The kinds of resources that can have settings; the protocol's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -107,7 +107,7 @@ def _send(request: Any, node_id: int | None, client: Any) -> Any:
 
 
 def _by_node(resource: ResourceType, names: Sequence[str]) -> dict[int | None, list[str]]:
-    """Divide the names by whom to ask: a broker about itself, anybody (None) about all else."""
+    """Divide the names by the broker to ask: a broker about itself, any broker (None) about all other resources."""
     divided: dict[int | None, list[str]] = {}
     for name in names:
         divided.setdefault(int(name) if resource is ResourceType.BROKER and name else None, []).append(name)

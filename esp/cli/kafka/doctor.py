@@ -1,4 +1,4 @@
-"""What ``esp doctor`` asks of a cluster beside what the tools that move partitions ask."""
+"""The requests of ``esp doctor`` beyond those of the tools that move partitions."""
 
 from collections.abc import Collection, Iterable
 from functools import partial

@@ -25,7 +25,7 @@ _BROKER: Final = 4
 _SET: Final = 0
 _DELETE: Final = 1
 _OWN_SOURCES: Final = {(_TOPIC, False): 1, (_BROKER, False): 2, (_BROKER, True): 3}
-"""Where a setting of its own comes from, by the kind of resource and whether it is the default of all (``ConfigEntry.ConfigSource``)."""
+"""The source of a resource's own setting, by the kind of resource and by True for the default of all (``ConfigEntry.ConfigSource``)."""
 _MIN_ISR: Final = "min.insync.replicas"
 _METRICS_LISTENER: Final = "metrics.listener"
 _PREFERRED: Final = 0
@@ -183,11 +183,11 @@ class ReassignmentsAdmin(AdminConnection):
     def elect(
         self, partitions: Collection[TopicPartition] | None, *, unclean: bool
     ) -> dict[TopicPartition, tuple[ErrorCode, str]]:
-        """Elect leaders of partitions; return what became of each, and why.
+        """Elect leaders of partitions; return for each the error code and its message.
 
         Args:
-            partitions: which; None: all for which there is something to do, of which those alone are told.
-            unclean: elect replicas that are not in sync, where nobody leads; else the preferred leaders.
+            partitions: the partitions; None: all, of which only the ones that need an election are returned.
+            unclean: elect out-of-sync replicas of partitions without a leader; else the preferred leaders.
         """
         by_topic: dict[str, list[int]] = {}
         for topic, number in sorted(partitions or ()):
@@ -209,7 +209,7 @@ class ReassignmentsAdmin(AdminConnection):
         }
 
     def metrics_addresses(self, brokers: Iterable[int]) -> dict[int, str]:
-        """Where those brokers serve metrics that do: ``host:port``. Kafka's brokers know no such setting."""
+        """The metrics addresses, ``host:port``, of the brokers that serve metrics. Kafka's brokers know no such setting."""
         found: dict[int, str] = {}
         for broker in sorted(brokers):
             request = DescribeConfigsRequest(
@@ -240,7 +240,7 @@ def _resource(target: ConfigTarget) -> tuple[int, str]:
 
 
 def _by_node(targets: Iterable[ConfigTarget]) -> dict[int | None, list[ConfigTarget]]:
-    """Divide the targets by whom to ask: a broker about itself, anybody (None) about all else."""
+    """Divide the targets by the broker to ask: a broker about itself, any broker (None) about all other targets."""
     divided: dict[int | None, list[ConfigTarget]] = {}
     for target in targets:
         divided.setdefault(int(target.broker) if target.broker else None, []).append(target)

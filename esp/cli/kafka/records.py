@@ -13,7 +13,7 @@ _MOVING: Final = (ErrorCode.not_leader_or_follower, ErrorCode.leader_not_availab
 
 
 class Deletion(NamedTuple):
-    """What became of one partition."""
+    """The result of deleting records of one partition."""
 
     error: ErrorCode
     low_watermark: int

@@ -135,7 +135,7 @@ async def _start(node: "BrokerNode", stop: asyncio.Event) -> bool:
 
 
 def _take_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Read on until the end, which is what whoever runs this node leaves behind when it is gone."""
+    """Read standard input; at its end stop the node, since the process that runs it has ended."""
     if not os.read(sys.stdin.fileno(), 4096):
         loop.remove_reader(sys.stdin)
         stop.set()

@@ -118,7 +118,7 @@ def _start(options: argparse.Namespace) -> int:
 
 
 def _choose_size(directory: Path, nodes: int | None, port: int | None) -> dict[str, int]:
-    """How many nodes from which port on: as given, as there were, or by default. A voter's address is written down, so ports stay."""
+    """The number of nodes and the first port: as given, as before, or by default. Ports stay: a voter's address is in the metadata."""
     from esp.cli.node.cluster_plan import CLUSTER_FILE, read_cluster_file
 
     if not (directory / CLUSTER_FILE).exists():

@@ -1,8 +1,8 @@
-"""What a cluster on this host consists of: its nodes with their ports, directories and settings, and the files that say so.
+"""The layout of a cluster on this host: its nodes with their ports, directories and settings, and the files that record them.
 
-Everything of a cluster stands in one directory::
+All files of a cluster are in one directory::
 
-    DIR/cluster.json          who runs where; written when all nodes are formatted, and again with every start of a node
+    DIR/cluster.json          the nodes' processes and ports; written when all nodes are formatted, and again with every start of a node
     DIR/node-1.properties     the settings of node 1: `esp broker --config DIR/node-1.properties` runs it without the others' keeper
     DIR/node-1/               its data
     DIR/node-1.log            what it logs
@@ -44,7 +44,7 @@ OWN_SETTINGS: Final = frozenset(
         *("controller.quorum.voters", "controller.quorum.bootstrap.servers", "log.dir", "log.dirs", "metadata.log.dir"),
     }
 )
-"""What tells the nodes of a cluster apart or ties them together: not for users to set."""
+"""The settings that tell the nodes of a cluster apart or tie them together: not for users to set."""
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return f"{self.host}:{self.port}"
 
 
@@ -110,7 +110,7 @@ class ClusterPlan:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are told."""
+        """The value of ``bootstrap.servers`` for clients: all nodes."""
         return ",".join(f"{HOST}:{self.port_of(node_id)}" for node_id in self.node_ids)
 
     def port_of(self, node_id: NodeId) -> int:
@@ -122,7 +122,7 @@ class ClusterPlan:
         return self.port_of(node_id) + CONTROLLER_PORT_OFFSET
 
     def data_dir(self, node_id: NodeId) -> Path:
-        """Where the node keeps its data."""
+        """The node's data directory."""
         return self.directory / f"node-{node_id}"
 
     def config_path(self, node_id: NodeId) -> Path:
@@ -130,7 +130,7 @@ class ClusterPlan:
         return self.directory / f"node-{node_id}.properties"
 
     def log_path(self, node_id: NodeId) -> Path:
-        """What the node logs."""
+        """The file of the node's log output."""
         return self.directory / f"node-{node_id}.log"
 
     def settings_of(self, node_id: NodeId) -> dict[str, str]:
@@ -178,7 +178,7 @@ class ClusterPlan:
         return load_broker_settings(text, file_name=str(path))
 
     def entries(self, pids: Mapping[NodeId, int]) -> list[NodeEntry]:
-        """What ``cluster.json`` says while processes with these ids run."""
+        """The entries of ``cluster.json`` while processes with these ids run."""
         return [
             NodeEntry(node_id, pids.get(node_id, 0), HOST, self.port_of(node_id), str(self.data_dir(node_id)))
             for node_id in self.node_ids
@@ -189,7 +189,7 @@ def format_cluster(env: Env, plan: ClusterPlan) -> None:
     """Write the settings of all nodes and format those that are new.
 
     The nodes of a new cluster get the same voters, with the directory ids that they get themselves. A node whose data is gone, or that is
-    added, gets an identity of its own and votes for nothing: a disk that was lost is not the voter that it was (RAFT-45).
+    added, gets an identity of its own and has no vote: a node that lost its disk is not the voter that it was (RAFT-45).
 
     Raises:
         OperatorError: the directory cannot be used.
@@ -232,14 +232,14 @@ def _new_voter(env: Env, plan: ClusterPlan, node_id: NodeId) -> Voter:
 
 
 def require_free_ports(plan: ClusterPlan, nodes: Iterable[NodeId] | None = None) -> None:
-    """Find out before anything is started whether the ports can be had.
+    """Check that the ports are free, before any node is started.
 
     Args:
         plan: the cluster.
-        nodes: whose ports; None: all.
+        nodes: the nodes whose ports are checked; None for all nodes.
 
     Raises:
-        OperatorError: something listens on one of them.
+        OperatorError: a process listens on one of the ports.
     """
     for node_id in plan.node_ids if nodes is None else nodes:
         for port in (plan.port_of(node_id), plan.controller_port_of(node_id)):

@@ -1,9 +1,9 @@
 """Keeps the nodes of a cluster on this host: starts them, takes them down with itself, and starts one again when it is asked to.
 
-Nobody is left behind: each node holds the reading end of a pipe as its standard input, whose writing end is this process's alone. When this
-process ends, however that is, the pipes end too, and the nodes shut down in order by themselves.
+No node outlives the keeper: each node has the reading end of a pipe as its standard input, and only the keeper holds the writing end. When
+the keeper ends, for whatever reason, the pipes are closed, and the nodes do a clean shutdown.
 
-Whoever wants a node started again, or one more, says so over a socket in the cluster's directory, one line of JSON each way
+Another command asks the keeper to start a node again, or to add one, over a socket in the cluster's directory: one line of JSON each way
 (:func:`ask_keeper`).
 """
 
@@ -29,23 +29,23 @@ CONTROL_SOCKET: Final = "cluster.sock"
 LOCK_FILE: Final = ".cluster.lock"
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
-"""An orderly stop that takes longer is cut short (SIGKILL)."""
+"""A clean shutdown that takes longer is cut short (SIGKILL)."""
 SHOWN_LOG_BYTES: Final = 2_000
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked of the keeper: to start a node again, or (None) to add one."""
+    """A request to the keeper: to start a node again, or (None) to add one."""
 
     restart_node: int | None
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of it: the new process, or why there is none."""
+    """The keeper's answer: the new process, or the problem and its remedy."""
 
     pid: int = 0
     node: int = 0
     address: str = ""
-    """Where clients connect."""
+    """The node's address for clients."""
     problem: str = ""
     remedy: str = ""
 
@@ -136,7 +136,7 @@ class ClusterKeeper:
         raise OperatorError(f"{problem}:\n{_tail(path)}", f"Correct what it names; all that it logged is in {path}.")
 
     async def _watch(self, node_id: NodeId, process: asyncio.subprocess.Process) -> None:
-        """Tell of a node that ended although nobody asked it to."""
+        """Report a node that ended without being asked to."""
         status = await process.wait()
         if not self._stopping:
             _say(

@@ -44,7 +44,7 @@ def load_settings(options: argparse.Namespace) -> BrokerSettings:
 
 
 def names_setting(overrides: Sequence[str], name: str) -> bool:
-    """Whether one of the ``name=value`` texts is about ``name``."""
+    """True if one of the ``name=value`` texts sets ``name``."""
     return any(text.partition("=")[0].strip() == name for text in overrides)
 
 

@@ -1,4 +1,4 @@
-"""What ``esp reassign-partitions`` changes: reassignments begun and cancelled, and throttles around them."""
+"""The changes that ``esp reassign-partitions`` makes: reassignments begun and cancelled, and throttles around them."""
 
 import time
 from collections.abc import Mapping, Sequence

@@ -30,10 +30,10 @@ def check_brokers(admin: ReassignmentAdmin, assignments: Sequence[Assignment], s
 def find_partitions(
     admin: ReassignmentAdmin, assignments: Sequence[Assignment], source: str
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Where the partitions are that a reassignment names.
+    """The current replicas of the partitions that a reassignment names.
 
     Raises:
-        OperatorError: the entry is named whose partition is not there.
+        OperatorError: a partition does not exist; its entry is named.
     """
     found = admin.topics({each.partition.topic for each in assignments})
     for number, (partition, _, _) in enumerate(assignments):
@@ -51,7 +51,7 @@ def find_partitions(
 
 
 def find_log_dirs(admin: ReassignmentAdmin, assignments: Mapping[TopicPartition, Sequence[int]]) -> dict[Replica, str]:
-    """In which directories replicas are, as far as their brokers answer."""
+    """The directories of replicas whose brokers answer."""
     replicas = [Replica(partition, broker) for partition, brokers in assignments.items() for broker in brokers]
     log_dirs = admin.log_dirs({replica.broker for replica in replicas})
     return {

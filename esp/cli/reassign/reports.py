@@ -1,4 +1,4 @@
-"""What ``esp reassign-partitions`` tells: a proposal, what moves, and how far a reassignment is."""
+"""The reports of ``esp reassign-partitions``: a proposal, the moving partitions, and the progress of a reassignment."""
 
 from collections.abc import Sequence
 
@@ -106,10 +106,10 @@ def verify_reassignment(
 
 
 def clear_throttles(admin: ReassignmentAdmin, assignments: Sequence[Assignment]) -> None:
-    """Take away the throttles of all brokers and of the topics, as Kafka's tool does: it does not know who was slowed down.
+    """Take away the throttles of all brokers and of the topics, as Kafka's tool does, which does not know the throttled brokers.
 
-    Those of a broker that is down cannot be changed through any other broker. They slow nothing once those of the topics are gone; the
-    operator is told.
+    The throttles of a broker that is down cannot be changed through any other broker. They slow nothing once the topics' throttles are
+    gone; the operator is warned.
 
     Raises:
         OperatorError: a topic does not exist, or its throttle cannot be taken away.

@@ -1,4 +1,4 @@
-"""``esp rebalance status``, ``pause``, ``cancel`` and ``rollback``: looks at a plan that goes on, and orders to whoever carries it out."""
+"""``esp rebalance status``, ``pause``, ``cancel`` and ``rollback``: show a plan that goes on, and give orders to its executor."""
 
 import os
 import secrets
@@ -113,7 +113,7 @@ def _require_unfinished(journal: Journal, path: str) -> None:
 
 
 def _look(admin: ReassignmentAdmin, journal: Journal, file: PlanFile) -> Report:
-    """How far a plan is now, whoever carries it out."""
+    """The progress of a plan now, in whatever process it is carried out."""
     execution = Execution(file.plan, Pace(file.plan.limits.broker_bytes_per_second), Patience())
     now_ms = SystemTimer().now_ms()
     history = journal.history
@@ -135,7 +135,7 @@ def _look(admin: ReassignmentAdmin, journal: Journal, file: PlanFile) -> Report:
 
 
 def _cancel(admin: ReassignmentAdmin, journal: Journal, file: PlanFile, *, json: bool) -> None:
-    """Wish for the end of a plan, and bring it about, or wait for whoever carries it out."""
+    """Order the end of a plan, then carry the cancellation out, or wait for the process that carries the plan out to do so."""
     journal.add(Wished(SystemTimer().now_ms(), Wish.CANCEL))
     if journal.lock():
         carry_out(admin, journal, file, Pace(file.plan.limits.broker_bytes_per_second), Patience(), json=json)

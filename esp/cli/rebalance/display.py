@@ -34,7 +34,7 @@ class Display(Protocol):
 
 
 def make_display(*, json: bool) -> Display:
-    """What suits where the output goes."""
+    """Return the display that suits the output: JSON, a terminal, or plain lines."""
     if json:
         return _JsonDisplay()
     return _TerminalDisplay() if console.is_terminal else _PlainDisplay()
@@ -133,7 +133,7 @@ def _of(copied_bytes: int, total_bytes: int) -> str:
 
 
 def summary(report: Report) -> str:
-    """How far all is, in one line."""
+    """The progress of the whole plan, in one line."""
     stages = report.stages
     active = stages[Stage.COPYING] + stages[Stage.SUBMITTED]
     parts = [f"{stages[Stage.DONE]}/{len(report.moves)} moves done, {active} going on"]
@@ -152,7 +152,7 @@ def summary(report: Report) -> str:
 
 
 def move_line(move: MoveReport) -> str:
-    """How far a move is, in one line."""
+    """The progress of a move, in one line."""
     copied = f" {_of(move.copied_bytes, move.total_bytes)}" if move.total_bytes else ""
     reason = f": {move.reason}" if move.reason else ""
     return f"{move.partition} {list(move.before)} -> {list(move.after)} {move.stage.value}{copied}{reason}"

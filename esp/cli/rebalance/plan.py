@@ -20,7 +20,7 @@ from esp.rebalance.sizes import parse_size
 PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="The plan's file.")]
 _DEFAULTS: Final = Limits()
 DEFAULT_BUDGET: Final = "20M"
-"""What a small machine has to spare beside its producers. Large ones have more: ``--max-produce-p99`` finds out how much."""
+"""The rate that a small machine can spare beside its producers. Large machines have more: ``--max-produce-p99`` finds out how much."""
 
 
 def plan(

@@ -49,7 +49,7 @@ class ProduceLatency:
         self._last: dict[int, Buckets] = {}
 
     def __call__(self) -> float | None:
-        """Return it in milliseconds, of all brokers together; None if nobody produced, or the first time, or nobody answers."""
+        """Return it in milliseconds, of all brokers together; None at the first call, without produce requests, or if no broker answers."""
         now = {
             broker: buckets for broker, address in self.addresses.items() if (buckets := _fetch(address)) is not None
         }
@@ -111,7 +111,7 @@ class SystemTimer:
 
 @dataclass(frozen=True)
 class Way:
-    """How a plan is carried out: what the commands that do so are given by options."""
+    """The options for carrying a plan out, as the commands take them."""
 
     budget: str | None = None
     max_produce_p99: float | None = None
@@ -142,10 +142,10 @@ def apply(
 
 
 def begin(admin: ReassignmentAdmin, path: str, file: PlanFile, way: Way) -> None:
-    """Carry a plan out that nobody has begun, and follow it to its end.
+    """Carry out a plan that has not been begun, and follow it to its end.
 
     Raises:
-        OperatorError: it cannot be begun, or came to a stop.
+        OperatorError: the plan cannot be begun, or came to a stop.
     """
     with Journal(path, file.plan_id) as journal:
         finished = journal.history.finished
@@ -194,7 +194,7 @@ def resume(
 
 
 def _follow(admin: ReassignmentAdmin, journal: Journal, path: str, file: PlanFile, way: Way) -> None:
-    """Carry a plan out whose journal is locked; if it comes to a stop, carry out the one that takes its place, if that is wanted."""
+    """Carry out a plan whose journal is locked; if it comes to a stop, and replanning is wanted, carry out the new plan."""
     pace = _pace(file, way.budget, way.max_produce_p99)
     patience = Patience(int(way.broker_dead_after_s * 1000), int(way.deadline_s * 1000))
     outcome = carry_out(admin, journal, file, pace, patience, json=way.json)
@@ -283,7 +283,7 @@ def carry_out(
 
 
 def hold(admin: ReassignmentAdmin) -> None:
-    """Slow what is being copied down to next to nothing, without anybody who carries the plan out."""
+    """Throttle the copies in progress to next to nothing, without an executor of the plan."""
     admin.change_settings({ConfigTarget(broker=""): dict.fromkeys(RATES, str(HELD_BYTES_PER_SECOND))})
 
 
