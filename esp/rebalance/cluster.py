@@ -1,7 +1,7 @@
-"""What the tools for moving partitions ask of a cluster and tell it: the admin API as they use it, whatever speaks it.
+"""The admin API, as the tools for moving partitions use it, independent of the client that implements it.
 
-The executor and the commands know nothing but this protocol, so that they work against any cluster that has KIP-455, and against the fake
-ones of tests. No answer is believed for longer than it takes to act on it: each look at the cluster is a new one.
+The executor and the commands depend on this protocol alone, so that they work against any cluster that has KIP-455, and against the fake
+clusters of tests. No answer is trusted for longer than it takes to act on it: each look at the cluster asks anew.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ class Broker(NamedTuple):
     rack: str | None
     fenced: bool
     address: str = ""
-    """Where its clients find it, HOST:PORT."""
+    """The broker's address for clients, HOST:PORT."""
 
 
 class Partition(NamedTuple):
@@ -48,12 +48,12 @@ class Reassignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """What ``replicas`` will be."""
+        """The replicas when the reassignment has ended."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
     @property
     def original(self) -> frozenset[int]:
-        """Who had it before."""
+        """The brokers that had the partition before."""
         return frozenset(self.replicas) - self.adding
 
 
@@ -81,7 +81,7 @@ class LogDir(NamedTuple):
 
 
 class ConfigTarget(NamedTuple):
-    """Whose settings: of a topic by its name, of a broker by its id, or with ``broker=""`` the default of all brokers."""
+    """The owner of settings: a topic by its name, a broker by its id, or with ``broker=""`` the default of all brokers."""
 
     topic: str | None = None
     broker: str | None = None
@@ -93,11 +93,11 @@ class ConfigTarget(NamedTuple):
 
 
 ALL_BROKERS: Final = ConfigTarget(broker="")
-"""Whoever is asked may change it, so it can be set and taken away while any broker is down (KAFKA-10190)."""
+"""Any broker takes a change of these settings, so they can be set and taken away while some broker is down (KAFKA-10190)."""
 
 
 class ReassignmentAdmin(Protocol):
-    """The admin API. Everything raises :class:`~esp.model.errors.OperatorError` if nobody answers, or refuses as a whole."""
+    """The admin API. Every method raises :class:`~esp.model.errors.OperatorError` if no broker answers, or the whole request is refused."""
 
     def cluster_id(self) -> str:
         """The cluster's id."""
@@ -114,25 +114,25 @@ class ReassignmentAdmin(Protocol):
     def reassign(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_change_replication_factor: bool = True
     ) -> dict[TopicPartition, str]:
-        """Move partitions to other replicas, the preferred leader first; None cancels. Returns why those were refused that were."""
+        """Move partitions to other replicas, the preferred leader first; None cancels. Returns the refusals, with their reasons."""
 
     def log_dirs(self, brokers: Iterable[int]) -> dict[int, list[LogDir]]:
         """The log directories that work, of those brokers that answer."""
 
     def move_replicas(self, directories: Mapping[Replica, str]) -> dict[Replica, str]:
-        """Move replicas to other directories of their brokers. Returns why those were refused that were."""
+        """Move replicas to other directories of their brokers. Returns the refusals, with their reasons."""
 
     def min_in_sync_replicas(self, topics: Iterable[str]) -> dict[str, int]:
         """``min.insync.replicas`` as it holds for each of the topics, all of which exist."""
 
     def settings(self, targets: Iterable[ConfigTarget], names: Collection[str]) -> dict[ConfigTarget, dict[str, str]]:
-        """Those of the named settings that the targets have of their own, not by a default or by a file."""
+        """The named settings that the targets have of their own, not by a default or by a file."""
 
     def change_settings(self, changes: Mapping[ConfigTarget, Mapping[str, str | None]]) -> dict[ConfigTarget, str]:
-        """Make settings; None takes one away. Returns why those were refused that were."""
+        """Change settings; None takes one away. Returns the refusals, with their reasons."""
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> None:
         """Let preferred leaders lead where they can; where they do already, or cannot, nothing happens."""
 
     def metrics_addresses(self, brokers: Iterable[int]) -> dict[int, str]:
-        """Where those brokers serve metrics that do: ``host:port``."""
+        """The metrics addresses, ``host:port``, of the brokers that serve metrics."""

@@ -1,7 +1,7 @@
-"""A broker that the controller empties by itself (self-repair): whether it can, and how far it is.
+"""Watches a broker that the controller drains by itself (self-repair): checks that a plan exists, and follows the progress.
 
-While it does so the cluster changes under whoever looks: what is told in several answers may be of several moments, and a broker hears of
-the end of a move a little later than the controller. So nothing is believed to stand in the way because of one look.
+Meanwhile the cluster changes between requests: several answers may show several moments, and a broker learns of the end of a move a little
+later than the controller. So one look alone never proves that the drain is blocked.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from esp.rebalance.planning import plan_for
 
 LOOK_EVERY_S: Final = 1.0
 STALLED_MS: Final = 120_000
-"""How long nothing may be on its way while something is left: the controller plans anew every 30 seconds, and moves at once what it can."""
+"""The longest time without a move while replicas are left: the controller plans anew every 30 seconds, and moves at once what it can."""
 
 REFUSED_MS: Final = 3_000
-"""How long there must be no plan before it counts: many times what a broker's metadata lags behind the controller."""
+"""The time without a plan before the drain is refused: many times the lag of a broker's metadata behind the controller."""
 
 
 def check_drain(admin: ReassignmentAdmin, broker: int, limits: Limits, timer: Timer) -> None:
-    """Return if the others can take what a broker holds, or if partitions are moving: then nobody can tell, and the controller sees to it.
-
+    """Return if the other brokers can take the broker's replicas, or if partitions are moving: no plan is certain then, and the controller
+    makes its own.
     Raises:
         OperatorError: there is no plan, with the constraints that stand in the way, or the cluster does not answer.
     """
@@ -43,7 +43,7 @@ def check_drain(admin: ReassignmentAdmin, broker: int, limits: Limits, timer: Ti
 
 
 def watch_drain(admin: ReassignmentAdmin, broker: int, timer: Timer, watch: Callable[[Holding], None]) -> None:
-    """Return when a broker holds nothing any more. What is on its way is waited for, however long it takes.
+    """Return when a broker holds nothing any more. Moves in progress are waited for, however long they take.
 
     Args:
         admin: the cluster.

@@ -32,9 +32,9 @@ TURN_S: Final = 0.5
 """Between two looks. A move that ends makes room for the next one no later than this."""
 _SAMPLE_MS: Final = 2000
 _LATENCY_MS: Final = 5000
-"""Between two judgements of what producers feel: enough requests for a percentile, and time for a new rate to be felt."""
+"""Between two judgements of the produce latency: enough requests for a percentile, and time for a new rate to take effect."""
 TROUBLE_MS: Final = 120_000
-"""How long a cluster that does not answer, or refuses an order, is asked again."""
+"""The time for which a request is repeated if the cluster does not answer, or refuses an order."""
 
 
 class Timer(Protocol):
@@ -48,22 +48,21 @@ class Timer(Protocol):
 
 
 Watch = Callable[[Report], None]
-"""Is shown how far it is, after every turn."""
+"""Called with the progress after every turn."""
 
 Latency = Callable[[], float | None]
-"""The 99th percentile of produce requests since it was asked last, in milliseconds; None if there were none, or nobody tells."""
+"""The 99th percentile of produce requests since the last call, in milliseconds; None if there were none, or no broker reports it."""
 
 
 class Driver:
-    """Carries one plan out, or goes on with it. Whoever makes one holds the journal's lock.
-
+    """Carries one plan out, or goes on with it. The process that makes a driver holds the journal's lock.
     Args:
         admin: the cluster.
         execution: of the plan.
         journal: of the plan.
         timer: what time it is.
-        watch: is shown everything.
-        latency: tells what producers feel.
+        watch: called with the progress after every turn.
+        latency: the produce latency.
     """
 
     def __init__(
@@ -151,7 +150,7 @@ class Driver:
                 execution.on_unthrottled()
 
     def _cancel(self, moves: Sequence[Move]) -> dict[TopicPartition, str]:
-        """Cancel, and put the replicas in order again, which a cancel loses, so that who was preferred still is. Returns the refusals."""
+        """Cancel, and restore the order of the replicas, which a cancel loses, so that the preferred leader stays. Returns the refusals."""
         refused = self._admin.reassign(dict.fromkeys(move.name for move in moves))
         in_order = {move.name: move.before for move in moves if move.name not in refused and len(move.before) > 1}
         if in_order:

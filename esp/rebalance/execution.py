@@ -1,16 +1,15 @@
 """Carries a plan out, as a state machine without I/O: looks at the cluster go in, orders come out, time is an argument.
 
-What it keeps to:
-
+The rules:
 * A step begins when every move before it has begun and the steps that it waits for have ended (:mod:`esp.placement.plan`); a broker takes
   part in no more copies at a time than the plan's limits say, unless they are so small that together they take no more than
   ``SMALL_COPIES_S`` of its budget: then in ``SMALL_COPIES_FACTOR`` times as many. The next move begins as soon as one ends.
 * Nothing is moved before the throttle is set, and at the end it is taken away: also if the plan is cancelled or stops.
-* It may be made anew at any moment, on any machine: what has been done is read from the cluster. Orders given twice do no harm.
+* An execution may be made anew at any moment, on any machine: its progress is read from the cluster. Orders given twice do no harm.
 * A broker that is down longer than it may be stops the moves that need it: they are cancelled, and those that would need it do not
   begin. The others go on, and the outcome says that the plan is not done.
 
-One move while it is carried out: its stage, the reason if it waits, and how much of it is copied. Times are milliseconds.
+Each move keeps its stage, the reason if it waits, and the bytes copied so far. Times are milliseconds.
 """
 
 from collections import Counter
@@ -31,8 +30,7 @@ from esp.rebalance.stages import BELIEVED_AFTER_MS, NEXT, Seen, Stage, see
 
 @dataclass
 class Moving:
-    """A move and what has become of it.
-
+    """A move and its progress.
     Args:
         move: what the plan says.
         step: position of its step.
@@ -42,12 +40,12 @@ class Moving:
     step: int
     stage: Stage = Stage.PLANNED
     reason: str = ""
-    """Why it waits or ended, beginning with ``waiting for`` or ``blocked by``; empty if there is nothing to tell."""
+    """The reason for waiting or for the end, beginning with ``waiting for`` or ``blocked by``; empty if there is none."""
     copied_bytes: int = 0
     total_bytes: int = 0
     began_ms: int | None = None
     progress_ms: int = 0
-    """When more of it was there than before, or when it was held up last for a reason that is not its own."""
+    """The time at which its copied bytes last grew, or at which it was last held up for a reason that is not its own."""
     cancellations_refused: int = 0
     _strange_since_ms: int | None = None
 
@@ -99,7 +97,7 @@ class Moving:
         return "gone" if partition is None else f"on {list(partition.replicas)}"
 
     def measure(self, sizes: Mapping[Replica, int], leader: int, now_ms: int) -> None:
-        """Take the sizes of the copies; where nobody tells of any, what was told last holds."""
+        """Take the sizes of the copies; if no broker reports any, the last reported sizes hold."""
         if not self.stage.is_active or not any(Replica(self.move.name, broker) in sizes for broker in self.move.adding):
             return
         whole = sizes.get(Replica(self.move.name, leader), self.move.replica_bytes)
@@ -111,7 +109,7 @@ class Moving:
 
 
 class Outcome(Enum):
-    """What came of a plan."""
+    """The outcome of a plan."""
 
     DONE = "done"
     STOPPED = "stopped"
@@ -172,7 +170,7 @@ Order: TypeAlias = Throttle | Submit | Cancel | Elect | Unthrottle | Finish
 
 @dataclass(frozen=True)
 class Patience:
-    """How long is waited for what. In milliseconds."""
+    """The time limits of waits, in milliseconds."""
 
     broker_down_ms: int = 60_000
     """For a broker that a move needs."""
@@ -197,7 +195,7 @@ class Execution:
         self._by_name = {moving.move.name: moving for moving in self.moves}
         self._patience = patience
         self._throttle: int | None = None
-        """What was set last; None before the first time and after the last."""
+        """The rate that was set last; None before the first time and after the last."""
         self._is_unthrottled = False
         self._is_elected = False
         self._down_since_ms: dict[int, int] = {}
@@ -217,7 +215,7 @@ class Execution:
             moving.measure(sight.sizes, partition.leader if partition is not None else -1, now_ms)
 
     def decide(self, now_ms: int) -> list[Order]:
-        """What to do now, in this order; nothing while everything goes its way."""
+        """Return the orders to give now, in sequence; none while the moves go on as they should."""
         if self.wish is Wish.CANCEL:
             return self._wind_up()
         self.judge(now_ms)
@@ -243,7 +241,7 @@ class Execution:
 
     @property
     def is_done(self) -> bool:
-        """Whether every move has been done."""
+        """True if every move has been done."""
         return all(moving.stage is Stage.DONE for moving in self.moves)
 
     def on_throttled(self, bytes_per_second: int) -> None:
@@ -321,7 +319,7 @@ class Execution:
                 moving.reason = ""
 
     def _why_hopeless(self, moving: Moving, failed: Mapping[int, TopicPartition], now_ms: int) -> str:
-        """Why a move that is not over will not come to its end; empty if it may. ``failed``: of each such step a move that has failed."""
+        """The reason why a move that is not over cannot be done; empty if it may be. ``failed``: by step, a move of it that has failed."""
         if moving.stage.is_over or self.wish is Wish.PAUSE:
             return ""
         for broker in moving.move.after:
@@ -390,11 +388,11 @@ class Execution:
 
 
 class _Busy:
-    """What each broker has to do for the moves that go on.
+    """The load of each broker by the moves that go on.
 
     Args:
-        moves_max: in how many a broker takes part, however large they are.
-        bytes_per_second: what a broker sends, and receives, for all of them.
+        moves_max: the number of moves in which a broker takes part, however large they are.
+        bytes_per_second: the rate at which a broker sends, and receives, for all of them.
     """
 
     def __init__(self, moves_max: int, bytes_per_second: int) -> None:
@@ -411,7 +409,7 @@ class _Busy:
             self._left_bytes[broker] += moving.total_bytes - moving.copied_bytes
 
     def has_room(self, broker: NodeId, move: Move) -> bool:
-        """Whether a broker may take part in one more move."""
+        """True if a broker may take part in one more move."""
         if self.moves[broker] < self._moves_max:
             return True
         left_bytes = self._left_bytes[broker] + move.copied_bytes

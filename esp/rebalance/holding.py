@@ -1,4 +1,4 @@
-"""What a broker holds of the partitions: why it may be removed, or may not."""
+"""The replicas that a broker holds, which decide if it may be removed."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ class Holding(NamedTuple):
     leaving: tuple[TopicPartition, ...]
     """They are being moved away."""
     alone: frozenset[TopicPartition]
-    """Those of both kinds of which nobody else has a copy that is in sync."""
+    """The partitions of both kinds of which no other broker has a copy that is in sync."""
 
     @property
     def everything(self) -> tuple[TopicPartition, ...]:

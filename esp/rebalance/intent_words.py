@@ -1,4 +1,4 @@
-"""What is wanted of a cluster's placement, in words of the command line and back."""
+"""Intents for a cluster's placement, parsed from words of the command line and written as such."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

@@ -1,7 +1,7 @@
 """The journal beside a plan's file: lines that are only ever added, each on the device before anything rests on it.
 
-Who carries the plan out holds its lock; who only wishes something adds a line, which the other reads. The lock ends with the process that
-holds it, however that ends, and is known on one machine only.
+The process that carries the plan out holds the journal's lock; a process that only gives an order adds a line, which the holder of the lock
+reads. The lock ends with the process that holds it, for whatever reason, and is known on one machine only.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from esp.rebalance.journal_entries import Entry, History, decode_entries, encode
 
 
 def journal_path(plan_path: str) -> str:
-    """Where a plan's journal is."""
+    """The path of a plan's journal."""
     return f"{plan_path}.journal"
 
 
@@ -68,7 +68,7 @@ class Journal:
         return True
 
     def catch_up(self) -> None:
-        """Read what was added by anybody since the last time. The rest of a line that is being written is read the next time."""
+        """Read the entries added by any process since the last call. A line that is still being written is read the next time."""
         content = b""
         while chunk := os.pread(self._fd, 1 << 20, self._read_bytes + len(content)):
             content += chunk

@@ -1,7 +1,7 @@
-"""What a journal tells of a plan: one entry a line, in the order of time, and what follows from all of them.
+"""The entries of a plan's journal, one a line in the order of time, and the history that follows from all of them.
 
-Nothing that the cluster itself tells rests on the journal: a plan can be gone on with where its journal is not. What only the journal
-knows is what somebody wished, which rates there were before, and when things happened. Times are milliseconds since the Unix epoch.
+Facts that the cluster itself reports do not depend on the journal: a plan can be resumed where its journal is missing. Only the journal
+holds the operators' orders, the rates before the plan, and the times of events. Times are milliseconds since the Unix epoch.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from esp.model.ids import TopicPartition
 
 
 class Wish(Enum):
-    """What somebody wants of a plan that is being carried out, from whatever terminal."""
+    """An operator's order for a plan that is being carried out, given from any terminal."""
 
     RUN = "run"
     PAUSE = "pause"
@@ -23,14 +23,14 @@ class Wish(Enum):
 
 
 class Begun(msgspec.Struct, tag="begun", frozen=True):
-    """Somebody set out to carry the plan out, for the first time or again."""
+    """A process began to carry the plan out, for the first time or again."""
 
     at_ms: int
     plan_id: str
 
 
 class Wished(msgspec.Struct, tag="wished", frozen=True):
-    """Somebody gave an order."""
+    """An operator gave an order."""
 
     at_ms: int
     wish: Wish
@@ -60,7 +60,7 @@ class Ended(msgspec.Struct, tag="ended", frozen=True):
 
 
 class Sample(msgspec.Struct, tag="sample", frozen=True):
-    """How far all is."""
+    """The progress of the whole plan."""
 
     at_ms: int
     copied_bytes: int
@@ -92,14 +92,14 @@ _decoder = msgspec.json.Decoder(Entry)
 
 @dataclass
 class History:
-    """What the entries of a journal come to."""
+    """The state that follows from the entries of a journal."""
 
     plan_id: str | None = None
     wish: Wish = Wish.RUN
     previous_rates: dict[str, str] | None = None
     """Before throttles were set; None while none are."""
     is_unthrottled: bool = False
-    """Whether throttles were set and are gone."""
+    """True if throttles were set and are gone."""
     began_ms: int | None = None
     finished: Finished | None = None
     successor: str | None = None
@@ -142,7 +142,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entries(content: bytes) -> list[Entry]:
-    """Read a journal. A line that is no entry is what was left of one when somebody was killed while writing it; it was not acted on."""
+    """Read a journal. A line that is no entry is the rest of one whose writer was killed; no process acted on it."""
     return list(_decodable(content.split(b"\n")))
 
 

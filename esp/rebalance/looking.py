@@ -38,7 +38,7 @@ def make_view(
     min_isr: Mapping[str, int],
     draining: Collection[int] = (),
 ) -> ClusterView:
-    """What a cluster told, as planners want it. A broker whose log directories are not among ``log_dirs`` counts as down."""
+    """Return the planners' view of a cluster's answers. A broker whose log directories are not among ``log_dirs`` counts as down."""
     sizes = replica_sizes(log_dirs)
     assigned = {
         replica for partitions in topics.values() for partition in partitions.values() for replica in partition.replicas
@@ -75,8 +75,9 @@ def make_view(
 
 
 def look_for_executor(admin: ReassignmentAdmin, execution: Execution) -> Sight:
-    """What has become of a plan's partitions. The reassignments come first: what is not among them any more has its new replicas.
+    """Look at the progress of a plan's partitions.
 
+    The reassignments are read first: a partition that is no longer among them has its new replicas in the answers that follow.
     Raises:
         OperatorError: the cluster does not answer.
     """

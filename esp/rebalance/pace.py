@@ -1,4 +1,4 @@
-"""How fast copies may go: a fixed budget, or one that follows what producers feel.
+"""The rate of copies: a fixed budget, or one that follows the produce latency.
 
 The rule is that of TCP's congestion avoidance (additive increase, multiplicative decrease: Chiu and Jain, 1989): down by a half as soon as
 the 99th percentile of produce requests passes the bound, up by a step while it stays clearly below. It finds the rate that the disks and
@@ -26,7 +26,7 @@ class Pace:
     """The bytes that each broker may send and may receive in a second for moves.
 
     Args:
-        budget: what it is without a bound, and where it begins with one.
+        budget: the rate without a bound, and the first rate with one.
         max_produce_p99_ms: the bound; None for a fixed budget. With it the rate is from a thirty-second of the budget to four times it.
     """
 
@@ -37,7 +37,7 @@ class Pace:
         self.bytes_per_second = self.budget
 
     def on_latency(self, produce_p99_ms: float | None) -> None:
-        """Take what producers felt since the last time; None: nobody produced, or nobody tells."""
+        """Take the produce latency since the last call; None without produce requests, or if no broker reports it."""
         bound = self.max_produce_p99_ms
         if bound is None:
             return

@@ -32,7 +32,7 @@ class PlanFile(NamedTuple):
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
-    """What stands in the file, field by field: a change of :class:`Plan` must not change the form of files unseen."""
+    """The file, field by field: a change of :class:`Plan` must not change the form of files unnoticed."""
 
     kind: str
     version: int
@@ -116,7 +116,7 @@ def decode_plan(text: str, source: str) -> PlanFile:
 
 
 def _check_steps(plan: Plan, source: str) -> None:
-    """See that a file that somebody has edited still is a plan: what the executor relies on."""
+    """Check that a file, which may have been edited, still is a plan with the properties on which the executor relies."""
     seen = set()
     for number, step in enumerate(plan.steps):
         if any(not 0 <= other < number for other in step.waits_for):

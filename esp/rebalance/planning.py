@@ -1,4 +1,4 @@
-"""A plan is made of what a cluster shows, and given a name."""
+"""Makes a plan from a cluster's present state, and gives it a name."""
 
 import secrets
 from collections.abc import Iterator

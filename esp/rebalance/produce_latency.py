@@ -1,4 +1,4 @@
-"""What producers feel, as brokers tell it in Prometheus's text format: the 99th percentile of produce requests between two looks."""
+"""The produce latency, as brokers report it in Prometheus's text format: the 99th percentile of produce requests between two looks."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ _LINE: Final = re.compile(rf"^{METRIC}\{{(?P<labels>[^}}]*)\}} (?P<value>\S+)", 
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 
 Buckets = Mapping[float, float]
-"""How many requests took at most so many seconds, since the node started, over all listeners."""
+"""The number of requests by the seconds that they took at most, since the node started, over all listeners."""
 
 
 def read_buckets(text: str) -> Buckets:

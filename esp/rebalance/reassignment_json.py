@@ -1,6 +1,6 @@
 """The JSON of Kafka's reassignment tool, read and written: what other tools write and read too.
 
-Everything that is wrong with a file is told with the entry that it is in.
+Every error in a file is reported with the entry that it is in.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ Document = TypeVar("Document", bound="_Versioned")
 
 
 class Assignment(NamedTuple):
-    """Where a partition's replicas are to be: brokers, the preferred leader first, and as many directories; ``any``: the broker picks."""
+    """The new replicas of a partition: brokers, the preferred leader first, and as many directories; ``any``: the broker picks."""
 
     partition: TopicPartition
     replicas: tuple[int, ...]

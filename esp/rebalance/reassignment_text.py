@@ -1,4 +1,4 @@
-"""What Kafka's reassignment tool says, word by word: scripts look for it."""
+"""The texts of Kafka's reassignment tool, word by word: scripts look for them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ MUST_VERIFY: Final = (
 
 
 class DirectoryMove(NamedTuple):
-    """How far a replica's move to a directory is. Paths are None where the broker shows no such copy."""
+    """The progress of a replica's move to a directory. Paths are None where the broker shows no such copy."""
 
     replica: Replica
     target: str
@@ -26,12 +26,12 @@ class DirectoryMove(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Whether it is being copied."""
+        """True if the replica is being copied."""
         return self.current is not None and self.future is not None
 
 
 def directory_moves(targets: Mapping[Replica, str], log_dirs: Mapping[int, Sequence[LogDir]]) -> list[DirectoryMove]:
-    """How far moves between directories are, sorted by broker."""
+    """The progress of moves between directories, sorted by broker."""
     return [
         DirectoryMove(
             replica,
@@ -55,7 +55,7 @@ def _where(partition: TopicPartition, directories: Iterable[tuple[str, Mapping[T
 def state_of_partition(
     partition: TopicPartition, target: Sequence[int], moving: Reassignment | None, found: Partition | None
 ) -> str:
-    """How far a partition is on the way to ``target``."""
+    """The progress of a partition's move to ``target``."""
     if moving is not None:
         return f"Reassignment of partition {partition} is still in progress."
     replicas = found.replicas if found is not None else ()
@@ -68,7 +68,7 @@ def state_of_partition(
 
 
 def state_of_directory_move(move: DirectoryMove) -> str:
-    """How far a replica is on the way to another directory."""
+    """The progress of a replica's move to another directory."""
     replica, target, current, future = move
     partition, broker = replica.partition, replica.broker
     if current is None:

@@ -15,7 +15,7 @@ from esp.rebalance.planning import plan_for
 from esp.rebalance.stages import BELIEVED_AFTER_MS, Seen, see
 
 REPLANS_MAX: Final = 3
-"""How often a command makes a new plan by itself: one for each broker that may die, and an end where more than that is wrong."""
+"""The number of new plans that a command makes by itself: one for each broker that may die, and an end where more than that is wrong."""
 
 _NAME: Final = re.compile(r"(?P<first>.*)\.replan-(?P<number>\d+)")
 
@@ -35,7 +35,7 @@ def replan(admin: ReassignmentAdmin, stopped: Plan, timer: Timer) -> PlanFile:
 
 
 def _settle(admin: ReassignmentAdmin, stopped: Plan, timer: Timer) -> None:
-    """Wait until brokers have heard of the end of what was cancelled, for as long as their word counts for nothing."""
+    """Wait until brokers have learned of the end of the cancelled moves, at most for as long as their metadata may lag."""
     deadline_ms = timer.now_ms() + BELIEVED_AFTER_MS
     while timer.now_ms() < deadline_ms:
         moving = admin.reassignments()
@@ -50,7 +50,7 @@ def _settle(admin: ReassignmentAdmin, stopped: Plan, timer: Timer) -> None:
 
 
 def next_path(path: str) -> str:
-    """Where the plan that follows the one at ``path`` goes: a file that is not there."""
+    """The path for the plan that follows the one at ``path``: a file that does not exist."""
     found = _NAME.fullmatch(path)
     first, number = (found["first"], int(found["number"])) if found else (path, 0)
     while True:

@@ -1,4 +1,4 @@
-"""How far a plan is, in values for whoever shows it. Bytes, bytes per second, and seconds."""
+"""The progress of a plan, in values for displays. Bytes, bytes per second, and seconds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,37 +31,37 @@ class Report(NamedTuple):
     wish: Wish
     moves: tuple[MoveReport, ...]
     bytes_per_second: float | None
-    """What is copied, measured; None as long as there is nothing to measure."""
+    """The measured rate of copying; None as long as there is nothing to measure."""
     limit_bytes_per_second: int | None
-    """What each broker may send and receive; None if no throttle is set."""
+    """The rate at which each broker may send and receive; None if no throttle is set."""
     produce_p99_ms: float | None
-    """What producers felt last; None if nobody tells, or nobody produced."""
+    """The last produce latency; None if no broker reports it, or there were no produce requests."""
     trouble: str
-    """Why the cluster cannot be asked; empty if it can."""
+    """The reason why the cluster cannot be asked; empty if it can."""
 
     @property
     def copied_bytes(self) -> int:
-        """What is there already."""
+        """The bytes that are copied already."""
         return sum(move.copied_bytes for move in self.moves)
 
     @property
     def total_bytes(self) -> int:
-        """What is to be there."""
+        """The bytes to be copied in all."""
         return sum(move.total_bytes for move in self.moves)
 
     @property
     def left_bytes(self) -> int:
-        """What is still to be copied by moves that are not over."""
+        """The bytes still to be copied by moves that are not over."""
         return sum(move.total_bytes - move.copied_bytes for move in self.moves if not move.stage.is_over)
 
     @property
     def left_s(self) -> float | None:
-        """How long it will take if it goes on like this; None if that cannot be told."""
+        """The seconds left at the measured rate; None if there is no such rate."""
         return self.left_bytes / self.bytes_per_second if self.bytes_per_second else None
 
     @property
     def stages(self) -> Counter[Stage]:
-        """How many moves are at each stage."""
+        """The number of moves at each stage."""
         return Counter(move.stage for move in self.moves)
 
 
@@ -73,7 +73,7 @@ def report_on(
     produce_p99_ms: float | None = None,
     trouble: str = "",
 ) -> Report:
-    """Say how far an execution is."""
+    """Return the report of an execution."""
     moves = tuple(
         MoveReport(
             each.move.name,

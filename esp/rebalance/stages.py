@@ -14,7 +14,7 @@ from esp.rebalance.cluster import Partition, Reassignment
 
 
 class Stage(Enum):
-    """How far a move is. The value is what people read."""
+    """The stage of a move. The value is shown to people."""
 
     PLANNED = "planned"
     THROTTLED = "throttled"
@@ -24,28 +24,28 @@ class Stage(Enum):
     COPYING = "copying"
     DONE = "done"
     BLOCKED = "blocked"
-    """It cannot be done, for a reason that is told; the partition is where it was, or where somebody else has put it."""
+    """The move cannot be done, for a reason that is reported; the partition is where it was, or where another change has put it."""
     CANCELLED = "cancelled"
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen."""
+        """True if the move has ended, done or not."""
         return self in (Stage.DONE, Stage.BLOCKED, Stage.CANCELLED)
 
     @property
     def is_active(self) -> bool:
-        """Whether the cluster has been asked for it, and it has not ended."""
+        """True if the cluster has been asked for the move, and it has not ended."""
         return self in (Stage.SUBMITTED, Stage.COPYING)
 
 
 class Seen(Enum):
-    """What a look at the cluster shows of a partition, beside its move."""
+    """The place of a partition in a look at the cluster, compared with its move."""
 
     BEFORE = "where it was"
     MOVING = "on its way"
     AFTER = "where it goes"
     ELSEWHERE = "somewhere else"
-    """Neither, or on the way to somewhere else: somebody else moves it."""
+    """Neither, or on the way to another place: another tool or the controller moves the partition."""
     GONE = "gone"
     """There is no such partition any more."""
 
@@ -86,13 +86,13 @@ NEXT: Final[Mapping[Stage, Mapping[Seen, Stage]]] = {
 """From a stage, by what is seen. An active move seen where it was, or elsewhere, goes on for a while only (``BELIEVED_AFTER_MS``)."""
 
 BELIEVED_AFTER_MS: Final = 15_000
-"""How long an active move may be seen where it does not belong: what a broker's metadata may lag behind the controller, and far more."""
+"""The time for which an active move may be seen where it does not belong: far more than a broker's metadata lags behind the controller."""
 
 
 def see(move: Move, partition: Partition | None, moving: Reassignment | None) -> Seen:
-    """What a look shows of a move's partition.
+    """Return the place of a move's partition in a look at the cluster.
 
-    Where it was means the same replicas in whatever order: who cancels a move in Kafka gets another preferred leader.
+    ``BEFORE`` means the same replicas in any order: cancelling a move in Kafka leaves another preferred leader.
     """
     if partition is None:
         return Seen.GONE

@@ -1,4 +1,4 @@
-"""Whether a plan still fits the cluster: the same one, with everything that the plan names where the plan believes it."""
+"""Checks that a plan still fits the cluster: the same cluster, with everything that the plan names where the plan expects it."""
 
 from esp.model.errors import OperatorError
 from esp.placement.constraints import Constraint
@@ -24,7 +24,7 @@ def check_cluster(plan: Plan, admin: ReassignmentAdmin) -> None:
 
 
 def check_before_begin(plan: Plan, admin: ReassignmentAdmin) -> None:
-    """See that a plan which nobody has begun can be carried out from here: brokers alive, partitions where they were, room on disks.
+    """Check that a plan that was not begun can be carried out now: brokers alive, partitions where they were, room on disks.
 
     Raises:
         OperatorError: it was made for another cluster, or has grown stale; the entries are named.

@@ -1,7 +1,8 @@
 """Sets the throttle of a plan and takes it away again, so that no broker that is down can hinder either.
 
-The rates are settings of all brokers at once (KAFKA-10190), the replicas they hold for are settings of topics: whoever is asked may change
-both. A broker's own settings can be changed through that broker only, which made Kafka's tool hang on a dead one (apache/kafka#21388).
+The rates are settings of all brokers at once (KAFKA-10190), the replicas to which they apply are settings of topics: any broker takes a
+change of both. A broker's own settings can be changed through that broker only, which made Kafka's tool hang on a dead one
+(apache/kafka#21388).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,8 @@ class ThrottleSetting:
     """The throttle of some moves.
 
     Args:
-        admin: where.
-        moves: which may all be throttled while the plan goes on; one that copies nothing is not.
+        admin: the cluster.
+        moves: the moves of the plan, throttled while the plan goes on; a move that copies nothing is not.
 
     Raises:
         OperatorError: in every method: the cluster does not answer, or refuses.
@@ -42,7 +43,10 @@ class ThrottleSetting:
         self._lists = throttled_replicas(copying)
 
     def previous_rates(self) -> dict[str, str]:
-        """The rates that all brokers had before these moves were throttled: none, if they are already, by whose journal is not here."""
+        """The rates that all brokers had before these moves were throttled.
+
+        There are none if the moves are throttled already, by a process whose journal is not here.
+        """
         if any(self._is_ours(target, present) for target, present in self._present().items()):
             return {}
         return self._admin.settings([ALL_BROKERS], RATES)[ALL_BROKERS]
@@ -69,12 +73,13 @@ class ThrottleSetting:
         self._change({ALL_BROKERS: dict.fromkeys(RATES, str(bytes_per_second))})
 
     def clear(self, previous_rates: Mapping[str, str] | None) -> None:
-        """Leave everything as it was: other replicas that were named stay, and the rates are those that there were.
+        """Restore the settings: other replicas that were named stay, and the previous rates are set again.
 
-        The rates come first: as long as the replicas are named, somebody who goes on after a kill knows that the rates are the plan's.
+        The rates come first: as long as the replicas are named, a process that goes on after a kill knows that the rates are the plan's.
 
         Args:
-            previous_rates: None if nobody knows. Then there were none if one of these moves is throttled; else the rates are not ours.
+            previous_rates: None if they are not known. Then there were none if one of these moves is throttled; else the rates that are set
+                do not belong to the plan.
         """
         present = self._present()
         if previous_rates is not None or any(self._is_ours(*each) for each in present.items()):

@@ -1,4 +1,4 @@
-"""Which replicas a throttle has to name so that it slows moves and nothing else, in the settings of Kafka (KIP-73).
+"""The replicas that a throttle has to name so that it slows moves and nothing else, in the settings of Kafka (KIP-73).
 
 A leader is slowed towards followers that are not in sync, a follower where it is not in sync (THROTTLE-1): naming the old replicas of a
 partition as leaders and its new ones as followers leaves the replication of everything else as fast as it was.
@@ -23,7 +23,7 @@ class Copying(NamedTuple):
 
 
 def copying_now(reassignments: Mapping[TopicPartition, Reassignment]) -> dict[TopicPartition, Copying]:
-    """What is being copied already."""
+    """The copies in progress, by partition."""
     return {partition: Copying(each.original, each.adding) for partition, each in reassignments.items()}
 
 
@@ -32,9 +32,9 @@ def copying_with(
     current: Mapping[TopicPartition, Sequence[int]],
     proposed: Mapping[TopicPartition, Sequence[int]],
 ) -> dict[TopicPartition, Copying]:
-    """What will be copied when ``proposed`` was begun beside what goes on ``now``.
+    """The copies in progress once ``proposed`` is begun beside the moves that go on ``now``.
 
-    A partition that is moving already keeps its sources: what was added to it is not complete (REASSIGN-1).
+    A partition that is moving already keeps its sources: the replicas added to it are not complete (REASSIGN-1).
     """
     found = dict(now)
     for partition, replicas in proposed.items():
