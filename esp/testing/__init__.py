@@ -1,1 +1,1 @@
-"""What the tests of ESP and of its users need: an embedded node."""
+"""Support for the tests of ESP and of its users: an embedded node."""

@@ -1,7 +1,8 @@
-"""Java's archive of Kafka's classes (class data sharing): whatever of Kafka the tests start takes half of the processor time with it.
+"""Java's archive of Kafka's classes (class data sharing): with it Kafka's programs take half of the processor time in tests.
 
-What a Kafka broker has loaded in a short life is kept beside the jars, for all test processes of the machine, by the first of them. It
-changes nothing but the time in which a program starts: a JVM that cannot use it does without. Who measures Kafka leaves it alone.
+The first test process of the machine keeps the classes that a Kafka broker loads in a short run, beside the jars and for all test
+processes. The archive changes nothing but the time in which a program starts: a JVM that cannot use it starts without. Measurements of
+Kafka do not use it.
 """
 
 import fcntl

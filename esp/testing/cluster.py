@@ -21,7 +21,7 @@ REPLICATED: Final = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
 }
-"""What clusters of three nodes and more are given, as `esp cluster start` and Kafka's own defaults have it."""
+"""The settings of clusters of three nodes and more, as `esp cluster start` and Kafka's own defaults have them."""
 
 
 MakeNode = Callable[..., NodeProcess]
@@ -29,18 +29,18 @@ MakeNode = Callable[..., NodeProcess]
 
 
 class Cluster:
-    """Nodes 1 to N, brokers and controllers. As a context manager it starts on entry and is gone, however, on exit.
+    """Nodes 1 to N, brokers and controllers. As a context manager it starts on entry; on exit all nodes are gone, killed if need be.
 
     Args:
         directory: the nodes' directories and output are in it.
-        nodes: how many.
+        nodes: the number of nodes.
         settings: of all nodes, by Kafka's names, over the defaults of a cluster.
         node_settings: of single nodes, over those.
-        make_node: what the nodes are.
-        network: where they are; loopback if not given. The cluster takes it down.
+        make_node: makes a node.
+        network: the network of the nodes; loopback if not given. The cluster takes it down.
         controllers_only: the nodes that are no brokers.
         brokers_only: the nodes that are no controllers.
-        static_voters: whether the voters stand in everybody's settings (``kraft.version`` 0), not in the metadata log.
+        static_voters: True if the voters stand in the settings of all nodes (``kraft.version`` 0), not in the metadata log.
     """
 
     def __init__(
@@ -123,13 +123,13 @@ class Cluster:
         return {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
 
     def controller_address(self, number: int) -> str:
-        """Where the node's controller listener is, as the world reaches it."""
+        """The address of the node's controller listener, as reached from outside."""
         port = self.network.public_port(number, self._controller_ports[number])
         return f"{self.network.host_of(number)}:{port}"
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as ``bootstrap.servers``: all brokers, as the world reaches them."""
+        """The value of ``bootstrap.servers`` for clients: all brokers, as reached from outside."""
         return ",".join(
             f"{node.host}:{self.network.public_port(number, node.port)}"
             for number, node in self.nodes.items()

@@ -24,7 +24,7 @@ _CHUNK_BYTES: Final = 65_536
 
 
 class NodeNetwork(ABC):
-    """Where nodes live and whether they hear of each other. Nodes are numbered from 1."""
+    """The network of some nodes, which can cut connections between them. Nodes are numbered from 1."""
 
     @abstractmethod
     def host_of(self, node: int, /) -> str:
@@ -32,7 +32,7 @@ class NodeNetwork(ABC):
 
     @abstractmethod
     def command_prefix(self, node: int, /) -> Sequence[str]:
-        """What comes before a command that is to run in the node's network."""
+        """The words before a command that is to run in the node's network."""
 
     @abstractmethod
     def public_port(self, node: int, port: int, /) -> int:
@@ -106,7 +106,7 @@ class NamespaceNetwork(NodeNetwork):
 
     @staticmethod
     def is_possible() -> bool:
-        """Whether this process may make network namespaces."""
+        """True if this process may make network namespaces."""
         if shutil.which("ip") is None or os.geteuid() != 0:
             return False
         name = f"esp-probe-{secrets.token_hex(3)}"
@@ -144,7 +144,7 @@ class NamespaceNetwork(NodeNetwork):
         _ip("link", "set", f"{self._bridge}n{node}", "nomaster")
 
     def cut(self, first: int, second: int, /) -> None:
-        """Let each send to nobody what it sends to the other."""
+        """Direct the packets that each node sends to the other to a hardware address that no interface has."""
         for source, target in ((first, second), (second, first)):
             self._cuts.add((source, target))
             where = ("dev", "eth0", "nud", "permanent")
@@ -193,7 +193,7 @@ class ProxyNetwork(PlainNetwork):
                 proxy.cut()
 
     def cut(self, first: int, _second: int, /) -> None:
-        """A proxy does not know who connects: the first node is cut off from everybody that connects to it."""
+        """Cut the first node off from all peers that connect to it: a proxy cannot tell its peers apart."""
         self.isolate(first)
 
     def heal(self) -> None:

@@ -44,7 +44,7 @@ class NodeProcess(ABC):
 
     START_TIMEOUT_S: float = 60.0
     STOPS_WITHOUT_MAJORITY: bool = True
-    """Whether it stops when told to while most voters are gone, as they may be when all nodes of a cluster are told at once."""
+    """True if the node stops at a signal while most voters are gone, as they may be when all nodes of a cluster are stopped at once."""
 
     def __init__(
         self,
@@ -79,11 +79,11 @@ class NodeProcess(ABC):
 
     @abstractmethod
     def _is_ready(self) -> bool:
-        """Whether the started process takes requests."""
+        """True if the started process takes requests."""
 
     @property
     def bootstrap(self) -> str:
-        """What clients take as ``bootstrap.servers``."""
+        """The value of ``bootstrap.servers`` for clients."""
         return f"{self.host}:{self.port}"
 
     @property
@@ -100,12 +100,12 @@ class NodeProcess(ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """True if the process lives."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process lives and takes requests."""
+        """True if the process lives and takes requests."""
         return self.is_running and self._is_ready()
 
     @property
@@ -115,7 +115,7 @@ class NodeProcess(ABC):
 
     @property
     def output(self) -> str:
-        """The last of what the node wrote to stderr and stdout, for whoever has to find out why a test failed."""
+        """The end of the node's output to stderr and stdout, to help find the cause of a failed test."""
         paths = [path for path in (self.stderr_path, self.stdout_path) if path.exists()]
         return "\n".join(
             f"--- {path}\n" + path.read_bytes()[-SHOWN_OUTPUT_BYTES:].decode(errors="replace") for path in paths

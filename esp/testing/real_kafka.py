@@ -12,7 +12,7 @@ from esp.testing.node_process import HOST, NodeError, NodeProcess
 from esp.testing.ports import free_port
 
 AGAINST_KAFKA: Final = os.environ.get("ESP_TEST_AGAINST") == "kafka"
-"""Whether tests are to run on Kafka, which proves the tests."""
+"""True if tests are to run on Kafka, which proves the tests."""
 
 _SIGTERM_STATUS: Final = 143
 """A JVM that shut down in order because of SIGTERM ends with 128 + 15."""
@@ -28,7 +28,7 @@ _SINGLE_NODE_SETTINGS: Final = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What one node must be told to be a cluster; all else is Kafka's default."""
+"""The settings with which one node is a cluster; all other settings have Kafka's defaults."""
 
 
 class RealKafka(NodeProcess):

@@ -1,7 +1,7 @@
-"""What really stands in a node's segment files, seen from outside.
+"""The batches in a node's segment files, read from outside the node.
 
-Clients fall back without a word: librdkafka sends plain batches where it thinks that the broker knows no lz4. A test of codecs, of
-idempotence or of timestamps looks here.
+Clients fall back without notice: librdkafka sends plain batches if it believes that the broker does not support lz4. Tests of codecs, of
+idempotence and of timestamps therefore read the files.
 """
 
 from collections.abc import Iterable, Iterator
