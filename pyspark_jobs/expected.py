@@ -1,4 +1,4 @@
-"""What the pipeline must have made of the flights, computed from the source in plain Python: the other side of every check."""
+"""The expected output of the pipeline, computed from the source in plain Python: the other side of every check."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ class WindowKey(NamedTuple):
 
 
 class Delays(NamedTuple):
-    """What is known of the flights of one window; meanings and units as in ``schemas.DELAYS``."""
+    """The delays of the flights of one window; meanings and units as in ``schemas.DELAYS``."""
 
     flights: int = 0
     cancelled: int = 0

@@ -35,7 +35,7 @@ WINDOW_START = "5 hours"
 """05:00 UTC is midnight in New York, 01:00 in summer; no flight is scheduled between the two, so a window is a local day."""
 
 WATERMARK = "7 days"
-"""How much later than others a flight may be read. Spark reads equal shares of the partitions per batch; at the same share,
+"""The event time by which a flight may be read later than others. Spark reads equal shares of the partitions per batch; at the same share,
 the four partitions of the year's flights differ by up to 4.7 days of event time when they are replayed at full speed."""
 
 DELAYED_MIN = 15

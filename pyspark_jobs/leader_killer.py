@@ -1,6 +1,6 @@
 """Kills the nodes of a running ``esp cluster`` in turn, so every leader again and again, and has each started again.
 
-The cluster is known by its command and by its ``cluster.json``: who runs where under which process id.
+The cluster is known by its command and by its ``cluster.json``, which names the address and the process id of each node.
 """
 
 import contextlib

@@ -12,7 +12,7 @@ from pyspark_jobs.flight_delays import delays
 
 
 class Check(NamedTuple):
-    """Something that was counted, and what it must come to."""
+    """A count, and its expected value."""
 
     name: str
     expected: int
@@ -20,12 +20,12 @@ class Check(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the count is right."""
+        """True if the count is right."""
         return self.found == self.expected
 
 
 class Expected(NamedTuple):
-    """What the source says."""
+    """The counts that follow from the source."""
 
     flights: int
     with_weather: int

@@ -49,7 +49,7 @@ KAFKA_RECORD = StructType(
         StructField("offset", LongType()),
     ]
 )
-"""What the jobs read of the Kafka source's columns; the value arrives as bytes or text."""
+"""The columns of the Kafka source that the jobs read; the value arrives as bytes or text."""
 
 FLIGHT_ROW = StructType(
     [

@@ -1,4 +1,4 @@
-"""What the jobs ask of a cluster besides records: that a topic exists, and how many records it holds."""
+"""The requests of the jobs to a cluster besides records: to make sure that a topic exists, and to count its records."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaConnectionError, TopicAlreadyExistsError
 
 PATIENCE_S: Final = 60.0
-"""How long a node that refuses connections is taken for one that comes back, or is replaced."""
+"""The time for which connections to a node that refuses them are retried: the node may come back, or be replaced."""
 
 RETRY_BACKOFF_S: Final = 0.5
 
