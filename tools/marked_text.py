@@ -23,12 +23,12 @@ def main(description: str, module: str, renewals: Mapping[Path, Callable[[str], 
     """Write what has changed; with ``--check``, only say what is out of date.
 
     Args:
-        description: what the command does.
-        module: its name, for who is told to run it.
-        renewals: for each document, what makes its present text of an older one.
+        description: the help text of the command.
+        module: the command's name, for the hint to run it.
+        renewals: for each document, the function that makes its present text of an older one.
 
     Returns:
-        The exit status: 1 where ``--check`` finds something out of date.
+        The exit status: 1 if ``--check`` finds a document out of date.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a document is out of date")

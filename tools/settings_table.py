@@ -20,7 +20,7 @@ BEGIN = "<!-- begin: tables of settings, written by tools/settings_table.py -->"
 END = "<!-- end: tables of settings -->"
 
 FROM_METADATA = ("min.insync.replicas", "unclean.leader.election.enable")
-"""Effective while the node runs though no node takes them over: everybody asks the metadata for them."""
+"""Effective while the node runs although no node takes them over: leaders and the controller read them from the metadata."""
 
 
 def tables() -> str:
@@ -117,7 +117,7 @@ def _facts(name: str) -> tuple[str, str, str]:
 
 
 def _running(name: str) -> str:
-    """Whether, and for whom, a setting can be changed while the node runs."""
+    """The cell that says if a setting can be changed while the node runs, and at which scope."""
     known = known_settings("broker")[name]
     if name in NOT_WHILE_RUNNING:
         return "refused"

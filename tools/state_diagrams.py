@@ -21,7 +21,7 @@ DOCUMENTS: Final[Mapping[Path, tuple[str, ...]]] = {
     _DOCS / "REPLICATION.md": ("a quorum member", "a broker", "a change of the in-sync set"),
     _DOCS / "GROUPS.md": ("a group",),
 }
-"""Which diagrams stand where."""
+"""The diagrams of each document."""
 END: Final = "<!-- end: state diagram -->"
 
 
