@@ -22,7 +22,7 @@ START_SCRIPT_OPTIONS: Final = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-"""What ``kafka-server-start.sh`` and ``kafka-run-class.sh`` give a broker's JVM by default, beside ``-Xmx1g``."""
+"""The options that ``kafka-server-start.sh`` and ``kafka-run-class.sh`` give a broker's JVM by default, beside ``-Xmx1g``."""
 
 DELETION_TIMEOUT_S: Final = 60.0
 DELETION_POLL_INTERVAL_S: Final = 0.1

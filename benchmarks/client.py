@@ -53,7 +53,7 @@ class Client:
         receive_buffer_size: of the largest answer.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: no process listens on the port.
     """
 
     def __init__(self, port: int, receive_buffer_size: int = RECEIVE_BUFFER_SIZE) -> None:

@@ -49,7 +49,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much is measured; as for one broker, but Kafka's three JVMs take longer to compile their hot paths."""
+    """The extent of a measurement; as for one broker, but Kafka's three JVMs take longer to compile their hot paths."""
 
     rounds: int = 3
     warm_up_rounds: int = 8

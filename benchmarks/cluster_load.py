@@ -1,4 +1,4 @@
-"""What is asked of a cluster of three nodes: large batches with three copies, leaders that fail under load, and many partitions at rest."""
+"""The load on a cluster of three nodes: large batches with three copies, leaders that fail under load, and many partitions at rest."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What the commands that compare ESP with Kafka have in common: their options, their terminal, and what a run leaves behind."""
+"""The common parts of the commands that compare ESP with Kafka: their options, their terminal, and the results of a run."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,10 @@ def new_console() -> Console:
 
 
 def chosen(only: str) -> list[str]:
-    """What is measured.
+    """The names of the products to measure.
 
     Raises:
-        typer.BadParameter: nothing has that name.
+        typer.BadParameter: no product has that name.
     """
     if only not in ("", ESP, KAFKA):
         raise typer.BadParameter(f"{only!r} is neither {ESP} nor {KAFKA}", param_hint="--only")

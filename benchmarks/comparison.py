@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much is measured."""
+    """The extent of a measurement."""
 
     rounds: int = 5
     """Measured rounds of load for each broker."""
@@ -40,7 +40,7 @@ class Extent:
 
     consume_passes: int = 2
     more_consume_passes: int = 3
-    """After those, what it costs that others read the same."""
+    """Passes after those: the cost of further consumers of the same records."""
 
     requests: int = 90_000
     """Small requests in each round: a second of CPU time, of which the kernel counts ticks of 10 ms."""
@@ -69,7 +69,7 @@ class Comparison:
 
     results: Results = field(default_factory=Results)
     page_costs: list[float] = field(default_factory=list)
-    """What touching memory before each produce measurement cost, in seconds of CPU per GB: near 0.2 when all of it was touched before."""
+    """The cost of touching memory before each produce measurement, in seconds of CPU per GB: near 0.2 if all of it was touched before."""
 
     _large: bytes = field(default_factory=large_batch)
     _small: bytes = field(default_factory=small_batch)

@@ -1,4 +1,4 @@
-"""What a piece of work costs a broker, taken from the kernel's accounts of its process."""
+"""The costs of a piece of work for a broker, taken from the kernel's accounts of its process."""
 
 import time
 from types import TracebackType
@@ -16,7 +16,7 @@ class Metered(Protocol):
 
 
 _IDLE_SHARE: Final = 0.05
-"""Of one processor: timers and background work of a node that nobody asks for anything."""
+"""Of one processor: timers and background work of a node without requests."""
 
 _LOOK_INTERVAL_S: Final = 1.0
 _LONGEST_WARM_UP_S: Final = 60.0
@@ -25,7 +25,7 @@ _LONGEST_WARM_UP_S: Final = 60.0
 def wait_until_warm(node: Metered) -> None:
     """Return when a node of ours that was started just now has prepared itself for requests of every kind.
 
-    It does so in the background, for seconds, which would count as the cost of whatever it is asked meanwhile.
+    The node does so in the background, for seconds, which would count as the cost of the requests that arrive meanwhile.
     """
     time.sleep(BEGIN_AFTER_US / 1e6)
     deadline = time.monotonic() + _LONGEST_WARM_UP_S

@@ -1,4 +1,4 @@
-"""A node in this process whose network is a function call: what is left is the node's own path, disk included."""
+"""A node in this process whose network is a function call: the rest is the node's own path, disk included."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,7 +23,7 @@ class DirectConnection:
         self.peer = Address("127.0.0.1", 1)
         self.owner: ConnectionOwner | None = None
         self.answer: Sequence[Buffer] = ()
-        """What was written last."""
+        """The buffers that were written last."""
 
         self._answered = asyncio.Event()
 
@@ -81,7 +81,7 @@ class DirectNetwork:
     async def connect(
         self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
     ) -> Connection:
-        """A single node connects to nobody."""
+        """Refuse: a single node has no peers."""
         del open_, timeout_us
         raise ConnectionRefusedError(str(address))
 

@@ -46,7 +46,7 @@ def make_view(rng: Random, *, brokers: int, new: int, partitions: int, racks: in
 
 
 def least_bytes(view: ClusterView, tolerance: float) -> float:
-    """What any plan copies at least that brings all brokers into the band of bytes."""
+    """The least number of bytes that any plan copies to bring all brokers into the band of bytes."""
     racks: dict[str | None, list[NodeId]] = {}
     for broker in view.brokers:
         racks.setdefault(broker.rack, []).append(broker.broker_id)

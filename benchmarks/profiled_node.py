@@ -21,7 +21,7 @@ SAMPLING_INTERVAL_S: Final = 0.001
 
 
 class Profiler(Protocol):
-    """What the two signals switch."""
+    """A profiler that the two signals switch on and off."""
 
     def begin(self) -> None:
         """Start to observe."""
@@ -93,7 +93,7 @@ def main() -> None:
 
     def on_end(_number: int, _frame: FrameType | None) -> None:
         profiler.end(ready_path)
-        os.replace(ready_path, path)  # whoever waits for the file finds it whole
+        os.replace(ready_path, path)  # a reader that waits for the file finds it whole
 
     signal.signal(signal.SIGUSR1, lambda _number, _frame: profiler.begin())
     signal.signal(signal.SIGUSR2, on_end)

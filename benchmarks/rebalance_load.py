@@ -1,4 +1,4 @@
-"""What the demonstration of rebalancing puts on a cluster: a topic filled at once, then a steady load whose every record is remembered."""
+"""The load of the demonstration of rebalancing: a topic filled at once, then a steady load of which every record is remembered."""
 
 import threading
 import time
@@ -101,7 +101,7 @@ class RebalanceLoad:
 
 
 def _not_measured(_at_s: float) -> None:
-    """How long a record of the filling takes says nothing."""
+    """Ignore the latency of a record of the filling, which says nothing."""
 
 
 def read_back(bootstrap: str, topic: str, partitions: int) -> list[Read]:

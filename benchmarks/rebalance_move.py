@@ -28,7 +28,7 @@ _MOVED_WITHIN_S: Final = 600.0
 
 
 class Moved(NamedTuple):
-    """What one move took."""
+    """The time and the CPU time of one move."""
 
     wall_s: float
     cpu_s: float

@@ -22,7 +22,7 @@ _HEADINGS: Final = ("", "ESP", "Kafka 4.3.1", "ratio", "aim", "")
 
 
 def describe_machine() -> dict[str, str]:
-    """What the figures depend on beside the brokers."""
+    """The machine and the software on which the figures depend beside the brokers."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     return {

@@ -90,7 +90,7 @@ class Spread(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What one metric came to."""
+    """The result of one metric."""
 
     metric: Metric
     spreads: Mapping[str, Spread]
@@ -100,7 +100,7 @@ class Summary(NamedTuple):
     """ESP's value to Kafka's: the median over the rounds' pairs, which were measured right after one another."""
 
     is_met: bool | None
-    """Whether the aim is reached; None where there is no aim or no figure."""
+    """True if the aim is reached; None if there is no aim or no figure."""
 
 
 class Results:

@@ -42,12 +42,12 @@ RECORDS_PER_S: Final = 500
 SAMPLE_S: Final = 2.0
 MIB: Final = 1024 * 1024
 GROWTH_MAX_MIB_PER_HOUR: Final = 10.0
-"""What counts as flat: far below what any leak of this load would come to, above the noise of the allocator."""
+"""The largest growth that counts as flat: far below any leak under this load, above the noise of the allocator."""
 
 
 @dataclass
 class Samples:
-    """What was seen of the node, every ``SAMPLE_S`` seconds."""
+    """Samples of the node's resources and counters, taken every ``SAMPLE_S`` seconds."""
 
     seconds: list[float] = field(default_factory=list)
     rss_mib: list[float] = field(default_factory=list)
