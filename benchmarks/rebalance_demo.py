@@ -29,7 +29,7 @@ REPLICATION_FACTOR: Final = 3
 NEW_NODE: Final = 4
 OLD_NODE: Final = 1
 CALM_S: Final = 15.0
-"""The time for which producers are watched before the first move, and after the last."""
+"""The time for which producers are watched before anything moves, and after."""
 
 
 class Phase(NamedTuple):
