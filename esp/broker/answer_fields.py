@@ -11,7 +11,7 @@ from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 
 NO_THROTTLE: Final = i32Timedelta.parse(timedelta())
-"""Nobody is slowed down yet; quotas will fill it."""
+"""No client is throttled yet; quotas will fill it."""
 
 OPERATIONS_NOT_ASKED: Final = -(2**31)
 """Kafka's value for a set of operations that was not asked for."""

@@ -3,9 +3,9 @@
 A node has the role of a broker, of a controller, or both (``process.roles``); every node is a member of the metadata quorum, as a voter or
 as an observer, and follows its log.
 
-Start: lock the data directories; bind the controller listeners, whose ports the quorum is told; read the metadata log; take part in the
-quorum and serve controllers; once the metadata is known, what :mod:`esp.broker.broker_role` says. Stop: the broker role first; then the
-place in the quorum is given up; then all logs are flushed and closed, with the clean-shutdown marker of their directory last (BRK-2).
+Start: lock the data directories; bind the controller listeners, whose ports the quorum learns; read the metadata log; take part in the
+quorum and serve controllers; once the metadata is known, start the broker role (:mod:`esp.broker.broker_role`). Stop: the broker role
+first; then the place in the quorum is given up; then all logs are flushed and closed, each directory's clean-shutdown marker last (BRK-2).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 _SETTLED_AT_A_TIME: Final = 16
 """Parts into which the logs of a directory are divided at a stop; more are no faster on the disks that were tried."""
 _CATCH_UP_TOLD_MS: Final = 5_000
-"""How often the operator is told that a node waits for the quorum."""
+"""The interval at which the operator is notified that a node waits for the quorum."""
 
 
 class BrokerNode:

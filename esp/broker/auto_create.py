@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody asked for them: for metadata (``auto.create.topics.enable``), or for a coordinator."""
+"""Topics that are created because a client asks for them: for metadata (``auto.create.topics.enable``), or for a coordinator."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,7 +23,7 @@ _BROKERS_DEFAULT: Final = -1
 
 
 async def create_missing_topics(services: Services, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Have topics created that are not there, and wait until this node knows them; return what to tell of those that it does not."""
+    """Have missing topics created, and wait until this node knows them; return the error code for each that it does not know."""
     request = CreateTopicsRequest(
         topics=tuple(
             _offsets_topic(services)

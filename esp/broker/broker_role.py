@@ -1,4 +1,4 @@
-"""What a node does that has the role of a broker: it keeps replicas and serves clients.
+"""The broker role of a node: it keeps replicas and serves clients.
 
 Start: register, fenced; wait until the metadata here knows of the registration, and so of everything that was decided before; open and
 recover all logs (REC-8: registration comes first); follow the metadata; ask to be unfenced; serve. Stop: hand over leadership and be fenced
@@ -43,7 +43,7 @@ OPENED_AT_A_TIME: Final = 1
 """A search by time may open one batch after another, each of megabytes."""
 
 _METADATA_POLL_US: Final = 1_000_000
-"""How often a broker looks for its own registration in the metadata although nobody said that it changed."""
+"""The interval at which a broker looks for its own registration in the metadata although no change was reported."""
 
 
 class BrokerRole:
@@ -78,7 +78,7 @@ class BrokerRole:
             bound = await self.server.listen(listener.name, Address(listener.host, listener.port))
             self.listening.append(bound)
             told = advertised.get(listener.name)
-            if told is not None:  # else, as in Kafka, it serves those who know of it
+            if told is not None:  # else, as in Kafka, it serves the clients that know of it
                 self._endpoints[listener.name] = Address(told.host or self._env.host.name, told.port or bound.port)
 
     async def start(self, node: RunningNode, local: Dispatcher | None) -> None:
@@ -234,7 +234,7 @@ class RunningBroker:
         )
 
     def _is_current(self) -> bool:
-        """Whether the controller takes this broker for alive, and the metadata as of a moment ago is applied (BRK-9)."""
+        """True if the controller takes this broker for alive, and the metadata as of a moment ago is applied (BRK-9)."""
         raft, metadata = self._node.raft, self._node.metadata
         contact = raft.leader_contact
         timeout_us = self._settings.controller_quorum_fetch_timeout_ms * 1000
@@ -244,7 +244,7 @@ class RunningBroker:
         return is_in_touch and self.lifecycle.is_confirmed and self.replicas.applied_offset >= metadata.image.offset
 
     def _address_of(self, node_id: NodeId) -> Address | None:
-        """Where brokers reach one another, by what clients are told now."""
+        """The address of a broker for other brokers, according to the image that clients see now."""
         listener = self._settings.inter_broker_listener_name
         broker = self._cache.image.brokers.get(node_id)
         return None if broker is None or listener is None else broker.endpoints.get(listener)
@@ -298,6 +298,6 @@ class RunningBroker:
 
 
 def _is_unfenced(image: ClusterImage, node_id: NodeId) -> bool:
-    """Whether the broker is registered, which it need not be any more if an operator took it off the books meanwhile, and not fenced."""
+    """True if the broker is registered and not fenced. It need not be registered any more if an operator has unregistered it meanwhile."""
     broker = image.brokers.get(node_id)
     return broker is not None and not broker.fenced

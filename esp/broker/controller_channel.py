@@ -1,12 +1,12 @@
-"""How a node calls the active controller, wherever that is.
+"""Calls of a node to the active controller, wherever that is.
 
 Where this node leads the quorum, a call goes straight to its own controller's handlers; else over the wire to the leader's controller
 listener. A call is made again, after a short pause or as soon as another leader is known, while there is no leader, while the node that was
-asked is not the active controller (yet, or any more), and when the connection broke: so what is asked for may be done more than once, as
-with Kafka's forwarding. Nothing may be sent here that does harm when it is doubled.
+called is not the active controller (yet, or any more), and when the connection broke: so a request may be carried out more than once, as
+with Kafka's forwarding. No request may be sent here that does harm when it is repeated.
 
-One channel is one connection, on which answers come in order. What must not wait has a channel of its own: heartbeats (the end of their
-connection is also a sign to the controller that the broker may be gone), and what leaders ask for; what clients ask for has another.
+One channel is one connection, on which answers come in order. Requests that must not wait have channels of their own: heartbeats (the end
+of their connection is also a sign to the controller that the broker may be gone), and requests of leaders; clients' requests have another.
 """
 
 import logging
@@ -27,14 +27,14 @@ RETRY_BACKOFF_US: Final = 50_000
 """Between two attempts while nothing new is known of the quorum's leader."""
 
 ANSWER_TIMEOUT_MS: Final = 30_000
-"""How long the controller may take before the connection to it is given up: Kafka's ``controller.socket.timeout.ms``."""
+"""The time in which the controller must answer, before the connection to it is given up: Kafka's ``controller.socket.timeout.ms``."""
 
 _ASK_ANOTHER: Final = frozenset((ErrorCode.not_controller, ErrorCode.not_leader_or_follower))
-"""What one answers who does not lead: the controller, and for requests about the quorum itself the raft layer."""
+"""The codes of a node that does not lead: of the controller, and for requests about the quorum itself of the raft layer."""
 
 
 class QuorumView(Protocol):
-    """Who leads the metadata quorum, as far as this node knows; :class:`~esp.broker.raft.driver.RaftDriver` is one."""
+    """The leader of the metadata quorum, as far as this node knows; :class:`~esp.broker.raft.driver.RaftDriver` is one such view."""
 
     @property
     def leader(self) -> NodeId | None:
@@ -56,7 +56,7 @@ class LocalController(Protocol):
 
 
 class ControllerCalls(Protocol):
-    """How the active controller is called, for those who do not care which way: :class:`ControllerChannel` is one."""
+    """Calls to the active controller, for callers that need not know the way: :class:`ControllerChannel` is one."""
 
     async def call(self, api_key: ApiKey, message: Any, *, timeout_ms: int) -> Any:
         """Return the active controller's answer. See :meth:`ControllerChannel.call`.
@@ -67,7 +67,7 @@ class ControllerCalls(Protocol):
 
 
 class ControllerChannel:
-    """Calls whoever is the active controller.
+    """Calls the active controller.
 
     Args:
         env: the outside.
@@ -171,7 +171,7 @@ class ControllerChannel:
 
 
 def _is_from_another(answer: Any) -> bool:
-    """Whether the answer says that its sender is not the active controller, as a whole or for its first element."""
+    """True if the answer says that its sender is not the active controller, as a whole or for its first element."""
     code = getattr(answer, "error_code", None)
     if code is None:
         for name in ("topics", "responses", "results"):

@@ -1,4 +1,4 @@
-"""What a node does that has the role of a controller: it votes, and leads the cluster when it is elected.
+"""The controller role of a node: it votes, and leads the cluster when it is elected.
 
 Its listeners serve as soon as the quorum is joined; requests that need the active controller are refused while that is another one. A
 controller registers itself with the active one, itself or another, so that the metadata names all of them.
@@ -28,7 +28,7 @@ from esp.settings.broker import BrokerSettings, Listener
 
 @dataclass(frozen=True, slots=True)
 class RunningController:
-    """What there is of a controller from its start."""
+    """The parts of a controller that exist from its start."""
 
     driver: ControllerDriver
     channel: ControllerChannel

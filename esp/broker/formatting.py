@@ -1,7 +1,7 @@
 """Gives new data directories their identity, as ``kafka-storage format`` does.
 
-What a directory is stands in ``meta.properties``, which is written last, so that a crash leaves a directory new or whole. The directory of
-the metadata log comes first: without it the others would belong to a cluster of which nobody knows anything.
+The identity of a directory stands in ``meta.properties``, which is written last, so that a crash leaves a directory new or whole. The
+directory of the metadata log comes first: without it the others would belong to an unknown cluster.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Standalone:
 
 
 FirstVoters = Standalone | VoterSet | None
-"""Who votes first in the new cluster: this node alone, or the same set on every node.
+"""The first voters of the new cluster: this node alone, or the same set on every node.
 
 None: the node joins a quorum that others know, or the voters stand in ``controller.quorum.voters`` (kraft.version 0).
 """
@@ -42,14 +42,14 @@ def format_new_directories_blocking(
     voters: FirstVoters,
     cluster_id: str | None = None,
 ) -> str:
-    """Format those directories that are new, and check the others; return the id of the cluster that all belong to.
+    """Format the new directories, and check the others; return the id of the cluster that all belong to.
 
     Args:
         env: the outside.
         directories: all entries of ``log.dirs`` and that of the metadata log, open.
         metadata_directory: the one of them that holds the metadata log; it gets the directory id that ``voters`` has for this node.
         node_id: this node.
-        voters: who votes first.
+        voters: the first voters.
         cluster_id: of the cluster; None: that of the directories that have one, or a random one.
 
     Raises:
@@ -83,7 +83,7 @@ def check_directories(
     node_id: NodeId,
     cluster_id: str | None = None,
 ) -> str | None:
-    """Return the id of the cluster that all directories with an identity belong to, or ``cluster_id``, or None if nobody names one.
+    """Return the id of the cluster that all directories with an identity belong to, or ``cluster_id``, or None if there is neither.
 
     Args:
         env: the outside.
@@ -119,7 +119,7 @@ def _own_directory_id(voters: VoterSet, node_id: NodeId) -> DirectoryId | None:
 
 
 def _holds_data(env: Env, directory: LogDirectory) -> bool:
-    """Whether there are replicas. What a format that was cut off has written of the metadata log is none."""
+    """True if there are replicas. The part of the metadata log that an interrupted format has written does not count."""
     if directory.replicas.keys() - {METADATA_PARTITION}:
         return True
     path = f"{directory.path}/{replica_directory_name(METADATA_PARTITION)}"

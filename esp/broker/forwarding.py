@@ -1,6 +1,6 @@
 """Requests of clients that only the active controller can do: a broker passes them on, and the answer back (KIP-590).
 
-They travel as they are, without Kafka's Envelope: there is no authorizer that would have to know who asked first.
+They travel unchanged, without Kafka's Envelope: there is no authorizer that would have to know the client.
 """
 
 import logging
@@ -17,10 +17,10 @@ from esp.protocol.registry import ApiKey
 log = logging.getLogger(__name__)
 
 FORWARD_TIMEOUT_MS: Final = 30_000
-"""How long a controller is looked for on behalf of a client: Kafka's ``request.timeout.ms``."""
+"""The time for which a controller is looked for on behalf of a client: Kafka's ``request.timeout.ms``."""
 
 WHOLE_MAX: Final = 100
-"""Elements of a request that is passed on as a whole: nobody has as many features, or listeners, and a few thousand take milliseconds."""
+"""Elements of a request that is passed on as a whole: no cluster has as many features or listeners; a few thousand take milliseconds."""
 
 _APPLY_MS_MIN: Final = 1_000
 
@@ -35,7 +35,7 @@ async def forward(services: Services, api_key: ApiKey, message: Any) -> Any:
 
 
 def check_whole(elements: Sized) -> None:
-    """Refuse what nobody needs, before it is passed on as a whole.
+    """Refuse a request with more elements than any cluster needs, before it is passed on as a whole.
 
     Raises:
         ApiError: INVALID_REQUEST.

@@ -1,10 +1,10 @@
-"""A broker's dealings with the controller: it registers, tells that it lives, begins to serve, and ends (BRK-1 to BRK-7; KIP-631).
+"""A broker's dealings with the controller: it registers, sends heartbeats, begins to serve, and ends (BRK-1 to BRK-7; KIP-631).
 
 A heartbeat goes out every ``broker.heartbeat.interval.ms``, and at once when there is something to say or to learn: the logs are recovered,
 metadata was applied that the controller waits for, a directory failed, the node is to stop. Each carries the broker epoch, so that the
 controller tells this registration from any other with the same number, and the offset of the metadata that is applied here.
 
-Who is told STALE_BROKER_EPOCH has been fenced and replaced without noticing: it stops leading, and registers anew (BRK-4).
+A broker that gets STALE_BROKER_EPOCH has been fenced and replaced without noticing: it stops leading, and registers anew (BRK-4).
 """
 
 import logging
@@ -38,23 +38,23 @@ REGISTRATION_BACKOFF_US: Final = 100_000
 """Between attempts to register that the controller answered with an error."""
 
 REGISTRATION_ATTEMPT_MS: Final = 5_000
-"""How long one attempt to register looks for a controller before the operator is told that it goes on."""
+"""The time for which one attempt to register looks for a controller before the operator is notified that it goes on."""
 
 UNCONFIRMED_INTERVALS: Final = 2
 """So many intervals of heartbeats without one that is taken, and a broker does not say for certain any more that it leads."""
 
 SHUTDOWN_SILENCE_US: Final = 3_000_000
-"""How long a broker that is to stop waits for a controller that does not answer: no other leader can be elected without one."""
+"""The time for which a broker that is to stop waits for a silent controller: no other leader can be elected without one."""
 
 SHUTDOWN_MAX_US: Final = 300_000_000
-"""How long a broker that is to stop waits in all; Kafka's five minutes."""
+"""The time for which a broker that is to stop waits in all; Kafka's five minutes."""
 
 _UNKNOWN_HERE: Final = frozenset((ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered))
 """The controller knows another registration of this broker, or none."""
 
 
 class BrokerState(Enum):
-    """Where a broker stands with the controller; the names are Kafka's."""
+    """A broker's state towards the controller; the names are Kafka's."""
 
     NOT_RUNNING = "not running"
     STARTING = "starting"
@@ -87,7 +87,7 @@ TRANSITIONS: Final[Mapping[BrokerState, frozenset[BrokerState]]] = MappingProxyT
 
 
 class BrokerLifecycle:
-    """One broker, from its first registration to its orderly end.
+    """One broker, from its first registration to its controlled shutdown.
 
     Args:
         env: the outside.
@@ -116,7 +116,7 @@ class BrokerLifecycle:
         self.epoch: BrokerEpoch = NO_BROKER_EPOCH
         """Of the present registration."""
         self.is_fenced = True
-        """What the controller said last."""
+        """The state that the controller reported last."""
         self._env = env
         self._settings = settings
         self._tasks = tasks
@@ -133,11 +133,11 @@ class BrokerLifecycle:
         self._progress = Waiters(env.clock)
         self._answered_us = 0
         self._confirmed_us = 0
-        """When the last heartbeat was sent that the active controller took."""
+        """The time at which the last heartbeat was sent that the active controller took."""
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the active controller took a heartbeat lately. Not so in a process that stood still, until it is heard again (BRK-9)."""
+        """True if the active controller took a heartbeat lately. Not so in a process that stood still, until it is heard again (BRK-9)."""
         silent_us = self._env.clock.monotonic_us() - self._confirmed_us
         return silent_us <= UNCONFIRMED_INTERVALS * self._settings.broker_heartbeat_interval_ms * 1000
 
@@ -145,7 +145,7 @@ class BrokerLifecycle:
         """Register, and send heartbeats from then on; the broker stays fenced until :meth:`unfence`.
 
         Raises:
-            OperatorError: this broker does not belong to that cluster, or nobody has registered it within
+            OperatorError: this broker does not belong to that cluster, or no controller has registered it within
                 ``initial.broker.registration.timeout.ms``.
         """
         self._become(BrokerState.STARTING)
@@ -180,7 +180,7 @@ class BrokerLifecycle:
     async def controlled_shutdown(self) -> None:
         """Give up leadership, and return when the broker may stop (BRK-7), or must because no controller answers. Heartbeats end.
 
-        A broker that serves nobody may stop at once.
+        A broker that serves no clients may stop at once.
         """
         if self.state is not BrokerState.RUNNING:
             self._become(BrokerState.SHUTTING_DOWN)

@@ -34,7 +34,7 @@ class LiveSettings:
         self.current = with_changes(self._given, configs.get(CLUSTER_DEFAULT, {}), configs.get(self._name, {}))
 
     def of_topic(self, image: ClusterImage, topic: TopicImage) -> TopicSettings:
-        """A topic's settings as they count now; what is wrong with them is told once."""
+        """A topic's settings as they count now; errors in them are logged once."""
         problems = find_stored_problems(topic.configs) if topic.name not in INTERNAL_TOPICS else []
         if problems and problems != self._told_problems.get(topic.topic_id):  # once, and not for each partition
             self._told_problems[topic.topic_id] = problems

@@ -1,4 +1,4 @@
-"""What a node does by the clock: retention, scrubbing, checkpoints, flushes, forgetting idle producers, making replicas that had no room.
+"""The periodic work of a node: retention, scrubbing, checkpoints, flushes, idle producers' expiry, making replicas that had no room.
 
 Each job is a loop of its own, so that a slow one does not hold up the others.
 """
@@ -29,7 +29,7 @@ BACKGROUND_FLUSH_INTERVAL_MS: Final = 1_000
 PURGE_INTERVAL_MS: Final = 5_000
 SCRUB_BYTES: Final = 256 * 1024
 SCRUB_BYTES_PER_S: Final = 8 * 1024 * 1024
-"""A share of what a disk can do that nobody notices."""
+"""A share of a disk's throughput that clients do not notice."""
 
 MISSING_REPLICAS_INTERVAL_MS: Final = 10_000
 
@@ -42,7 +42,7 @@ class Maintenance:
     Args:
         env: the outside.
         settings: the node's own.
-        replicas: whose logs are looked after.
+        replicas: the replicas with the logs that it maintains.
         directories: where they are.
     """
 
@@ -117,7 +117,7 @@ class Maintenance:
         for hosted in self._replicas:
             replica_log = hosted.log
             offset = replica_log.log_start_offset
-            # A log that has rotted says so itself, and one that was removed is none any more; of a device nobody else tells.
+            # A log that has rotted reports that itself, and one that was removed is none any more; a failing device is reported only here.
             try:
                 while offset < replica_log.sealed_end_offset:
                     data = await replica_log.read_cold(
@@ -168,7 +168,7 @@ class Maintenance:
                 await self._env.cpu.run(write_blocking, directory)
 
     def _online(self) -> list[LogDirectory]:
-        """What failed is written to no more."""
+        """The directories that have not failed; a failed one is not written to."""
         return [directory for directory in self._directories if self._replicas.is_online(directory)]
 
     async def expire_producers(self) -> None:

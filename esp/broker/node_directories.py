@@ -78,7 +78,7 @@ def open_all_blocking(env: Env, settings: BrokerSettings) -> dict[str, LogDirect
 
 
 def controller_endpoints(settings: BrokerSettings, host_name: str) -> tuple[VoterEndpoint, ...]:
-    """Where other controllers find this one; a listener that names no host is told by the machine's own name."""
+    """The addresses at which other controllers find this one; a listener that names no host is told by the machine's own name."""
     return tuple(
         VoterEndpoint(listener.name, listener.host or host_name, listener.port)
         for listener in settings.advertised_controller_listeners

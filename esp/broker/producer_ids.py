@@ -17,14 +17,14 @@ from esp.protocol.registry import ApiKey
 log = logging.getLogger(__name__)
 
 BLOCK_TIMEOUT_MS: Final = 5_000
-"""How long a producer waits for a controller before it is told to ask again."""
+"""The time for which a producer waits for a controller before it has to ask again."""
 
 
 class ProducerIds:
     """Hands out each id of a block once and asks for the next block when one is used up.
 
     Args:
-        allocate_block: asks the controller; returns a range of ids nobody else has.
+        allocate_block: asks the controller; returns a range of ids that no other broker has.
     """
 
     def __init__(self, allocate_block: Callable[[], Awaitable[range]]) -> None:
@@ -69,7 +69,7 @@ class ProducerIdBlocks:
         self._broker_epoch = broker_epoch
 
     async def allocate(self) -> range:
-        """A block that nobody else has.
+        """A block that no other broker has.
 
         Raises:
             ApiError: COORDINATOR_LOAD_IN_PROGRESS, as Kafka says it: no controller answers, or this broker's registration is being renewed.

@@ -1,10 +1,8 @@
-"""One request on its way through the node, and what all its handlers may know of its sender.
+"""One request on its way through the node, and the facts about its sender that all handlers may use.
 
-A connection whose next requests wait for one of its earlier ones, as all do in Kafka.
-
-Requests of a connection are handled at once, in order (decision 7), and what one does is done before the next is looked at. A handler that
-leaves the loop before it has done it, and needs the order kept, holds the connection: it is read no further, so that nobody can fill the
-node's memory meanwhile, and what it has sent already stays where it was received.
+Requests of a connection are handled at once, in order (decision 7), and the work of one is done before the next is looked at. A handler
+that leaves the loop before its work is done, and needs the order kept, holds the connection, as Kafka does for every request: it is read no
+further, so that no client can fill the node's memory meanwhile, and requests that have arrived already stay in the receive buffer.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,18 +16,18 @@ from esp.replication.refused_batches import RefusedBatches
 
 
 class ConnectionHold:
-    """What handlers may ask of the connection that a request came by."""
+    """The control that handlers have over the connection that a request came by."""
 
     __slots__ = ("_end_connection", "_on_change", "is_held")
 
     def __init__(self) -> None:
         self.is_held = False
-        """Whether the connection's next requests wait."""
+        """True if the connection's next requests wait."""
         self._on_change: Callable[[], None] = _nothing
         self._end_connection: Callable[[str], None] = _no_connection
 
     def attach(self, on_change: Callable[[], None], end_connection: Callable[[str], None]) -> None:
-        """Say whom it is about: the owner of the connection, once.
+        """Attach the owner of the connection, once.
 
         Args:
             on_change: called when ``is_held`` has changed.
@@ -39,7 +37,7 @@ class ConnectionHold:
         self._end_connection = end_connection
 
     def detach(self) -> None:
-        """The connection has ended: its owner is told nothing more, and is not kept."""
+        """The connection has ended: its owner is not called any more, and not kept."""
         self._on_change = _nothing
         self._end_connection = _no_connection
 
@@ -78,7 +76,7 @@ class Shortcut(Protocol):
 
 @dataclass(slots=True, eq=False)
 class ClientContext:
-    """Who sends on a connection: the listener it came in by, its address, its principal.
+    """The sender on a connection: the listener that accepted it, its address, its principal.
 
     Authorisation and quotas will look here, so that handlers need not change when they come.
     """
@@ -87,13 +85,13 @@ class ClientContext:
     address: Address
     principal: str = "User:ANONYMOUS"
     at_end: list[Callable[[], None]] = field(default_factory=list, compare=False)
-    """Called in order when the connection has ended, whoever ended it; a handler that wants to know adds to it."""
+    """Called in order when the connection has ended, from either side; a handler that needs to know of the end adds to it."""
     hold: ConnectionHold = field(default_factory=ConnectionHold, compare=False)
     """For a handler whose request must be done before the connection's next one is looked at."""
     shortcut: Shortcut | None = None
     """Asked first for each request of the connection, unless answers to earlier ones are outstanding; a handler that has one sets it."""
     refused: RefusedBatches = field(default_factory=RefusedBatches, compare=False)
-    """What its producers were refused for now."""
+    """The batches that its producers were refused for now."""
 
 
 class Request:
@@ -131,13 +129,13 @@ class Request:
         self.client = client
         self.answer: Sequence[Buffer] | None = None
         self.is_abandoned = False
-        """Whether the connection has ended while the request was kept: nobody waits for its answer any more."""
+        """True if the connection has ended while the request was kept: its answer is not needed any more."""
         self.on_abandoned: Callable[[], None] | None = None
         """Called when that happens."""
         self._on_reply = on_reply
 
     def abandon(self) -> None:
-        """Say that nobody waits for the answer any more."""
+        """Note that the answer is not needed any more."""
         self.is_abandoned = True
         on_abandoned, self.on_abandoned = self.on_abandoned, None
         if on_abandoned is not None:
@@ -155,7 +153,7 @@ class Request:
         self._on_reply = observed
 
     def reply(self, buffers: Sequence[Buffer], *, at_once: bool = True) -> None:
-        """Answer later than the handler returned. The request refers to nobody then who may refer to it.
+        """Answer later than the handler returned. From then on the request refers to no object that may refer to it.
 
         Args:
             buffers: the answer.
@@ -169,11 +167,11 @@ class Request:
 
 
 def _answered(_at_once: bool) -> None:
-    """Whom an answered request tells of its answer."""
+    """The callback of an answered request: it does nothing."""
 
 
 class Unanswered(Enum):
-    """What a handler returns that has no answer to return."""
+    """The result of a handler that has no answer to return."""
 
     LATER = auto()
     """:meth:`Request.reply` will be called, or has been."""

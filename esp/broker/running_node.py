@@ -1,4 +1,4 @@
-"""What a node of any role has once its metadata log is read: its directories, its place in the quorum, and the state of that log."""
+"""The parts of a node of any role once its metadata log is read: its directories, its place in the quorum, and the state of that log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the request handlers of broker listeners work with. Those of controller listeners: :mod:`esp.broker.controller.services`."""
+"""The parts of the node that request handlers of broker listeners work with; for controllers, :mod:`esp.broker.controller.services`."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -24,9 +24,9 @@ class Services:
 
     env: Env
     searches: asyncio.Semaphore
-    """Held by each search in a log: who waits for it holds nothing of the log meanwhile."""
+    """Held by each search in a log: a search that waits for it holds nothing of the log meanwhile."""
     searching: Cpu
-    """Where batches are opened for searches: a share of the threads, so that nobody can take all of them by asking."""
+    """The threads in which batches are opened for searches: a share of them all, so that clients' searches cannot take every thread."""
     node_id: NodeId
     settings: BrokerSettings
     metadata: MetadataCache
@@ -38,7 +38,7 @@ class Services:
     producer_ids: ProducerIds
     liveness: BrokerLiveness
     is_current: Callable[[], bool]
-    """Whether this node knows who leads what as of a moment ago (BRK-9)."""
+    """True if this node knows the leaders of partitions as of a moment ago (BRK-9)."""
     groups: GroupCoordinators
     features: Mapping[str, FeatureRange]
     """The levels of features that this node can work at."""

@@ -1,7 +1,7 @@
 """The node's background coroutines.
 
-A task that fails is a bug of ours: it stops the node, since nobody knows what it left undone. Tasks are kept in the order in which they
-were started, so that shutting down is the same in every run.
+A task that fails is a bug of ours: it stops the node, since the work that it left undone is unknown. Tasks are kept in the order in which
+they were started, so that shutting down is the same in every run.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Tasks:
     async def stop(self) -> None:
         """Cancel what still runs and wait for its end.
 
-        What was started in this round of the loop begins first: a coroutine that it was given would complain that nobody awaited it.
+        Tasks that were started in this round of the loop begin first: a coroutine that was never awaited would cause a warning.
         """
         await asyncio.sleep(0)
         while self._running:

@@ -1,4 +1,4 @@
-"""Waiting on the node's own clock: with a limit, and until somebody calls."""
+"""Waiting on the node's own clock: with a limit, and until a callback."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -43,7 +43,7 @@ class Waiters:
             self._waiting.pop(future, None)
 
     def wake(self) -> None:
-        """Let everybody go on."""
+        """Let all waiting coroutines go on."""
         waiting, self._waiting = self._waiting, {}
         for future in waiting:
             _settle(future)

@@ -1,9 +1,9 @@
-"""Makes after a node's start, a little at a time, what the first request of each kind would have to wait for.
+"""Prepares, after a node's start and a little at a time, for the first request of each kind.
 
 A node starts without most handlers, and without readers and writers of messages (decision 2). The first request of a version makes them: up
-to some ten milliseconds in which nobody else is served, several hundred times over. Who comes first should not pay for that, a failover
-least of all; and nobody should be able to let others pay for it by asking for everything. So it is done beforehand, in steps with pauses
-between them.
+to some ten milliseconds in which no other request is served, several hundred times over. The first client should not pay for that, least of
+all in a failover; and no client should be able to let others pay for it by sending requests of every kind. So it is done beforehand, in
+steps with pauses between them.
 """
 
 import logging

@@ -27,6 +27,7 @@ COUNTS: Final = {
     "cli": (0, 0),
     "rebalance": (0, 0),
     "testing": (0, 0),
+    "broker": (0, 0),
 }
 """For each room: docstrings that begin with a question word, and pronouns for persons. A count that has fallen is written down here."""
 

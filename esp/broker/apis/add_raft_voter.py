@@ -1,6 +1,6 @@
-"""AddRaftVoter (80), versions 0-1: passed on to the leader of the metadata quorum.
+"""AddRaftVoter (80), versions 0-1: an observer becomes a voter (KIP-853).
 
-On the listeners of controllers: an observer becomes a voter (KIP-853).
+A broker passes the request on to the leader of the metadata quorum; the leader answers it on the listeners of controllers.
 """
 
 from typing import Any

@@ -16,7 +16,7 @@ from esp.model.ids import BrokerEpoch, NodeId
 async def handle_at_controller(
     services: ControllerServices, _request: Request, message: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
-    """Answer with a block that nobody else has."""
+    """Answer with a block that no other broker has."""
     node_id, broker_epoch = NodeId(message.broker_id), BrokerEpoch(message.broker_epoch)
     block = await services.controller.commit(
         lambda image: decide_producer_id_block(image, node_id, broker_epoch), "Producer id block"

@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments (45), versions 0-1: the controller decides; the answer waits until this node knows of it (decision 8).
+"""AlterPartitionReassignments (45), versions 0-1: the controller decides (KIP-455).
 
-On the listeners of controllers: the answer waits until it is committed (KIP-455).
+On brokers the answer waits until this node knows of the decision (decision 8), on controllers until it is committed.
 """
 
 from collections.abc import Iterable, Sequence

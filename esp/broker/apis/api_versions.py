@@ -1,15 +1,9 @@
-"""ApiVersions (18), versions 0-4: what broker listeners serve, and the cluster's features.
+"""ApiVersions (18), versions 0-4: the APIs that a listener serves, straight from the registry, and the cluster's features.
 
 A version above ours is answered in the form of version 0 with error 35 and the range of this API alone, from which clients choose again
-(KIP-511); the dispatcher does that.
+(KIP-511); the dispatcher does that. All of this holds for the listeners of brokers and of controllers, each with its own APIs.
 
-On the listeners of controllers: what controller listeners serve, and the cluster's features.
-
-Versions above ours are answered as on broker listeners.
-
-The answer to ApiVersions, on any kind of listener: what is served there, straight from the registry, and the cluster's features.
-
-``transaction.version`` is not among them, so that clients do not count on transactions.
+``transaction.version`` is not among the features, so that clients do not count on transactions.
 """
 
 import re
@@ -35,7 +29,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def require_software_name(message: ApiVersionsRequest, version: int) -> None:
-    """Clients say who they are in letters, digits, '-' and '.', beginning and ending with a letter or digit (KIP-511).
+    """Require a client's name and version to be of letters, digits, '-' and '.', with a letter or digit first and last (KIP-511).
 
     Raises:
         ApiError: INVALID_REQUEST.

@@ -13,7 +13,7 @@ from esp.raft import messages
 async def handle_at_controller(
     services: ControllerServices, _request: Request, message: Any
 ) -> BeginQuorumEpochResponse:
-    """Let the core decide whether to follow; that it does is durable before it is told (RAFT-1)."""
+    """Let the core decide whether to follow; the decision is durable before the answer is sent (RAFT-1)."""
     return encode_begin_response(
         await services.raft.request(decode_begin_request(message), messages.BeginQuorumEpochResponse)
     )

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (63), versions 0-2: a broker lives, and says what it wants (BRK-4, BRK-5, BRK-7)."""
+"""BrokerHeartbeat (63), versions 0-2: a broker lives, and reports the state that it wants (BRK-4, BRK-5, BRK-7)."""
 
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse

@@ -1,4 +1,4 @@
-"""ControllerRegistration (70): a controller has started, and says what it is (KIP-919)."""
+"""ControllerRegistration (70): a controller has started, and reports its endpoints and features (KIP-919)."""
 
 from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest
 from kio.schema.controller_registration.v0.response import ControllerRegistrationResponse

@@ -1,7 +1,4 @@
-"""CreateAcls (30), versions 1-3: refused.
-
-On the listeners of controllers: refused.
-"""
+"""CreateAcls (30), versions 1-3: refused, on any kind of listener."""
 
 from kio.schema.create_acls.v3.request import CreateAclsRequest
 from kio.schema.create_acls.v3.response import CreateAclsResponse

@@ -1,6 +1,6 @@
-"""CreatePartitions (37), versions 0-3: the controller decides; the answer waits until this node serves the new partitions (decision 8).
+"""CreatePartitions (37), versions 0-3: the controller decides (KIP-195).
 
-On the listeners of controllers: the answer waits until the new partitions are committed (KIP-195).
+On brokers the answer waits until this node serves the new partitions (decision 8), on controllers until they are committed.
 """
 
 from collections import Counter

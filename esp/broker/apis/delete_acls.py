@@ -1,7 +1,4 @@
-"""DeleteAcls (31), versions 1-3: refused.
-
-On the listeners of controllers: refused.
-"""
+"""DeleteAcls (31), versions 1-3: refused, on any kind of listener."""
 
 from kio.schema.delete_acls.v3.request import DeleteAclsRequest
 from kio.schema.delete_acls.v3.response import DeleteAclsResponse

@@ -1,6 +1,6 @@
-"""DeleteTopics (20), versions 1-6, by name or (from version 6) by id: the controller decides; the answer waits until it is done here.
+"""DeleteTopics (20), versions 1-6, by name or (from version 6) by id: the controller decides.
 
-On the listeners of controllers, by name or (from version 6) by id, at the controller.
+On brokers the answer waits until the deletion is done here; the listeners of controllers take the same requests.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""DescribeAcls (29), versions 1-3: refused.
-
-On the listeners of controllers: refused.
-"""
+"""DescribeAcls (29), versions 1-3: refused, on any kind of listener."""
 
 from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.describe_acls.v3.response import DescribeAclsResponse

@@ -3,9 +3,8 @@
 Version 0 is not served: kafka-python fails on it, and every client falls back to Metadata. Asked for controllers, a broker
 answers MISMATCHED_ENDPOINT_TYPE as Kafka's does.
 
-On the listeners of controllers: who they are, and which of them is active (KIP-919).
-
-Asked for brokers, a controller answers MISMATCHED_ENDPOINT_TYPE, as a broker does that is asked for controllers.
+On the listeners of controllers the answer names the controllers, and which of them is active (KIP-919). Asked for brokers, a controller
+answers MISMATCHED_ENDPOINT_TYPE, as a broker does that is asked for controllers.
 """
 
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest

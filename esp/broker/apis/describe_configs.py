@@ -1,6 +1,6 @@
 """DescribeConfigs (32), versions 1-4: the settings of topics, groups, client metrics, this node and its loggers, read only.
 
-On the listeners of controllers: as brokers answer it, of this node and its loggers where those are asked for.
+On the listeners of controllers: answered as by brokers, for this node and its loggers where the request names them.
 """
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest

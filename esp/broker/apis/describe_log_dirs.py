@@ -23,7 +23,7 @@ from esp.storage.log_directory import LogDirectory
 
 
 def handle(services: Services, _request: Request, message: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Answer with every directory, and those of its replicas that are asked for; null asks for all."""
+    """Answer with every directory, and with the requested replicas in it; null asks for all."""
     wanted = None
     if message.topics is not None:
         wanted = {(topic.topic, partition) for topic in message.topics for partition in topic.partitions}

@@ -1,6 +1,6 @@
-"""DescribeQuorum (55), versions 0-2: passed on to the leader of the metadata quorum.
+"""DescribeQuorum (55), versions 0-2: the quorum as its leader sees it (KIP-595, KIP-853, KIP-1073).
 
-On the listeners of controllers: the quorum as its leader sees it (KIP-595, KIP-853, KIP-1073).
+A broker passes the request on to the leader of the metadata quorum; the leader answers it on the listeners of controllers.
 """
 
 from typing import Any

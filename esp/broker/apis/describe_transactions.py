@@ -1,4 +1,4 @@
-"""DescribeTransactions (65), version 0: nobody coordinates transactions here (KIP-664)."""
+"""DescribeTransactions (65), version 0: no broker coordinates transactions (KIP-664)."""
 
 from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse, TransactionState

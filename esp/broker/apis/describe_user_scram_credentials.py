@@ -1,9 +1,4 @@
-"""DescribeUserScramCredentials (50), version 0: there are none.
-
-On the listeners of controllers: there are none.
-
-The answer to DescribeUserScramCredentials (50), on any kind of listener: no user has any (KIP-554).
-"""
+"""DescribeUserScramCredentials (50), version 0, on any kind of listener: no user has any (KIP-554)."""
 
 from collections import Counter
 
@@ -21,7 +16,7 @@ from esp.model.errors import ErrorCode
 
 
 def describe_no_credentials(message: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-    """Nobody, or of each user that is named that there are none."""
+    """The answer that no user has credentials, or, for each user that is named, that it has none."""
     often = Counter(user.name for user in message.users or ())
     return DescribeUserScramCredentialsResponse(
         throttle_time=NO_THROTTLE,

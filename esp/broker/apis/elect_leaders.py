@@ -1,6 +1,6 @@
-"""ElectLeaders (43), versions 0-2: passed on to the active controller.
+"""ElectLeaders (43), versions 0-2: a request for preferred leaders, or for any leader at all (ELECT-3, ELECT-1.5; KIP-460).
 
-On the listeners of controllers: somebody asks for preferred leaders, or for any leader at all (ELECT-3, ELECT-1.5; KIP-460).
+A broker passes it on to the active controller, which answers it on the listeners of controllers.
 """
 
 from collections.abc import Mapping

@@ -2,10 +2,10 @@
 
 Records leave as they stand in the segment, as views of the mapped file. A request that finds fewer than ``min_bytes`` waits on its
 partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the loop for
-them, so that it holds up nobody else. What names very many partitions, or has a session with as many, is answered in slices.
+them, so that it holds up no other request. A request that names very many partitions, or has a session with as many, is answered in slices.
 ``read_committed`` ends at the last stable offset, which is the high watermark while there are no transactions. Version 13 names topics by
-id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replication.session`). Consumers that say where
-they are (``client.rack``, version 11) may be sent to a nearer replica, and are served by followers that are in sync (KIP-392).
+id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replication.session`). Consumers that send their
+rack (``client.rack``, version 11) may be sent to a nearer replica, and are served by followers that are in sync (KIP-392).
 
 On the listeners of controllers: other members of the quorum fetch the metadata log, and nothing else (KIP-595).
 """
@@ -55,12 +55,12 @@ async def handle_at_controller(services: ControllerServices, _request: Request, 
 
 
 class FetchHandler:
-    """Answers what consumers and other brokers ask for.
+    """Answers the fetches of consumers and other brokers.
 
     Args:
         services: the node's parts.
-        tasks: where reads of cold data live.
-        long_requests: with whom those take turns that are for many partitions.
+        tasks: the tasks in which cold data are read.
+        long_requests: the long requests, with which requests for many partitions take turns.
     """
 
     def __init__(self, services: Services, tasks: Tasks, long_requests: LongRequests) -> None:
@@ -174,7 +174,7 @@ class FetchHandler:
     def _fetch(
         self, request: Request, asked: FetchRequest, session: FetchSession[FetchPartition] | None
     ) -> PendingFetch:
-        """What is to be read; in a session that goes on, all of its partitions."""
+        """The partitions that are to be read; in a session that goes on, all of its partitions."""
         incremental = session is not None and _is_incremental(asked)
         return PendingFetch(
             self._reads(request, asked.rack_id),
@@ -187,7 +187,7 @@ class FetchHandler:
         )
 
     def _reads(self, request: Request, rack_id: str) -> ConsumerReads:
-        """What a consumer may read here, and how it learns of a nearer replica."""
+        """The reads that a consumer may make here, and the racks by which it learns of a nearer replica."""
         from_followers = request.api_version >= RACK_FROM
         if not rack_id or self._services.settings.replica_selector_class is None:
             return self._plain_reads[from_followers]
@@ -217,5 +217,5 @@ class FetchHandler:
 
 
 def _is_incremental(asked: FetchRequest) -> bool:
-    """Whether a request goes on with a session."""
+    """True if a request goes on with a session."""
     return asked.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH)

@@ -1,8 +1,8 @@
-"""FindCoordinator (10), versions 0-6: which broker coordinates a group.
+"""FindCoordinator (10), versions 0-6: the broker that coordinates a group.
 
-The first question for a group creates ``__consumer_offsets``, and is answered when that is there. As with leaders of topics, a client is
-sent to a node that was asked just then (FAST-2): who has lost its coordinator asks within a millisecond. There are no coordinators of
-share groups yet, nor of transactions, which are refused by the one code that every client takes for final (decision 38).
+The first request for a group creates ``__consumer_offsets``, and is answered when that exists. As with leaders of topics, a client is
+sent to a node that was probed just then (FAST-2): a client asks within a millisecond of losing its coordinator. There are no coordinators
+of share groups yet, nor of transactions, which are refused by the one code that every client takes for final (decision 38).
 """
 
 from collections.abc import Coroutine, Iterable
@@ -45,7 +45,7 @@ AnyResponse = FindCoordinatorResponse | ResponseUpTo3
 
 
 def handle(services: Services, request: Request, message: AnyRequest) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
-    """Answer from memory, if there is nothing to be created and nobody to be asked."""
+    """Answer from memory, if there is nothing to be created and no broker to be probed."""
     keys = (message.key,) if isinstance(message, RequestUpTo3) else message.coordinator_keys
     if message.key_type == GROUP and keys:
         elsewhere = {leader for leader in _leaders(services, keys) if leader != services.node_id}
@@ -65,7 +65,7 @@ async def _ask_and_answer(
 
 
 def _leaders(services: Services, keys: Iterable[str]) -> Iterable[NodeId]:
-    """The leaders of the keys' partitions as the metadata has them; nobody where there is none."""
+    """The leaders of the keys' partitions in the metadata; none for a partition without a leader."""
     topic = services.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
     if topic is None:
         return (NO_NODE,)

@@ -1,4 +1,4 @@
-"""Heartbeat (12), versions 0-4: a member is alive, and learns whether its group rebalances."""
+"""Heartbeat (12), versions 0-4: a member is alive, and learns if its group rebalances."""
 
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.heartbeat.v4.response import HeartbeatResponse
@@ -11,7 +11,7 @@ from esp.model.errors import ApiError, ErrorCode
 
 
 def handle(services: Services, request: Request, message: HeartbeatRequest) -> HeartbeatResponse:
-    """Answer at once. While the group is being read nobody knows better than that all is well, as with Kafka: some clients give up else.
+    """Answer at once; while the group is being read, that all is well, as Kafka does: some clients give up else.
 
     Raises:
         ApiError: NOT_COORDINATOR.

@@ -1,4 +1,4 @@
-"""LeaveGroup (13), versions 0-5: members leave, or an administrator sends them away. Before version 3 it is one, who leaves by itself."""
+"""LeaveGroup (13), versions 0-5: members leave, or an administrator removes them. Before version 3 one member leaves by itself."""
 
 from collections.abc import Coroutine
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""ListConfigResources (74), versions 0-1: what has settings; version 0 lists subscriptions to the metrics of clients only (KIP-1142)."""
+"""ListConfigResources (74), versions 0-1: the resources with settings; version 0 lists client metrics subscriptions only (KIP-1142)."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,4 +1,4 @@
-"""ListOffsets (2), versions 1-11: offsets by what they mean or by time.
+"""ListOffsets (2), versions 1-11: offsets by their meaning or by time.
 
 Spark asks for the earliest and the latest offset 35 times as often as it fetches: both are attributes in memory, as is the local log start.
 Only a search by time, or for the largest timestamp, reads the log; it leaves the loop to open batches, and where pages are cold.
@@ -115,7 +115,7 @@ async def _by_time(
             raise ApiError(ErrorCode.unsupported_version)
         found: TimestampAndOffset | None = None
         async with services.searches:
-            if request.is_abandoned:  # nobody sees the answer
+            if request.is_abandoned:  # no client sees the answer
                 pass
             elif wanted.timestamp == MAX_TIMESTAMP:
                 found = await log.find_max_timestamp(services.searching)

@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (46), version 0: passed on to the active controller.
+"""ListPartitionReassignments (46), version 0: partitions that get or lose replicas now, as the metadata says (KIP-455).
 
-On the listeners of controllers: partitions that get or lose replicas now, as the metadata says (KIP-455).
+A broker passes the request on to the active controller, which answers it on the listeners of controllers.
 """
 
 from collections.abc import Iterable

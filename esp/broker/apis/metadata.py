@@ -60,7 +60,7 @@ def handle(
 
 
 def _leaders_elsewhere(services: Services, message: MetadataRequest | RequestUpTo10) -> set[NodeId]:
-    """The other nodes that lead topics which a request names; those who ask for all topics are looking around, not for a leader."""
+    """The other nodes that lead topics which a request names; a client that asks for all topics is not looking for a leader."""
     image, here = services.metadata.image, services.node_id
     return {
         partition.leader

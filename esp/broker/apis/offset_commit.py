@@ -26,7 +26,7 @@ class _Topic(NamedTuple):
     """A topic of the request, and of the answer: versions up to 9 write its name, version 10 its id."""
 
     name: str | None
-    """None if nobody knows the id."""
+    """None if no topic with the id is known."""
     topic_id: uuid.UUID | None
     partitions: tuple[Any, ...]
 
@@ -39,7 +39,7 @@ class Response(NamedTuple):
 
 
 def handle(services: Services, request: Request, message: AnyRequest) -> Response | Coroutine[Any, Any, Response]:
-    """Commit the offsets of those partitions that exist; the answer comes when they are safe."""
+    """Commit the offsets of the partitions that exist; the answer comes when they are safe."""
     topics = list(_topics(services, message))
 
     def translate(result: OffsetCommitResult) -> Response:

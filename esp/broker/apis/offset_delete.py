@@ -24,7 +24,7 @@ from esp.model.ids import TopicPartition
 def handle(
     services: Services, request: Request, message: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Coroutine[Any, Any, OffsetDeleteResponse]:
-    """Forget the offsets of those partitions that exist.
+    """Forget the offsets of the partitions that exist.
 
     Raises:
         ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.

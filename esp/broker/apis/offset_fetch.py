@@ -34,7 +34,7 @@ AnyRequest = RequestUpTo7 | RequestUpTo9 | OffsetFetchRequest
 
 
 class _WantedTopic(NamedTuple):
-    """A topic of a request: named, or given by an id, for which nobody may know a name."""
+    """A topic of a request: named, or given by an id, which may be unknown."""
 
     name: str | None
     topic_id: uuid.UUID | None
@@ -42,7 +42,7 @@ class _WantedTopic(NamedTuple):
 
 
 class _WantedGroup(NamedTuple):
-    """What is asked of one group; without topics, all that it has committed."""
+    """The request for one group; without topics, for all offsets that it has committed."""
 
     group_id: str
     topics: tuple[_WantedTopic, ...] | None
@@ -66,7 +66,7 @@ class _Group(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The answer as all versions have it, written by the names of the fields: those of up to 7 are about one group."""
+    """The answer as all versions have it, written by the names of the fields: answers of versions up to 7 are about one group."""
 
     throttle_time: timedelta
     groups: tuple[_Group, ...]

@@ -1,8 +1,8 @@
 """Produce (0), versions 3-13: the hot path in.
 
 Each partition's batch goes from the receive buffer through the leader's checks into the log; the request is answered at once if all of it
-is committed by then, or if nobody asked for that. Version 13 names topics by id. Versions 0-2 are advertised and not served:
-old librdkafka compresses only then. Their requests end the connection, as in Kafka.
+is committed by then, or if it does not ask for that. Version 13 names topics by id. Versions 0-2 are advertised and not served:
+old librdkafka compresses only then. Requests of these versions end the connection, as in Kafka.
 
 Deviation from Kafka: records inside a batch are not opened, unless their topic has another codec; header fields are held against one
 another.
@@ -32,13 +32,13 @@ class RefusedWithoutAnswerError(DecodeError):
 
 
 class ProduceHandler:
-    """Appends what producers send.
+    """Appends the batches that producers send.
 
     Args:
         services: the node's parts.
-        tasks: where requests live that cannot be finished at once.
-        long_requests: with whom those take turns that are for many partitions.
-        shortcuts: whether requests that repeat earlier ones may be answered by a shorter way.
+        tasks: the tasks in which requests wait that cannot be finished at once.
+        long_requests: the long requests, with which requests for many partitions take turns.
+        shortcuts: True if requests that repeat earlier ones may be answered by a shorter way.
     """
 
     def __init__(self, services: Services, tasks: Tasks, long_requests: LongRequests, *, shortcuts: bool) -> None:
@@ -91,7 +91,7 @@ class ProduceHandler:
 
 
 def _finish(request: Request, results: list[ProduceResult]) -> Finish:
-    """How a request is answered that has waited for its commit."""
+    """Return the function that answers a request when it has waited for its commit."""
 
     def finish(failed: dict[int, ErrorCode]) -> None:
         fail(results, failed)

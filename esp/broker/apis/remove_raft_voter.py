@@ -1,6 +1,6 @@
-"""RemoveRaftVoter (81), version 0: passed on to the leader of the metadata quorum.
+"""RemoveRaftVoter (81), version 0: a voter votes no more (KIP-853).
 
-On the listeners of controllers: a voter votes no more (KIP-853).
+A broker passes the request on to the leader of the metadata quorum; the leader answers it on the listeners of controllers.
 """
 
 from typing import Any

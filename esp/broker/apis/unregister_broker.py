@@ -1,6 +1,6 @@
-"""UnregisterBroker (64), version 0: passed on to the active controller.
+"""UnregisterBroker (64), version 0: the operator has taken a broker away for good.
 
-On the listeners of controllers: the operator has taken a broker away for good.
+A broker passes the request on to the active controller, which answers it on the listeners of controllers.
 """
 
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest

@@ -1,8 +1,7 @@
-"""UpdateFeatures (57), versions 0-2: passed on to the active controller; the answer waits until this node tells of the new levels.
+"""UpdateFeatures (57), versions 0-2: the active controller decides (KIP-584).
 
-On the listeners of controllers (KIP-584).
-
-UpdateFeatures (57) between its versions: 0 says less of what is allowed, 0 and 1 answer each feature for itself (KIP-584).
+A broker passes the request on, and its answer waits until this node reports the new levels. Version 0 says less of what is allowed;
+versions 0 and 1 answer each feature for itself.
 """
 
 from kio.schema.update_features.v0.request import UpdateFeaturesRequest as RequestOf0
@@ -28,7 +27,7 @@ _ALL_AT_ONCE_FROM = 2
 
 
 def wanted_updates(message: AnyUpdateFeaturesRequest) -> UpdateFeaturesRequest:
-    """What a request asks for; one of version 0 for upgrades only, whatever it allows, as in Kafka 4.3."""
+    """The updates that a request asks for; one of version 0 for upgrades only, whatever it allows, as in Kafka 4.3."""
     if isinstance(message, UpdateFeaturesRequest):
         return message
     return UpdateFeaturesRequest(

@@ -1,4 +1,4 @@
-"""Vote (52), versions 0-2: a candidate asks for this member's vote, or whether it would get it (KIP-595, KIP-996)."""
+"""Vote (52), versions 0-2: a candidate asks for this member's vote, or if it would get it (KIP-595, KIP-996)."""
 
 from typing import Any
 
@@ -11,5 +11,5 @@ from esp.raft import messages
 
 
 async def handle_at_controller(services: ControllerServices, _request: Request, message: Any) -> VoteResponse:
-    """Let the core decide; its vote is durable before it is told (RAFT-1)."""
+    """Let the core decide; its vote is durable before the answer is sent (RAFT-1)."""
     return encode_vote_response(await services.raft.request(decode_vote_request(message), messages.VoteResponse))

@@ -1,1 +1,1 @@
-"""The cluster as clients are told of it: the newest image that this node has applied, and whether the brokers in it are alive."""
+"""The cluster as clients see it: the newest image that this node has applied, and the liveness of the brokers in it."""

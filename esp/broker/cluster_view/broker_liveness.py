@@ -1,10 +1,11 @@
-"""Whether the brokers that clients are about to be sent to are alive: asked, not assumed.
+"""The liveness of the brokers to which clients are about to be sent: probed, not assumed.
 
 When a leader's process dies, its clients ask another broker for the new leader within a millisecond: before a controller can have elected
-one, and often before this node has seen anything of that death. A client that is told of the dead leader again may wait for long until it
-asks once more (librdkafka: a second). So who asks for topics by name gets its answer when the other nodes that lead them have answered
-a request sent meanwhile, which costs a fraction of a millisecond. A node that does not is lost: the answer then waits until the controller
-has fenced it, it is found again, or a short time is over (FAST-2). A silent host delays an answer by ``CONFIRM_MS`` only.
+one, and often before this node has seen anything of that death. A client that gets the dead leader again may wait for long until it
+asks once more (librdkafka: a second). So a request that names topics gets its answer when the other nodes that lead them have answered
+a request sent meanwhile, which costs a fraction of a millisecond. A node that does not answer is lost: the client's answer then waits until
+the controller has fenced that node, it is found again, or a short time is over (FAST-2). A silent host delays an answer by ``CONFIRM_MS``
+only.
 """
 
 import asyncio
@@ -21,16 +22,16 @@ from esp.protocol.follower_fetch_codec import FETCH_VERSION, FollowerFetch, enco
 from esp.protocol.registry import ApiKey
 
 CONFIRM_MS: Final = 50
-"""How long a node may take to show that it is alive; after that nothing is known."""
+"""The time in which a node may show that it is alive; after that nothing is known."""
 
 HOLD_US: Final = 400_000
-"""How long after a loss answers are held back: enough to elect a controller, and then leaders."""
+"""The time after a loss for which answers are held back: enough to elect a controller, and then leaders."""
 
 CONFIRMED_MAX: Final = 8
 """An answer that names more leaders than these is given as it is: it would cost too much to ask all of them."""
 
 LINGER_US: Final = 2_000_000
-"""How long clients are still told of a broker that serves no more, as one that leads nothing.
+"""The time for which clients still see a broker that serves no more, as one that leads nothing.
 
 librdkafka ends its thread for a broker that is missing from an answer, and if the same answer moves a partition away from that broker, the
 partition may be lost in between, for a second. Kafka tells of a dead broker for as long as its session lasts (9 s): clients can live with
@@ -46,12 +47,12 @@ _PING: Final = encode_follower_fetch(FollowerFetch(_CONSUMER, -1, 0, 0, 0, 0, FI
 
 
 class BrokerLiveness:
-    """See the module.
+    """The probes of other brokers, and the answers that wait for them.
 
     Args:
         env: the outside.
         node_id: this node, which is alive.
-        address_of: where a broker is reached by other brokers; None if that is not known.
+        address_of: the address of a broker for other brokers; None if that is not known.
     """
 
     def __init__(self, env: Env, node_id: NodeId, address_of: Callable[[NodeId], Address | None]) -> None:
@@ -78,7 +79,7 @@ class BrokerLiveness:
             await self._waiters.wait(left_us)
 
     def retain(self, alive: frozenset[NodeId]) -> None:
-        """Clients are told now that these brokers are alive and no others: what the others led has another leader, or none."""
+        """Clients see these brokers as alive now, and no others: what the others led has another leader, or none."""
         now_us = self._env.clock.monotonic_us()
         self._gone_since_us = {
             node_id: self._gone_since_us.get(node_id, now_us)
@@ -92,7 +93,7 @@ class BrokerLiveness:
             self._peers.pop(node_id).close()
 
     def just_gone(self) -> frozenset[NodeId]:
-        """Brokers that have served until a moment ago, as clients are told."""
+        """Brokers that have served until a moment ago, as clients see them."""
         since_us = self._env.clock.monotonic_us() - LINGER_US
         return frozenset(node_id for node_id, gone_us in self._gone_since_us.items() if gone_us > since_us)
 
@@ -103,7 +104,7 @@ class BrokerLiveness:
         self._peers.clear()
 
     async def _ask(self, node_id: NodeId) -> None:
-        """Return when the broker has answered, or cannot be reached because nobody listens there."""
+        """Return when the broker has answered, or cannot be reached because no process listens at its address."""
         while (peer := self._peer(node_id)) is not None:
             try:
                 await peer.call_raw(ApiKey.FETCH, FETCH_VERSION, (_PING,), timeout_ms=_CALL_TIMEOUT_MS)

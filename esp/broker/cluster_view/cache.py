@@ -1,6 +1,6 @@
-"""The cluster as clients are told of it: the last image whose changes this node has taken.
+"""The cluster as clients see it: the last image whose changes this node has applied.
 
-The image is replaced as a whole, after the replicas here follow it, so that nobody is sent to a partition that is not open yet.
+The image is replaced as a whole, after the replicas here follow it, so that no client is sent to a partition that is not open yet.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class MetadataCache:
         self.fenced: frozenset[NodeId] = frozenset()
         self._awaited: list[tuple[Callable[[ClusterImage], bool], asyncio.Future[None]]] = []
         self._late_offset: int | None = None
-        """That of the image of which somebody was told that a newer one is late."""
+        """The offset of the last image whose successor was reported late."""
 
     def publish(self, image: ClusterImage) -> None:
         """Tell clients of a newer image from now on."""
@@ -50,14 +50,14 @@ class MetadataCache:
         self._awaited = waiting
 
     async def until(self, condition: Callable[[ClusterImage], bool]) -> None:
-        """Return once an image for which ``condition`` holds is what clients are told."""
+        """Return once clients see an image for which ``condition`` holds."""
         if not condition(self.image):
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._awaited.append((condition, future))
             await future
 
     def begin_complaint(self) -> bool:
-        """Whether nobody has complained yet that what follows this image is late: one cause, however many clients wait for it."""
+        """True if the lateness of the next image has not been reported yet: one cause, however many clients wait for it."""
         is_first = self._late_offset != self.image.offset
         self._late_offset = self.image.offset
         return is_first
@@ -77,8 +77,8 @@ class MetadataCache:
 
         Args:
             listener: its name.
-            with_fenced: whether those are among them that do not serve.
-            also: some that do not serve and are among them nevertheless, if they are registered.
+            with_fenced: include all brokers that do not serve.
+            also: brokers that do not serve and are included nevertheless, if they are registered.
         """
         nodes = self.alive | (self.fenced if with_fenced else self.fenced & also)
         return [
@@ -88,7 +88,7 @@ class MetadataCache:
         ]
 
     def leader(self, partition: PartitionState) -> NodeId:
-        """The leader that clients are told of: -1 while there is none that serves."""
+        """The leader that clients see: -1 while there is none that serves."""
         return partition.leader if partition.leader in self.alive else NO_NODE
 
     def offline_replicas(self, partition: PartitionState) -> tuple[NodeId, ...]:
@@ -109,12 +109,12 @@ class MetadataCache:
         return self.image.brokers[node].rack
 
     def has_partition(self, topic: str, partition: int) -> bool:
-        """Whether there is a partition of that name."""
+        """True if there is a partition of that name."""
         found = self.image.topics_by_name.get(topic)
         return found is not None and 0 <= partition < len(found.partitions)
 
     def is_internal(self, topic: str) -> bool:
-        """Whether a topic is the cluster's own."""
+        """True if the topic is one of the cluster's internal topics."""
         return topic in INTERNAL_TOPICS
 
     def why_not_here(self, topic: str | bytes, partition: int) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""A request to change settings on its way: what a broker refuses or does itself, what the controller decides, and the answer."""
+"""The way of a request to change settings: the broker's checks and own changes, the controller's decision, and the answer."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -97,7 +97,7 @@ def _sift(
 
 
 def _is_made(image: ClusterImage, change: ConfigChange) -> bool:
-    """Whether an image shows a change: then to make it once more would change nothing."""
+    """True if an image shows a change: then to make it once more would change nothing."""
     current = configs_of(image, change.resource)
     touched = apply_operations(current, change, lambda _name: "")
     return all(current.get(name) == value for name, value in touched.items())

@@ -1,6 +1,6 @@
-"""What a broker itself says to a request to change settings, before the controller is asked: Kafka's ``ConfigAdminManager``.
+"""The checks that a broker itself makes of a request to change settings, before it calls the controller: Kafka's ``ConfigAdminManager``.
 
-Settings of brokers are checked here because they rest on the node's own file; levels of loggers are nobody else's business at all.
+Settings of brokers are checked here because they rest on the node's own file; levels of loggers concern this process alone.
 """
 
 from collections import Counter

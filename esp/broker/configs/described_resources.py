@@ -1,4 +1,4 @@
-"""The settings of every kind of resource as DescribeConfigs tells them, at brokers and controllers alike."""
+"""The settings of every kind of resource as DescribeConfigs returns them, at brokers and controllers alike."""
 
 from collections.abc import Sequence
 from typing import Final

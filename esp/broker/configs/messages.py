@@ -16,7 +16,7 @@ from esp.controller.configs import ConfigChange, ConfigOperation, ConfigResource
 from esp.model.errors import ApiError, ErrorCode
 
 Outcome = ApiError | None
-"""What came of a change; None is success."""
+"""The result of a change; None is success."""
 
 AlterRequest = AlterConfigsRequest | IncrementalAlterConfigsRequest
 AlterResponse = AlterConfigsResponse | IncrementalAlterConfigsResponse
@@ -81,7 +81,7 @@ def answer_to(message: AlterRequest, outcomes: Sequence[Outcome]) -> AlterRespon
 
 
 def outcomes_in(answer: AlterResponse) -> Mapping[ConfigResource, Outcome]:
-    """What an answer says of each resource."""
+    """The outcomes in an answer, by resource."""
     return {
         ConfigResource(response.resource_type, response.resource_name): (
             None if response.error_code is ErrorCode.none else ApiError(response.error_code, response.error_message)

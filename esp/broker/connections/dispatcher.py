@@ -1,4 +1,4 @@
-"""From a request's API key and version to its handler: what one kind of listener does with requests.
+"""From a request's API key and version to its handler: the dispatch of requests on one kind of listener.
 
 This is the contract of all handlers. Each API has a module in :mod:`esp.broker.apis`, with *cold* handlers: ``handle`` for the listeners
 of brokers, ``handle_at_controller`` for those of controllers. Produce and Fetch have *hot* ones for brokers.
@@ -63,7 +63,7 @@ class Dispatcher:
     """
 
     allows_shortcuts: ClassVar = True
-    """Whether a connection's :class:`~esp.broker.request.Shortcut` may answer in its place."""
+    """True if a connection's :class:`~esp.broker.request.Shortcut` may answer in its place."""
 
     def __init__(
         self, kind: ListenerKind, services: Any, tasks: Tasks, clock: Clock, hot: Mapping[int, HotHandler] | None = None
@@ -75,9 +75,9 @@ class Dispatcher:
         self._hot: dict[int, HotHandler] = {**(hot or {})}
         self._cold: dict[int, ColdHandler] = {}
         self.turns = Turns(clock)
-        """Who goes on of those that have much to do for the clients of these listeners."""
+        """The turns of long work for the clients of these listeners."""
         self.long_requests = LongRequests(tasks, self.turns, self._handle)
-        """Works at those that may take long; hot handlers, which are not asked through it, take turns with them."""
+        """Handles requests that may take long; hot handlers, which are not called through it, take turns with them."""
         self._this_node = ClientContext("", Address("", 0))
 
     def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None) -> None:
@@ -86,7 +86,7 @@ class Dispatcher:
         self._hot = {**(hot or {})}
 
     def preparations(self) -> Iterator[Callable[[], object]]:
-        """What first requests would do otherwise, as steps of some milliseconds: import handlers, make readers and writers."""
+        """The work that first requests would do otherwise, in steps of some milliseconds: import handlers, make readers and writers."""
         for api_key, api in self.served.items():
             if api_key in self._hot:
                 continue

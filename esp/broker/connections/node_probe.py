@@ -1,7 +1,7 @@
-"""Whether the process of another node is gone, as far as its listeners can tell (FAST-1).
+"""A probe of another node's listeners: its process is gone if they refuse connections (FAST-1).
 
-A host that answers refuses connections to a port where nobody listens. So a refusal means that the process is gone; that somebody accepts,
-or that nobody answers, means nothing.
+A host that is up refuses connections to a port at which no process listens. So a refusal means that the process is gone; an accepted
+connection, or no answer at all, proves nothing.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from esp.ports.network import Address, Connection
 
 _CONNECT_TIMEOUT_US: Final = 1_000_000
 _WATCH_US: Final = 200_000
-"""How long an accepted connection is watched. A process that is just being killed may lose its listener a moment after its connections, and
-what was accepted in that moment is reset."""
+"""The time for which an accepted connection is watched. A process that is just being killed may lose its listener a moment after its
+connections, and a connection that was accepted in that moment is reset."""
 
 _ATTEMPTS_MAX: Final = 5
 _PAUSE_US: Final = 10_000
 
 
 async def is_gone(env: Env, addresses: Iterable[Address]) -> bool:
-    """Whether connections are refused at each of these addresses, of which there is at least one; a second or so at most for each."""
+    """True if connections are refused at each of these addresses (at least one), after a second or so at most for each."""
     known = list(addresses)
     for address in known:
         if not await _refuses(env, address):
@@ -39,7 +39,7 @@ async def _refuses(env: Env, address: Address) -> bool:
         except ConnectionResetError:
             await env.clock.sleep_us(_PAUSE_US)
             continue
-        except (OSError, ValueError):  # nobody answers, or the name cannot be looked up
+        except (OSError, ValueError):  # no answer, or the name cannot be looked up
             return False
         try:
             if not await visitor.is_turned_away():
@@ -61,7 +61,7 @@ class _Visitor:
         return self
 
     async def is_turned_away(self) -> bool:
-        """Whether the other side ends the connection within the time that it is watched."""
+        """True if the other side ends the connection within the time that it is watched."""
         timer = self._env.clock.call_later_us(_WATCH_US, lambda: self._settle(turned_away=False))
         try:
             return await self._ended
@@ -69,7 +69,7 @@ class _Visitor:
             timer.cancel()
 
     def on_bytes(self, received: memoryview) -> int:
-        """Nobody was asked anything; whatever it is, it is dropped."""
+        """Drop the bytes: no request was sent, so they answer nothing."""
         return len(received)
 
     def on_closed(self) -> None:

@@ -2,11 +2,10 @@
 
 A :class:`Peer` connects on its first call and, after a connection has ended, on the next one. Calls are pipelined: each is sent at once,
 and answers come in the order of the calls (the other side promises that, see :mod:`esp.broker.connections.session`). Nothing is ever sent
-twice: what a call that failed has done at the other side nobody here knows (PROMISE-7), and whether to ask again is for its caller to
-decide.
+twice: this node cannot know the effects of a failed call at the other side (PROMISE-7), and its caller decides if it is made again.
 
 A call that is not answered in time ends the connection, and with it all calls that wait behind it. They could not be answered before it
-anyway, and a host that has vanished without a word is noticed in no other way. Whoever wants to stop waiting sooner than that cancels its
+anyway, and a host that has vanished silently is noticed in no other way. A caller that wants to stop waiting sooner cancels its
 ``await``: the answer is then dropped when it comes, and the connection goes on.
 
 Versions are not negotiated: the nodes of a cluster serve the same ones.
@@ -41,12 +40,12 @@ Answer = TypeVar("Answer")
 
 
 class PeerUnavailableError(Exception):
-    """A call was not answered. What it asked for may have been done, unless ``refused``.
+    """A call was not answered. It may have been carried out nevertheless, unless ``refused``.
 
     Args:
         address: of the peer.
         reason: what happened.
-        refused: nobody listens at the address, so the process is gone (or has not come up yet); the call was not sent.
+        refused: no process listens at the address, so the node's process is gone (or has not come up yet); the call was not sent.
     """
 
     def __init__(self, address: Address, reason: str, *, refused: bool = False) -> None:
@@ -76,7 +75,7 @@ class Peer:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection, as far as is known."""
+        """True if there is a connection, as far as is known."""
         return self._link is not None and self._link.connection is not None
 
     async def call(self, api_key: ApiKey, message: Any, *, timeout_ms: int, version: int | None = None) -> Any:
@@ -158,7 +157,7 @@ class Peer:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def take(body: memoryview) -> None:
-            if not future.done():  # else nobody waits any more
+            if not future.done():  # else the caller no longer waits
                 future.set_result(decode(body))
 
         def fail(error: PeerUnavailableError) -> None:

@@ -58,7 +58,7 @@ class Server:
         self._env = env
         self._dispatcher = dispatcher
         self.limits = limits
-        """What new connections are held to."""
+        """The limits for new connections."""
         self._memory = RequestMemory(limits.queued_max_bytes)
         self._listeners: list[Listener] = []
         self._sessions: dict[Session, None] = {}
@@ -108,7 +108,7 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        """How many clients are connected."""
+        """The number of clients that are connected."""
         return len(self._sessions)
 
     def open(self) -> None:

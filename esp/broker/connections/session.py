@@ -1,8 +1,8 @@
 """One client connection: frames in, answers out in the order of their requests.
 
-All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write, or a few. Only who sends
-very many at once has to let others have their turn. A handler that cannot answer yet parks its request here; later answers of the
-connection wait behind it. Reading stops while too many requests are parked, while the client does not take what it asked for, or while
+All complete frames of a read are handled in that read, without a coroutine each; their answers leave in one write, or a few. Only a client
+that sends very many at once has to let others have their turn. A handler that cannot answer yet parks its request here; later answers of
+the connection wait behind it. Reading stops while too many requests are parked, while the client does not take what it asked for, or while
 there is no memory for its next request, so that none of that can fill the node's memory.
 """
 
@@ -114,7 +114,7 @@ class Session:
         self._paused = False
         self._closed = False
         self.idle_checks = 0
-        """How often somebody looked for idle connections since the last read."""
+        """The number of checks for idle connections since the last read."""
 
     def on_bytes(self, received: memoryview) -> int:
         """Handle every complete frame that has arrived; see :class:`esp.ports.network.ConnectionOwner`."""

@@ -1,4 +1,4 @@
-"""What a controller must know of its node."""
+"""The facts of its node that a controller must know."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class ControllerConfig:
     validate_topic_configs: Callable[[Mapping[str, str]], None]
     """Raises ApiError if a topic may not have these settings."""
     config_rules: ConfigRules
-    """What settings resources may have."""
+    """The settings that resources may have."""
     unclean_leader_election: bool
     """``unclean.leader.election.enable``, for topics and clusters without that setting."""
     session_timeout_ms: int

@@ -1,7 +1,7 @@
 """The controller of a node: answers requests while it is the active one, and refuses them with NOT_CONTROLLER while it is not.
 
-What is decided stands in :mod:`esp.controller`, how that is committed in :mod:`esp.broker.controller.proposals`, what an active controller
-does by itself in :mod:`esp.broker.controller.term`.
+:mod:`esp.controller` makes the decisions, :mod:`esp.broker.controller.proposals` commits them, and :mod:`esp.broker.controller.term` is the
+work that an active controller does by itself.
 """
 
 import logging
@@ -51,7 +51,7 @@ class ControllerDriver:
     ) -> None:
         self._env = env
         self.config = config
-        """What decisions depend on besides the metadata."""
+        """The facts that decisions depend on besides the metadata."""
         self._quorum = quorum
         self._metadata = metadata
         self._tasks = tasks
@@ -59,7 +59,7 @@ class ControllerDriver:
         self._term: ControllerTerm | None = None
         self._closed = False
         self._connections: dict[NodeId, tuple[BrokerEpoch, ClientContext]] = {}
-        """By which connection each broker was heard of last, under which epoch; only those that have not ended."""
+        """The connection by which each broker was heard of last, and its epoch; only connections that have not ended."""
 
     def start(self) -> None:
         """Be ready to become active. Called once, before the quorum starts."""
@@ -73,12 +73,12 @@ class ControllerDriver:
 
     @property
     def is_active(self) -> bool:
-        """Whether this is the active controller."""
+        """True if this is the active controller."""
         return self._term is not None and self._quorum.is_active
 
     @property
     def proposed_repair(self) -> Proposal | None:
-        """What this controller, if it is the active one, would do, or does, about brokers that are gone, draining or new."""
+        """The repairs that this controller proposes or makes, if it is the active one, for brokers that are gone, draining or new."""
         return None if self._term is None else self._term.self_repair.proposal
 
     async def register_broker(
@@ -212,7 +212,7 @@ class ControllerDriver:
             client.at_end.append(on_end)
 
     def _is_connected(self, term: ControllerTerm, node_id: NodeId) -> bool:
-        """Whether the registered incarnation of a broker is connected to this controller, or had no time yet to find it."""
+        """True if the registered incarnation of a broker is connected to this controller, or had no time yet to find it."""
         existing = self._proposals.newest.brokers.get(node_id)
         if existing is None:
             return False

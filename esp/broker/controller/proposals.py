@@ -1,8 +1,8 @@
-"""How a decision of the active controller becomes part of the metadata log.
+"""The way of a decision of the active controller into the metadata log.
 
-Decide, then replay: a decision is made on the newest state, committed or not; its records are replayed and appended at once. Nobody is
-answered before they are committed (RAFT-21), not even with a refusal, since what it rests on may not be committed yet. Whoever no longer
-leads by then answers NOT_CONTROLLER, and what was decided may or may not hold (PROMISE-7).
+Decide, then replay: a decision is made on the newest state, committed or not; its records are replayed and appended at once. No request is
+answered before they are committed (RAFT-21), not even with a refusal, since the state that it rests on may not be committed yet. A
+controller that no longer leads by then answers NOT_CONTROLLER, and the decision may or may not hold (PROMISE-7).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ Reply = TypeVar("Reply")
 
 
 class Quorum(Protocol):
-    """What the controller needs of the quorum: :class:`~esp.broker.raft.driver.RaftDriver` is one."""
+    """The part of the quorum that the controller needs: :class:`~esp.broker.raft.driver.RaftDriver` is one."""
 
     @property
     def epoch(self) -> LeaderEpoch:
@@ -27,15 +27,15 @@ class Quorum(Protocol):
 
     @property
     def leader(self) -> NodeId | None:
-        """Who leads it."""
+        """The leader of the quorum."""
 
     @property
     def leader_contact(self) -> LeaderContact | None:
-        """Which other leader has answered this node last, and when."""
+        """The other leader that has answered this node last, and the time of its answer."""
 
     @property
     def is_active(self) -> bool:
-        """Whether this node leads and has applied everything that came before (RAFT-22)."""
+        """True if this node leads and has applied everything that came before (RAFT-22)."""
 
     @property
     def next_offset(self) -> int:
@@ -43,7 +43,7 @@ class Quorum(Protocol):
 
     @property
     def has_followers(self) -> bool:
-        """Whether this node leads, and anybody else has its log: another voter, or an observer."""
+        """True if this node leads, and another member has its log: another voter, or an observer."""
 
     def propose(self, values: Sequence[bytes]) -> None:
         """Append one batch of records."""
@@ -60,7 +60,7 @@ class Quorum(Protocol):
 
 
 class NewestMetadata(Protocol):
-    """What the controller needs of the state machine: :class:`~esp.broker.raft.loader.MetadataLoader` is one."""
+    """The part of the state machine that the controller needs: :class:`~esp.broker.raft.loader.MetadataLoader` is one."""
 
     @property
     def newest(self) -> ClusterImage:
@@ -68,7 +68,7 @@ class NewestMetadata(Protocol):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether it stands within a metadata transaction."""
+        """True if it stands within a metadata transaction."""
 
     def propose(self, raft: Quorum, records: Sequence[MetadataRecord]) -> None:
         """Replay records onto the newest state, and append them to the log as one batch."""
@@ -98,7 +98,7 @@ class Proposals:
 
     @property
     def has_followers(self) -> bool:
-        """Whether anybody else sees what is decided."""
+        """True if another member sees the decisions."""
         return self._quorum.has_followers
 
     def require_active(self) -> None:

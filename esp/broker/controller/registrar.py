@@ -1,4 +1,4 @@
-"""Sees to it that the metadata names this controller as it is: where it listens, and what it supports (KIP-919).
+"""Keeps this controller registered in the metadata as it is: its addresses, and the features that it supports (KIP-919).
 
 Every controller registers with the active one, which may be itself, as soon as it knows the metadata and its process is not named there;
 and again should another process with its number have taken its place.
@@ -22,14 +22,14 @@ from esp.protocol.registry import ApiKey
 log = logging.getLogger(__name__)
 
 ATTEMPT_MS: Final = 5_000
-"""How long an attempt looks for an active controller."""
+"""The time for which an attempt looks for an active controller."""
 
 PAUSE_US: Final = 1_000_000
 """Between attempts: meanwhile the committed registration arrives here."""
 
 
 class Metadata(Protocol):
-    """What is needed of :class:`~esp.broker.raft.loader.MetadataLoader`."""
+    """The part of :class:`~esp.broker.raft.loader.MetadataLoader` that the registration needs."""
 
     @property
     def image(self) -> ClusterImage:

@@ -1,4 +1,4 @@
-"""What the request handlers of controller listeners work with."""
+"""The parts of the node that the request handlers of controller listeners work with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

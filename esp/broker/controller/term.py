@@ -1,9 +1,9 @@
-"""What an active controller does by itself, from the moment it is active until it loses the epoch.
+"""The work that an active controller does by itself, from the moment it is active until it loses the epoch.
 
-It ends what an earlier controller left half done and gives a new cluster its first records; it watches the brokers' sessions (BRK-6), and
-probes brokers that may be dead (FAST-1); now and then it gives leadership back to preferred replicas, elects where the settings
+It ends a transaction that an earlier controller left half done and gives a new cluster its first records; it watches the brokers' sessions
+(BRK-6), and probes brokers that may be dead (FAST-1); now and then it gives leadership back to preferred replicas, elects where settings
 have come to allow it, looks after brokers that are gone, draining or new (:mod:`esp.controller.self_repair`), and writes a record when
-nothing else is written, so that those who follow the log see it move.
+nothing else is written, so that followers of the log see it move.
 """
 
 import importlib
@@ -35,18 +35,18 @@ from esp.schemas.metadata_records import AbortTransactionRecord, NoOpRecord
 log = logging.getLogger(__name__)
 
 _LATE_US: Final = 1_000_000
-"""How late a timer may be before the controller must have been away itself: then it has heard nobody, and holds it against nobody."""
+"""The delay of a timer from which the controller must have been away itself: it has heard no broker then, and holds it against none."""
 
 _AT_ONCE_US: Final = 1_000
 
 _FINDING_US: Final = 500_000
-"""How soon brokers that live have mostly found a new controller: until then nobody takes the place of one for having its address."""
+"""The time in which most live brokers find a new controller: until then no broker takes the place of another for having its address."""
 
 _GROWTH_INTERVAL_US: Final = 3_000_000
-"""How often internal topics are held against the brokers that are there; nodes that start together mostly count as one step."""
+"""The interval at which internal topics are compared with the brokers; nodes that start together mostly count as one step."""
 
 _REPAIR_INTERVAL_US: Final = 3_000_000
-"""How often the cluster is looked at for brokers that are gone, draining or new."""
+"""The interval at which the cluster is checked for brokers that are gone, draining or new."""
 
 _PLANNER: Final = "esp.controller.self_repair_plan"
 
@@ -107,7 +107,7 @@ class ControllerTerm:
 
         Args:
             predecessor: the leader of the quorum that this node followed, and when it answered last.
-            in_transaction: the log ends within a metadata transaction, which nobody will end.
+            in_transaction: the log ends within a metadata transaction that will not be completed.
         """
         if in_transaction:
             reason = AbortTransactionRecord(reason="The controller that began it is gone")
@@ -143,21 +143,21 @@ class ControllerTerm:
             self._tasks.start(self._probe(broker), name=f"probe of broker {node_id}")
 
     def elect_unclean_soon(self) -> None:
-        """Settings have come that may allow leaders who could not be elected before."""
+        """Settings have come that may allow leaders that could not be elected before."""
         if not self._ended:
             if self._unclean_job.timer is not None:
                 self._unclean_job.timer.cancel()
             self._schedule(self._unclean_job, _AT_ONCE_US)
 
     async def end_session_if_dead(self, broker: BrokerImage) -> bool:
-        """Whether the process of a registered broker is known to be gone; its session has ended then."""
+        """True if the process of a registered broker is known to be gone; its session has ended then."""
         if not await is_gone(self._env, broker.endpoints.values()):
             return False
         self.sessions.end(broker.node_id, broker.epoch)
         return True
 
     def is_awaited(self, broker: BrokerImage) -> bool:
-        """Whether a broker that lives may not have found this controller yet; the one in this process need not look."""
+        """True if a live broker may not have found this controller yet; the broker in this process need not look."""
         return (
             broker.node_id != self._config.node_id
             and self.sessions.is_unheard(broker.node_id, broker.epoch)
@@ -244,7 +244,7 @@ class ControllerTerm:
         return _AT_ONCE_US if more else self._config.unclean_election_interval_ms * 1000
 
     def _propose(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply | None:
-        """Decide, unless the epoch is lost; nobody waits for it."""
+        """Decide, unless the epoch is lost; no request waits for it."""
         return None if self._ended else self._proposals.propose(decide, name)
 
     def _schedule(self, job: _Job, delay_us: int) -> None:

@@ -13,7 +13,7 @@ from esp.ports.clock import Clock, Timer
 
 
 class _Appended(NamedTuple):
-    """What is to be committed: up to which offset, by the leader of which epoch, and its place in the request."""
+    """Records that are to be committed: their end offset, the leader's epoch, and their place in the request."""
 
     place: int
     next_offset: int

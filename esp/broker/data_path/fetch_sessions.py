@@ -43,7 +43,7 @@ W = TypeVar("W", bound=Wanted)
 
 
 class Told(NamedTuple):
-    """What the client was last told of a partition without records."""
+    """The state of a partition in the client's last answer about it, without records."""
 
     high_watermark: int
     last_stable_offset: int
@@ -55,7 +55,7 @@ NOTHING_TOLD: Final = Told(-1, -1, -1)
 
 
 class FetchSession(Generic[W]):
-    """What one client fetches.
+    """The partitions that one client fetches.
 
     Partitions are kept in the order in which they are to be read: one that gave records goes to the end, so that a client whose answers
     fill up still gets to all of them.
@@ -79,7 +79,7 @@ class FetchSession(Generic[W]):
         return iter(self._wanted.values())
 
     def update(self, wanted: Iterable[W], forgotten: Iterable[PartitionKey]) -> None:
-        """Take over what an incremental request changes: new or changed partitions, and those it wants no more."""
+        """Take over the changes of an incremental request: new or changed partitions, and partitions that the client wants no more."""
         for key in forgotten:
             self._wanted.pop(key, None)
             self._told.pop(key, None)
@@ -87,7 +87,7 @@ class FetchSession(Generic[W]):
             self._wanted[item.topic, item.partition] = item
 
     def has_news(self, key: PartitionKey, told: Told) -> bool:
-        """Whether a partition without records has to be in the answer."""
+        """True if a partition without records has to be in the answer."""
         return self._told.get(key, NOTHING_TOLD) != told
 
     def answered(self, key: PartitionKey, told: Told, *, with_records: bool) -> None:

@@ -1,6 +1,6 @@
 """One fetch request for very many partitions: looked at and answered in slices, in turns with other long requests.
 
-It waits as others do (:mod:`esp.broker.data_path.pending_fetch`). What is committed while it is being looked at has it looked at once more.
+It waits as others do (:mod:`esp.broker.data_path.pending_fetch`). If more is committed during a look, another look follows.
 """
 
 from esp.broker.data_path.pending_fetch import PendingFetch
@@ -13,14 +13,14 @@ from esp.protocol.progress import SLICE_ELEMENTS
 
 
 class LongFetch:
-    """See the module.
+    """One fetch request that is answered in slices.
 
     Args:
-        fetch: what is to be looked at.
-        request: what is to be answered.
+        fetch: the partitions that are to be read, and the answer's limits.
+        request: the request that is to be answered.
         clock: for the time that it may wait.
-        tasks: where later looks live.
-        turns: says who goes on.
+        tasks: the tasks in which later looks run.
+        turns: gives it its turns.
     """
 
     def __init__(self, fetch: PendingFetch, request: Request, clock: Clock, tasks: Tasks, turns: Turns) -> None:
@@ -36,7 +36,7 @@ class LongFetch:
 
     async def begin(self, max_wait_ms: int) -> None:
         """Look for the first time; answer, if there is enough or no time to wait. The connection goes on then."""
-        if self._request.is_abandoned:  # nobody would say it once more
+        if self._request.is_abandoned:  # its callback for that would not be called again
             return
         self._request.on_abandoned = self._stop_waiting
         self._is_late = max_wait_ms <= 0

@@ -49,12 +49,12 @@ class Unfinished(NamedTuple):
 
 
 class LongProduce:
-    """Takes over where a request cannot be finished at once.
+    """Takes over a request that cannot be finished at once.
 
     Args:
         env: the outside.
-        tasks: where its coroutines live.
-        long_requests: with whom it takes turns.
+        tasks: the tasks in which its coroutines run.
+        long_requests: the long requests with which it takes turns.
         appender: appends.
     """
 
@@ -130,5 +130,5 @@ class LongProduce:
 
 
 def _recompress_copy(records: memoryview, settings: TopicSettings, now_ms: int, allocate: Allocate) -> bytearray:
-    """What stands where it was received is left as it is; it is not copied before it is this request's turn."""
+    """Return the records with the topic's codec. The receive buffer is not changed, and not copied before it is this request's turn."""
     return recompress_for_topic(bytearray(records), settings, now_ms, allocate)

@@ -31,7 +31,7 @@ _NOT_ELSEWHERE: Final = -1
 
 
 def _no_rack(_node: NodeId) -> None:
-    """Nobody is near."""
+    """No broker is near."""
 
 
 class ConsumerReads(NamedTuple):
@@ -110,11 +110,11 @@ class PendingFetch:
         self._max_bytes = max_bytes
         self._results: list[FetchResult] = []
         self._is_satisfied = False
-        """Whether these need not wait any longer."""
+        """True if these need not wait any longer."""
         self._parked_on: dict[HostedPartition, None] = {}
         self._timer: Timer | None = None
         self.is_cold = False
-        """Whether the last :meth:`read` stopped at bytes that are not in the page cache."""
+        """True if the last :meth:`read` stopped at bytes that are not in the page cache."""
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -207,13 +207,13 @@ class PendingFetch:
         self._request.reply(self.encode())
 
     def replicas(self) -> Iterator[HostedPartition]:
-        """Those of the wanted partitions that are here."""
+        """The replicas of the wanted partitions that are here."""
         for item in self._wanted:
             with suppress(ApiError):
                 yield self._reads.find(item.topic, item.partition)
 
     def _code(self, error: ApiError | CorruptionError | OSError) -> ErrorCode:
-        """Kafka's code for an error. That an offset does not exist can be said only by who has not been replaced as leader (BRK-9)."""
+        """Kafka's code for an error. Only a leader that has not been replaced can say that an offset does not exist (BRK-9)."""
         code = code_of(error)
         if code is ErrorCode.offset_out_of_range and not self._reads.is_current():
             return ErrorCode.not_leader_or_follower

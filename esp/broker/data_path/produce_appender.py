@@ -1,8 +1,8 @@
-"""The rule by which the batches of a produce request get into the logs of their partitions, in the order of the request.
+"""The rule by which the batches of a produce request are appended to the logs of their partitions, in the order of the request.
 
 It is written once, as a generator (:data:`Appending`) whose waiting is left to the caller, in the manner of :mod:`esp.storage.steps`. Most
-requests are appended in one go (:mod:`esp.broker.apis.produce`); those for very many partitions, and those with batches of another codec
-than their topic's, are not (:mod:`esp.broker.data_path.long_produce`). Whatever is asked for each batch is asked here, and a second time in
+requests are appended in one go (:mod:`esp.broker.apis.produce`); requests for very many partitions, and requests with batches of another
+codec than their topic's, are not (:mod:`esp.broker.data_path.long_produce`). All checks of a batch are made here, and a second time in
 :mod:`esp.broker.data_path.produce_repetitions` only (decision 25).
 """
 
@@ -29,7 +29,7 @@ _ACKS: Final = frozenset((-1, 0, 1))
 
 
 class Recompression(NamedTuple):
-    """What an append needs first: these records with the codec of their topic."""
+    """The step that an append needs first: these records with the codec of their topic."""
 
     records: memoryview
     settings: TopicSettings

@@ -1,9 +1,9 @@
 """The short way of Produce requests that repeat what their connection has asked before: another batch for the same partition.
 
-Nearly all of a producer's requests are like that. What such a request means was found out with the first of its kind and is remembered by
-the bytes that they share (:mod:`esp.protocol.produce_codec`): which replica, and what the answer looks like. So this way checks no
-less than :mod:`esp.broker.data_path.produce_appender`: all that depends on the batch, and all that may change, is asked each time. Anything
-else takes the ordinary way: requests that differ, and those that must wait for followers.
+Nearly all of a producer's requests are like that. The meaning of such a request was found with the first of its kind and is remembered by
+the bytes that they share (:mod:`esp.protocol.produce_codec`): the replica, and the form of the answer. So this way checks no
+less than :mod:`esp.broker.data_path.produce_appender`: all that depends on the batch, and all that may change, is checked each time. All
+other requests take the ordinary way: requests that differ, and requests that must wait for followers.
 """
 
 import struct
@@ -35,14 +35,14 @@ LENGTH_SIZE: Final = 4
 """Bytes of a frame's length, which it does not count."""
 
 PARTITIONS_MAX: Final = 64
-"""Remembered for each connection, in about half a KiB each. Who produces to more sends several in a request, which is no repetition."""
+"""Remembered for each connection, in about half a KiB each. A producer to more sends several in a request, which is no repetition."""
 
 _ReadStart = Callable[[memoryview], tuple[int, int, int, bytes]]
 """Returns the frame's length, API key and version in one number, correlation id, and common bytes."""
 
 
 class ProduceRepetitions:
-    """What one connection has produced to; see :class:`esp.broker.request.Shortcut`.
+    """The partitions that one connection has produced to; see :class:`esp.broker.request.Shortcut`.
 
     Args:
         request: the connection's first that may be repeated. Only requests of the same version and client id are remembered.
@@ -137,5 +137,5 @@ class ProduceRepetitions:
 
 
 def can_be_repeated(version: int) -> bool:
-    """Whether repetitions of requests of this version are known as such."""
+    """True if repetitions of requests of this version are known as such."""
     return version >= FLEXIBLE_FROM

@@ -1,1 +1,1 @@
-"""What drives the coordinators of groups: their partitions are read, written and watched here, their decisions are made in `esp.groups`."""
+"""The drivers of the groups' coordinators: their partitions are read, written and watched here; `esp.groups` makes their decisions."""

@@ -1,4 +1,4 @@
-"""What the coordinator of a partition of groups must know of its node."""
+"""The facts of its node that the coordinator of a partition of groups must know."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class CoordinatorConfig:
 def shard_config(
     settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]
 ) -> CoordinatorConfig:
-    """What the node's settings say of groups."""
+    """Return the coordinators' configuration according to the node's settings."""
     return CoordinatorConfig(coordinator_settings(settings), settings.offsets_topic_compression_codec, on_disk_error)
 
 

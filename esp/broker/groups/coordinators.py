@@ -50,7 +50,7 @@ class GroupCoordinators:
         self._tasks.start(shard.load(), name=f"load the groups of {hosted.name}")
 
     def on_deleted(self, topics: Iterable[TopicImage]) -> None:
-        """These topics are no more."""
+        """These topics were deleted."""
         gone = [TopicPartition(topic.name, number) for topic in topics for number in range(len(topic.partitions))]
         for number, shard in tuple(self._shards.items()):
             if gone:
@@ -59,7 +59,7 @@ class GroupCoordinators:
                 del self._shards[number]
 
     def close(self) -> None:
-        """Coordinate nothing any more; whoever waits is told so."""
+        """Coordinate nothing any more; waiting requests are answered so."""
         for shard in self._shards.values():
             shard.end()
         self._shards.clear()
@@ -88,6 +88,6 @@ class GroupCoordinators:
 
 
 def load_driver_class() -> "type[GroupCoordinatorDriver]":
-    """What coordinates groups: loaded when there are any, or when the node has the time, so that its start does not wait for it."""
+    """The coordinators' class: loaded when there are groups, or when the node has the time, so that its start does not wait for it."""
     found: type[GroupCoordinatorDriver] = importlib.import_module(_DRIVER).GroupCoordinatorDriver
     return found

@@ -1,8 +1,8 @@
 """The coordinator of one partition of ``__consumer_offsets`` while this node leads it in one leader epoch.
 
-Life: the log is read, and once all that it holds is committed (so nothing that was told to anybody can be lost, and nothing is told that
-can be), the groups are served; it ends when the node leads no more, and whoever waits is told to look for another coordinator. A shard
-that has ended stays so: the next epoch has its own.
+Life: the log is read, and once all that it holds is committed, the groups are served (so no answer can be lost after it was given); it ends
+when the node leads no more, and the waiting requests are answered with the error upon which clients look for another coordinator. A
+shard that has ended stays so: the next epoch has its own.
 
 Effects of the core are done in their order. What it appends is committed when the high watermark passes it, which on a node that is the
 only replica is at once.
@@ -39,13 +39,13 @@ _REPLAY_SLICE: Final = 500
 """Records that are replayed in one turn of the loop."""
 
 _LOOK_AGAIN_US: Final = 1_000_000
-"""How often somebody who waits for a commit looks although nobody said that one happened."""
+"""The interval at which a request that waits for a commit looks although no commit was reported."""
 
 _LATE_US: Final = 1_000_000
-"""How late a timer may be before this process must have been away itself: what members sent meanwhile is still to be read."""
+"""The delay of a timer from which this process must have been away itself: requests of members from that time are still to be read."""
 
 _GRACE_US: Final = 500_000
-"""How long after that it is read before silence is held against anybody."""
+"""The time for which they are read before a member's silence counts against it."""
 
 Asked = TypeVar("Asked")
 
@@ -58,7 +58,7 @@ class _Appended(NamedTuple):
 
 
 class GroupCoordinatorDriver:
-    """See the module.
+    """The coordinator of the groups of one partition, in one leader epoch: it drives their :class:`GroupCoordinator`.
 
     Args:
         env: the outside.
@@ -140,7 +140,7 @@ class GroupCoordinatorDriver:
                 await self._clock.sleep_us(0)
 
     def end(self) -> None:
-        """This node coordinates these groups no more: whoever waits is told so."""
+        """This node coordinates these groups no more: waiting requests are answered so."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -158,11 +158,11 @@ class GroupCoordinatorDriver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is of no use any more."""
+        """True if the driver is of no use any more."""
         return self._has_ended
 
     def _leads(self) -> bool:
-        """Whether this node leads the partition still in the shard's epoch; if not, the shard ends."""
+        """True if this node leads the partition still in the shard's epoch; if not, the shard ends."""
         if not self._has_ended and self._hosted.leader is not self._leader:
             self.end()
         return not self._has_ended
@@ -171,7 +171,7 @@ class GroupCoordinatorDriver:
 
     @property
     def core(self) -> GroupCoordinator:
-        """What the groups are asked through.
+        """The core that decides for the groups.
 
         Raises:
             ApiError: NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS.
@@ -213,7 +213,7 @@ class GroupCoordinatorDriver:
         return self._commits.get(client)
 
     def forget_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """These were deleted with their topics, and nobody needs offsets of them."""
+        """These were deleted with their topics, and their offsets are not needed any more."""
         if not self._leads():
             return
         gone = dict.fromkeys(partitions)

@@ -1,7 +1,7 @@
-"""What a log of keyed records comes to: the last value of each key.
+"""The final content of a log of keyed records: the last value of each key.
 
-A coordinator's state follows from these alone, as that of a compacted topic does; so the many values that were overwritten are never
-decoded. Records of a transaction count from its commit marker on; those of one that was aborted, or never ended, do not count.
+A coordinator's state follows from these values alone, as that of a compacted topic does; so the many values that were overwritten are never
+decoded. Records of a transaction count from its commit marker on; records of one that was aborted, or never ended, do not count.
 """
 
 from collections.abc import Iterable
@@ -73,7 +73,7 @@ class LatestRecords:
 def _keyed_values(header: BatchHeader, batch: memoryview) -> list[_KeyedValue]:
     """Keys and values of a batch's records, without those that have no key.
 
-    A log of up to months is read before anybody is served: integers of one byte, which most are, are read here, and fields that do not
+    A log of up to months is read before any request is served: integers of one byte, which most are, are read here, and fields that do not
     matter are passed over.
     """
     data = decompress(header.codec, batch[HEADER_SIZE:], _RECORDS_LIMIT)

@@ -1,1 +1,1 @@
-"""What a node tells of itself to Prometheus, if ``metrics.listener`` is set; a node without it does not load this package."""
+"""A node's metrics for Prometheus, if ``metrics.listener`` is set; a node without it does not load this package."""

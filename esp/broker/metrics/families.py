@@ -1,4 +1,4 @@
-"""What there is to tell of a node, as Prometheus's client library wants it.
+"""The metrics of a node, in the form that Prometheus's client library expects.
 
 Names begin with ``esp_``, units are base units. Everything is read when it is asked for: a node counts nothing for its metrics but its
 requests and the delay of its loop.
@@ -42,7 +42,7 @@ def collect_requests(requests: Mapping[ListenerKind, RequestMetrics]) -> Iterato
 
 
 def collect_loop(delays: Histogram) -> Iterator[Metric]:
-    """How late the loop was."""
+    """The delay of the loop."""
     family = HistogramMetricFamily("esp_event_loop_delay_seconds", "How late the event loop came to a timer")
     family.add_metric((), delays.buckets(), delays.sum_s)
     yield family
@@ -58,7 +58,7 @@ def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
             continue
         led += 1
         in_sync, state = len(leader.state.isr), leader.state
-        under_replicated += in_sync < len(state.original_replicas)  # those being added are not missing yet
+        under_replicated += in_sync < len(state.original_replicas)  # replicas being added are not missing yet
         reassigning += state.is_reassigning
         under_min_isr += not leader.has_enough_replicas()
         at_min_isr += in_sync == leader.min_isr
@@ -75,7 +75,7 @@ def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
 
 
 def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator[Metric]:
-    """How many clients are connected to the node's listeners."""
+    """The number of clients connected to each kind of the node's listeners."""
     family = GaugeMetricFamily("esp_connections", "Open connections of clients", labels=("listener",))
     for kind, count in counts:
         family.add_metric((_LISTENERS[kind],), count)
@@ -83,7 +83,7 @@ def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator
 
 
 def _collect_quorum(raft: RaftDriver) -> Iterator[Metric]:
-    """Where the node stands in the metadata quorum."""
+    """The node's position in the metadata quorum."""
     return _gauges(
         ("esp_active_controller", "1 on the active controller", int(raft.is_active)),
         ("esp_quorum_epoch", "The newest epoch of the metadata quorum that this node knows of", raft.epoch),
@@ -113,7 +113,7 @@ def _collect_cluster(image: ClusterImage) -> Iterator[Metric]:
 
 
 def _collect_self_repair(proposal: Proposal | None) -> Iterator[Metric]:
-    """What the active controller proposes, or does, about brokers that are gone, draining or new."""
+    """The repairs that the active controller proposes or makes for brokers that are gone, draining or new."""
     moves, left_alone = (len(proposal.moves), len(proposal.left_alone)) if proposal else (0, 0)
     return _gauges(
         ("esp_self_repair_moves", "Partitions that self-repair moves, or would if it were allowed to", moves),

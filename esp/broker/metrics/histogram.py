@@ -17,7 +17,7 @@ _BOUNDS_S: Final = (*(repr(bound_us / 1_000_000) for bound_us in BOUNDS_US), "+I
 
 
 class Histogram:
-    """How many durations fell into each bucket."""
+    """The number of durations in each bucket."""
 
     __slots__ = ("_counts", "_sum_us")
 
@@ -32,7 +32,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of durations."""
         return sum(self._counts)
 
     @property

@@ -1,6 +1,6 @@
 """``GET /metrics``, and nothing else, over HTTP/1.1. The protocol is h11's, the connections are the node's own.
 
-A connection answers one request after another. One whose bytes are no HTTP is told so and ended; so is one too many.
+A connection answers one request after another. A connection whose bytes are not HTTP gets an error and is ended; so does one too many.
 """
 
 import logging
@@ -22,7 +22,7 @@ _HEAD: Final = b"HEAD"
 
 
 class Page(NamedTuple):
-    """What is answered."""
+    """The body of an answer, with its content type."""
 
     content_type: str
     body: bytes

@@ -1,11 +1,8 @@
-"""The metrics of a node: what is counted while it runs, and who may read it.
+"""The metrics of a node: counted while it runs, and served over HTTP.
 
-What is told is gathered on the loop, and turned into text off it. Memory, open files and CPU time of the process are told under the names
-that Prometheus's clients have for them in all languages (``process_*``).
-
-How late the event loop is: whatever keeps it busy delays every request by as much.
-
-A dispatcher that measures: what a node with metrics has in place of the plain one, so that others pay nothing.
+They are gathered on the loop, and turned into text off it. Memory, open files and CPU time of the process have the names that Prometheus's
+clients give them in all languages (``process_*``). The delay of the event loop is measured too: any work that keeps the loop busy delays
+every request by as much. A node with metrics has a dispatcher that measures in place of the plain one, so that other nodes pay nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,7 +70,7 @@ class MeasuredDispatcher(Dispatcher):
 
 
 INTERVAL_US: Final = 100_000
-"""How often the loop is asked."""
+"""The interval at which the delay of the loop is measured."""
 
 
 class LoopDelay:
@@ -160,7 +157,7 @@ class NodeMetrics:
 
 
 class _Gathered:
-    """What the library's encoders take for a registry."""
+    """The source of metrics for the library's encoders, in place of a registry."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""What the requests of one kind of listener took: time, bytes in, bytes out.
+"""The cost of requests on one kind of listener: time, bytes in, bytes out.
 
 The time of a request is from the moment when its handler gets it until its answer is there; waiting is part of it, for other replicas or
 for records that a fetch waits for. Time on the network, and behind other answers of the same connection, is not.
@@ -13,7 +13,7 @@ from esp.protocol.registry import ApiKey
 _FOLLOWERS: Final = "FetchFollower"
 _CONSUMERS: Final = "FetchConsumer"
 _BROKER_CLIENTS: Final = "broker-"
-"""How the client ids begin that brokers fetch with, Kafka's among them."""
+"""The prefix of the client ids that brokers fetch with, Kafka's among them."""
 
 
 class RequestCounts:

@@ -1,6 +1,6 @@
-"""Hands what is committed to the state machine: in the order of the log, each batch once, and nothing before it is committed (RAFT-20).
+"""Hands committed batches to the state machine: in the order of the log, each once, and nothing before it is committed (RAFT-20).
 
-Until the node has caught up with what was committed when it first heard of a high watermark, nothing is published: whoever looks at the
+Until the node has applied all that was committed when it first heard of a high watermark, nothing is published: a reader of the
 metadata then sees the cluster, not its history.
 """
 
@@ -17,11 +17,11 @@ from esp.raft.snapshot import SnapshotId
 from esp.storage.log import Log
 
 _READ_BYTES: Final = 1024 * 1024
-"""How much of the log is read at a time."""
+"""The bytes of the log that are read at a time."""
 
 
 class StateMachine(Protocol):
-    """What is told of the committed log: :class:`~esp.broker.raft.loader.MetadataLoader`."""
+    """The consumer of the committed log: :class:`~esp.broker.raft.loader.MetadataLoader`."""
 
     def replay_committed(self, batch: Buffer) -> None:
         """The next committed batch of records."""
@@ -30,10 +30,10 @@ class StateMachine(Protocol):
         """Everything below ``end_offset`` was handed over; its last batch has ``epoch``."""
 
     def commit_proposed(self, high_watermark: int) -> None:
-        """What this node has proposed below ``high_watermark`` is committed."""
+        """This node's proposals below ``high_watermark`` are committed."""
 
     def roll_back(self) -> None:
-        """What this node has proposed and is not committed may never be."""
+        """This node's proposals that are not committed may never be."""
 
     def load(self, batches: Iterable[Buffer], end_offset: int, epoch: LeaderEpoch) -> None:
         """All that came before is replaced by a snapshot's records."""
@@ -43,7 +43,7 @@ class StateMachine(Protocol):
 
 
 class MetadataApplier:
-    """Where the state machine stands in the log.
+    """Applies the committed log to the state machine, and keeps its position in the log.
 
     Args:
         log: the metadata log.

@@ -1,4 +1,4 @@
-"""What a member of the metadata quorum must know of its node."""
+"""The facts of its node that a member of the metadata quorum must know."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class RaftConfig:
     """This node, and the directory that holds its metadata log."""
     cluster_id: str
     endpoints: tuple[VoterEndpoint, ...]
-    """Where others reach its controller listeners; none for a broker without the role."""
+    """The addresses of its controller listeners; none for a broker without the role."""
 
     @property
     def listener(self) -> str:
@@ -29,7 +29,7 @@ class RaftConfig:
 
     @property
     def can_vote(self) -> bool:
-        """Whether it has the role ``controller``."""
+        """True if the node has the role ``controller``."""
         return self.settings.is_controller
 
     @property
@@ -39,7 +39,7 @@ class RaftConfig:
 
     @property
     def bootstrap_servers(self) -> tuple[Address, ...]:
-        """Which controllers are asked for the leader while no voters are known."""
+        """The controllers that are asked for the leader while no voters are known."""
         servers = self.settings.controller_quorum_bootstrap_servers
         return tuple(Address(server.host, server.port) for server in servers)
 

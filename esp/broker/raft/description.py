@@ -1,4 +1,4 @@
-"""The quorum as DescribeQuorum tells of it (KIP-595, KIP-836, KIP-853)."""
+"""The quorum as DescribeQuorum describes it (KIP-595, KIP-836, KIP-853)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from esp.raft.leading import QuorumDescription, ReplicaDescription
 
 
 def only_metadata(topics: Sequence[Any]) -> bool:
-    """Whether a DescribeQuorum request is about the metadata log alone."""
+    """True if a DescribeQuorum request is about the metadata log alone."""
     return [topic.topic_name for topic in topics] == [METADATA_TOPIC] and [
         partition.partition_index for partition in topics[0].partitions
     ] == [PARTITION]
@@ -69,7 +69,7 @@ def describe_answer(description: QuorumDescription, now: Now) -> describe.Descri
 
 
 def describe_refusal(topics: Sequence[Any], error: ErrorCode, message: str) -> describe.DescribeQuorumResponse:
-    """The answer to a DescribeQuorum request that is refused, for each partition of it: by who does not lead, or for another partition."""
+    """The refusal of a DescribeQuorum request, for each of its partitions: the node does not lead, or a partition is not the log's."""
     return describe.DescribeQuorumResponse(
         error_code=ErrorCode.none,
         error_message="",

@@ -1,16 +1,14 @@
 """Runs the raft core (:mod:`esp.raft.node`) on the metadata log: the shell with the files, the clock, the connections and the loop.
 
 Effects are done in their order; a step that must leave the loop (cutting the log while a thread works on its directory, taking over a
-snapshot) holds up those behind it, and everything that comes meanwhile. One flush serves all batches that were appended before it began
+snapshot) holds up those behind it, and everything that arrives meanwhile. One flush serves all batches that were appended before it began
 (SYNC-2), and only its completion counts (RAFT-11, RAFT-12, SYNC-3). When the effects of a call are done, and not before, the rest of the
-node is told: the state machine of what is committed, the controller of who leads, whoever waits of what came of it. They may propose in
-turn.
+node is notified: the state machine of commits, the controller of the leader, waiting coroutines of their results. All of them may propose
+in turn. Coroutines of the active controller wait here until the records that their answers rest on are committed.
+
+Requests of the quorum get their answers here, with the records and pieces of snapshots that belong to them.
 
 An error of the disk or in the core ends the node (RAFT-16): a member is never half alive.
-
-Coroutines of the active controller that wait until what they rest on is committed.
-
-Gives requests of the quorum their answers, with the records and pieces of snapshots that go with them.
 """
 
 import asyncio
@@ -137,7 +135,7 @@ class CommitWaiters:
                 future.set_result(None)
 
     def on_leadership_lost(self) -> None:
-        """What was proposed may be committed by another leader or not: nobody here will know (PROMISE-7)."""
+        """Proposals may be committed by another leader or not: this node will not know (PROMISE-7)."""
         waiting, self._waiting = self._waiting, deque()
         for _, future in waiting:
             if not future.done():
@@ -145,7 +143,7 @@ class CommitWaiters:
 
 
 FAREWELL_MS: Final = 1000
-"""How long an orderly stop waits for its proposals to be committed, and then for the voters to hear that it leads no more."""
+"""The time for which a clean shutdown waits for its proposals to be committed, and then for the voters to hear that it leads no more."""
 
 _FAREWELL_POLL_US: Final = 5_000
 
@@ -229,32 +227,32 @@ class RaftDriver:
 
     @property
     def leader(self) -> NodeId | None:
-        """Who leads it, as far as is known."""
+        """The leader of the quorum, as far as this node knows."""
         return None if self._node.leader_id == NO_NODE else self._node.leader_id
 
     @property
     def leader_contact(self) -> LeaderContact | None:
-        """Which leader has answered this node last, and when; None if none has since the start."""
+        """The leader that has answered this node last, and the time of its answer; None if none has since the start."""
         return self._node.leader_contact
 
     @property
     def leader_address(self) -> Address | None:
-        """Where the leader's controller listener is, as far as is known."""
+        """The address of the leader's controller listener, as far as is known."""
         return self._node.leader_address
 
     @property
     def is_leader(self) -> bool:
-        """Whether this node leads the quorum; it may not be the active controller yet."""
+        """True if this node leads the quorum; it may not be the active controller yet."""
         return self._node.role is Role.LEADER
 
     @property
     def is_active(self) -> bool:
-        """Whether this node is the active controller: it leads, and has applied everything before its epoch (RAFT-22)."""
+        """True if this node is the active controller: it leads, and has applied everything before its epoch (RAFT-22)."""
         return self.is_leader and self._node.epoch == self._active_epoch
 
     @property
     def is_stepping(self) -> bool:
-        """Whether the core has decided things that are not done yet, or has not started."""
+        """True if the core has decided things that are not done yet, or has not started."""
         return self._is_stepping
 
     @property
@@ -274,7 +272,7 @@ class RaftDriver:
 
     @property
     def has_followers(self) -> bool:
-        """Whether this node leads, and anybody else has its log: another voter, or an observer that has fetched from it."""
+        """True if this node leads, and another member has its log: another voter, or an observer that has fetched from it."""
         description = self.describe(self.now())
         return description is not None and len(description.voters) + len(description.observers) > 1
 
@@ -334,7 +332,7 @@ class RaftDriver:
         return Now(self._env.clock.monotonic_us(), self._env.clock.wall_ms())
 
     def describe(self, now: Now) -> QuorumDescription | None:
-        """The quorum as its leader sees it; None if that is somebody else."""
+        """The quorum as its leader sees it; None if another node leads."""
         return self._node.describe(now)
 
     async def close(self) -> None:
@@ -410,7 +408,7 @@ class RaftDriver:
         self._run_steps()
 
     def _settle(self) -> None:
-        """Tell everybody what the steps have led to."""
+        """Notify the other parts of the node of the results of the steps."""
         if self._is_stepping or self._has_ended:
             return
         node = self._node

@@ -1,4 +1,4 @@
-"""What the raft core's effects do to files: the metadata log, ``quorum-state``, and a snapshot that comes in parts."""
+"""The effects of the raft core on files: the metadata log, ``quorum-state``, and a snapshot that comes in parts."""
 
 import asyncio
 import errno
@@ -56,7 +56,7 @@ class RaftFiles:
         self._download: SnapshotDownload | None = None
 
     def persist(self, state: QuorumState) -> None:
-        """Make the vote, or whom this member follows, durable (RAFT-1). Raises OSError."""
+        """Make the vote, or the leader that this member follows, durable (RAFT-1). Raises OSError."""
         path = f"{self._log.path}/{quorum_state.FILE_NAME}"
         self._reserve.write_blocking(lambda: self._env.disk.replace_file_blocking(path, state.encode()))
 
@@ -90,7 +90,7 @@ class RaftFiles:
             await self._flushing
 
     async def _flush(self) -> None:
-        """Flush until all that was appended is flushed, whoever else may flush the log meanwhile."""
+        """Flush until all that was appended is flushed, also if other tasks flush the log meanwhile."""
         log = self._log
         try:
             flushed = -1
@@ -104,7 +104,7 @@ class RaftFiles:
                     self.fail(OSError(errno.ENOSPC, f"flushed up to {log.recovery_point} of {end_offset}"))
                 flushed = log.recovery_point
                 self._on_flushed(flushed)
-        except Exception as error:  # RAFT-16: whatever goes wrong here, nobody would ever be answered again
+        except Exception as error:  # RAFT-16: after any failure here, no request would ever be answered again
             self.fail(error)
         finally:
             self._flushing = None

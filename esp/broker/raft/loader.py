@@ -1,11 +1,11 @@
-"""The state machine on top of the metadata log: what the log says as images of the cluster.
+"""The state machine on top of the metadata log: it turns the log into images of the cluster.
 
-Two states are kept. ``image`` is the committed one, which everybody may see. ``newest`` goes ahead of it on the active controller only:
-what it proposes is replayed at once, so that its next decision rests on it, and becomes visible image by image as it is committed. When
+Two states are kept. ``image`` is the committed one, visible to the whole node. ``newest`` goes ahead of it on the active controller only:
+a proposal is replayed at once, so that the next decision rests on it, and becomes visible image by image as it is committed. When
 leadership is lost the newest state goes back to the committed one (RAFT-21), in the midst of a metadata transaction too: for each
 proposed batch the point after it is kept, which costs nothing since images are immutable.
 
-Everybody else replays committed batches, in the order of the log, exactly once (RAFT-20). A record that cannot be applied ends the
+All other nodes replay committed batches, in the order of the log, exactly once (RAFT-20). A record that cannot be applied ends the
 node (RAFT-23).
 """
 
@@ -30,11 +30,11 @@ OnChange = Callable[[ClusterImage, ClusterDelta], None]
 
 
 class ProposalLog(Protocol):
-    """What the loader needs of the quorum: :class:`~esp.broker.raft.driver.RaftDriver`."""
+    """The part of the quorum that the loader needs: :class:`~esp.broker.raft.driver.RaftDriver`."""
 
     @property
     def is_active(self) -> bool:
-        """Whether this node may propose."""
+        """True if this node may propose."""
 
     @property
     def epoch(self) -> LeaderEpoch:
@@ -56,15 +56,15 @@ class _Proposed(NamedTuple):
 
 
 class MetadataLoader:
-    """Images of the metadata log; the raft driver calls it, the controller proposes through it, everybody else subscribes.
+    """Images of the metadata log; the raft driver calls it, the controller proposes through it, all other parts subscribe.
 
     Args:
-        env: whose host ends the node when a record cannot be applied.
+        env: the outside; its host ends the node when a record cannot be applied.
     """
 
     def __init__(self, env: Env) -> None:
         self.image = EMPTY_IMAGE
-        """What is committed, as it was published last."""
+        """The committed state, as it was published last."""
         self._host = env.host
         self._replay = MetadataReplay(EMPTY_IMAGE)
         self._committed = ReplayPoint(EMPTY_IMAGE)
@@ -79,7 +79,7 @@ class MetadataLoader:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the newest state stands within a metadata transaction."""
+        """True if the newest state stands within a metadata transaction."""
         return self._replay.in_transaction
 
     def subscribe(self, callback: OnChange) -> None:

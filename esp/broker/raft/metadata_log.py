@@ -19,7 +19,7 @@ METADATA_LOG_SETTINGS: Final = TopicSettings(retention_ms=-1, retention_bytes=-1
 """Kafka's, with nothing deleted by age or size: the log moves its start to a snapshot's end only (RAFT-31)."""
 
 _READ_BYTES: Final = 1024 * 1024
-"""How much of the log is read at a time when it is loaded."""
+"""The bytes of the log that are read at a time when it is loaded."""
 
 
 def open_metadata_log_blocking(
@@ -98,7 +98,7 @@ async def read_batches(log: Log, offset: int, end_offset: int) -> AsyncIterator[
 
 
 def read_quorum_state(disk: Disk, directory: str) -> QuorumState | None:
-    """What ``quorum-state`` says; None if there is no such file.
+    """The contents of ``quorum-state``; None if there is no such file.
 
     Raises:
         OperatorError: it cannot be read.

@@ -1,8 +1,8 @@
 """The connections to the other members of the quorum.
 
 Each member has two: fetches, which the leader may hold back, go on one, all else on the other, since answers come in the order of the
-requests. When the connection of the fetches breaks, the leader's address is probed at once: if nobody listens there any more, the leader's
-process is gone, and nobody need wait for a time-out to know it (FAST-1).
+requests. When the connection of the fetches breaks, the leader's address is probed at once: if the leader no longer listens there, its
+process is gone, and no member needs to wait for a time-out to learn it (FAST-1).
 """
 
 import importlib
@@ -33,13 +33,13 @@ _REMEDIES: Final = {
 
 
 class OnAnswer(Protocol):
-    """What is told how a request ended; exactly one of both, once."""
+    """The callbacks for the end of a request; exactly one of both is called, once."""
 
     def on_response(self, peer: NodeId, request: Request, response: Response) -> None:
         """It was answered."""
 
     def on_send_failed(self, peer: NodeId, request: Request, *, refused: bool) -> None:
-        """It was not, for whatever reason; ``refused``: nobody listens there."""
+        """The request was not answered, for whatever reason; ``refused``: no process listens at the address."""
 
 
 class QuorumPeers:
@@ -47,11 +47,11 @@ class QuorumPeers:
 
     Args:
         env: the outside.
-        tasks: where calls that wait live.
+        tasks: the tasks in which calls wait.
         node_id: this node, as others see it in their logs.
         request_timeout_ms: how long an answer may take, beyond what the request allows the other to wait.
-        answers: told how each request ended.
-        on_gone: told that nobody listens at an address any more to which there was a connection.
+        answers: called when a request ends.
+        on_gone: called with an address to which there was a connection and at which no process listens any more.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class QuorumPeers:
         self._is_closed = False
 
     def send(self, member: Member, request: Request) -> None:
-        """Send a request; how it ended is told later, never during the call."""
+        """Send a request; its result is reported later, never during the call."""
         self._tasks.start(self._call(member, request), name=f"{type(request).__name__} to {member.node_id}")
 
     def close(self) -> None:
-        """End all connections; what waits for an answer is told that there is none."""
+        """End all connections; requests that wait for an answer fail."""
         self._is_closed = True
         for peer in self._peers.values():
             peer.close()

@@ -1,4 +1,4 @@
-"""When a snapshot of the metadata is due, how it is made beside the loop, and what may go because of it (RAFT-30, RAFT-31).
+"""Decides when a snapshot of the metadata is due, makes it beside the loop, and removes the log that it replaces (RAFT-30, RAFT-31).
 
 A snapshot is made of the committed image; only when it is durable may the log's start move to the end of one. As in Kafka the start
 moves when log and snapshots together take more than ``metadata.max.retention.bytes``, or the oldest snapshot is older than
@@ -45,7 +45,7 @@ class SnapshotKeeper:
         self._time_of_last_us = env.clock.monotonic_us()
 
     def is_due(self, applied_bytes: int) -> bool:
-        """Whether a snapshot should be made, ``applied_bytes`` having been committed since the start."""
+        """True if a snapshot should be made, ``applied_bytes`` having been committed since the start."""
         new_bytes = applied_bytes - self._bytes_at_last
         if new_bytes >= self._settings.metadata_log_max_record_bytes_between_snapshots:
             return True
@@ -53,7 +53,7 @@ class SnapshotKeeper:
         return 0 < interval_us <= self._env.clock.monotonic_us() - self._time_of_last_us and new_bytes > 0
 
     def is_news(self, image: ClusterImage) -> bool:
-        """Whether an image holds something that no snapshot holds."""
+        """True if an image holds something that no snapshot holds."""
         latest = self.snapshots.latest
         return image.offset >= (self._log.log_start_offset if latest is None else latest.end_offset)
 

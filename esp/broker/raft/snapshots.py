@@ -1,7 +1,7 @@
 """The snapshot files beside the metadata log: written, read in parts, fetched in parts, removed (KIP-630).
 
-A snapshot counts once it has its name: it is written under another one, synced, renamed, and the directory synced (RAFT-31). What was
-cut off before that is removed at the next start.
+A snapshot counts once it has its name: it is written under another one, synced, renamed, and the directory synced (RAFT-31). A snapshot
+that was cut off before that is removed at the next start.
 """
 
 import logging
@@ -65,7 +65,7 @@ class MetadataSnapshots:
         return self._disk.stat(self.path(snapshot_id)).size
 
     def modified_ms(self, snapshot_id: SnapshotId) -> int:
-        """When a snapshot was written, in milliseconds since the Unix epoch. Raises OSError."""
+        """The time at which a snapshot was written, in milliseconds since the Unix epoch. Raises OSError."""
         return self._disk.stat(self.path(snapshot_id)).modified_ms
 
     def read(self, snapshot_id: SnapshotId) -> bytes:

@@ -1,4 +1,4 @@
-"""What a member of the quorum finds on its disk when it starts, held against what its node says of itself."""
+"""The state that a member of the quorum finds on its disk when it starts, checked against its node's settings."""
 
 import logging
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ OTHER_DISK_REMEDY: Final = (
     "give it back the data directory with which it voted, or remove the old voter (kafka-metadata-quorum remove-controller) and add "
     "this one (add-controller)"
 )
-"""What an operator can do for a voter whose disk was replaced, and for a node that bears another one's id."""
+"""The remedy for a voter whose disk was replaced, and for a node that has another one's id."""
 
 
 class InitialSnapshot(NamedTuple):
@@ -116,9 +116,9 @@ async def _read_initial(env: Env, log: Log, snapshots: MetadataSnapshots) -> Ini
 
 
 def _require_committed(log: Log) -> None:
-    """That recovery did not cut what this node knew to be committed: it would vote for members that do not have it either (REC-4, RAFT-3).
+    """Check that recovery did not cut records that this node knew to be committed: it would vote for members without them (REC-4, RAFT-3).
 
-    Of voters only: who never votes need not flush before it fetches (RAFT-11), and fetches again what a loss of power took.
+    For voters only: a member that never votes need not flush before it fetches (RAFT-11), and fetches again what a loss of power took.
     """
     if log.log_end_offset < log.checkpointed_high_watermark:
         raise CorruptionError(
@@ -155,7 +155,7 @@ def _first_voters(config: RaftConfig, initial: InitialSnapshot | None) -> VoterH
 
 
 def _check_identity(config: RaftConfig, voters: VoterHistory, path: str) -> None:
-    """Whether the node, with this disk, has a place in the quorum."""
+    """Check that the node, with this disk, has a place in the quorum."""
     local = config.local
     same_id = [voter.key for voter in voters.voters.voters if voter.key.node_id == local.node_id]
     if same_id and not config.can_vote:
@@ -177,7 +177,7 @@ def _check_identity(config: RaftConfig, voters: VoterHistory, path: str) -> None
 
 
 def find_other_disk(local: VoterKey, path: str, voters: VoterSet, kraft_version: int) -> str | None:
-    """What is wrong if a node of this id votes, but with another disk (RAFT-45); None if nothing is."""
+    """The problem if a node of this id votes, but with another disk (RAFT-45); None if there is none."""
     same_id = [voter.key for voter in voters.voters if voter.key.node_id == local.node_id]
     if kraft_version == 0 or not same_id or local in same_id:
         return None

@@ -1,7 +1,7 @@
 """The data directories of a node: which of them take replicas, and which have failed.
 
-A directory whose device failed is written to no more: its files stay as they are until the node starts anew. A node without any directory
-left ends, and says why.
+A directory whose device failed is not written to again: its files stay as they are until the node restarts. A node that has no directory
+left ends, and gives the reason.
 """
 
 import logging
@@ -27,7 +27,7 @@ class ReplicaDirectories:
         self._host = host
         self.all = tuple(directories)
         self.online = list(directories)
-        """Those that can be read and written."""
+        """The directories that can be read and written."""
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.failed: tuple[DirectoryId, ...] = ()
         """The ids of the others, in the order in which they failed: what heartbeats tell the controller."""
@@ -41,7 +41,7 @@ class ReplicaDirectories:
         self._preferred[name] = directory
 
     def for_new(self, name: TopicPartition) -> LogDirectory:
-        """Where a new replica goes: as somebody wished, or where the fewest are."""
+        """The directory of a new replica: the one that a client has asked for, or the one with the fewest replicas."""
         preferred = self._preferred.pop(name, None)
         if preferred in self.online:
             return preferred

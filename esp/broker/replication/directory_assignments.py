@@ -1,6 +1,6 @@
-"""Tells the controller in which log directory each replica of this node is, where the metadata says otherwise (KIP-858).
+"""Reports to the controller the log directory of each replica of this node, where the metadata says otherwise (KIP-858).
 
-The controller needs to know, so that it can name those who lose their leader when a directory fails.
+The controller needs these reports to know the partitions that lose their leader when a directory fails.
 """
 
 import asyncio
@@ -95,7 +95,7 @@ class DirectoryAssignments:
                     await self._env.clock.sleep_us(RETRY_US)
 
     async def _send(self, wanted: Mapping[HostedPartition, DirectoryId]) -> list[HostedPartition]:
-        """Send one request; those of which the controller knows now."""
+        """Send one request; return the partitions whose directory the controller knows now."""
         by_key = {hosted.key: hosted for hosted in wanted}
         places = {(hosted.topic_id, hosted.name.partition): directory for hosted, directory in wanted.items()}
         settled = await assign(self._channel, self._node_id, self._broker_epoch(), places)
@@ -108,7 +108,7 @@ async def assign(
     broker_epoch: BrokerEpoch,
     places: Mapping[tuple[TopicId, int], DirectoryId],
 ) -> list[tuple[TopicId, int]]:
-    """Tell the controller, in one request, where replicas are, by topic and partition; those of which it knows now."""
+    """Report the directories of replicas, by topic and partition, in one request; return the replicas that the controller knows of now."""
     directories: dict[DirectoryId, dict[TopicId, list[int]]] = {}
     for (topic_id, number), directory in places.items():
         directories.setdefault(directory, {}).setdefault(topic_id, []).append(number)

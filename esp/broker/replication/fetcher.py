@@ -1,17 +1,14 @@
-"""Fetches what this node follows from one other broker: one connection, one fetch session, however many partitions.
+"""Fetches the partitions that this node follows from one other broker: one connection and one fetch session for all of them.
 
-A request names only partitions that have something new to say, so that idle ones cost nothing. Mostly one request is out, parked at the
-leader until there is something to fetch. If a partition has something to say meanwhile (its leader has changed, it was cut, it has been
-flushed), a second request goes out behind it, upon which the leader answers the first one; never more than two.
+A request names only partitions whose state has changed, so that idle ones cost nothing. Mostly one request is out, parked at the
+leader until there is something to fetch. If a partition changes meanwhile (its leader has changed, it was cut, it has been
+flushed), a second request goes out behind it, upon which the leader answers the first one; there are never more than two.
 
-Every answer is held against the request in which the partition was named last: what answers an older position is dropped (LOG-5).
-Errors of a partition hold back that partition alone, for a time that doubles up to ``replica.fetch.backoff.ms``.
+Every answer is compared with the request in which the partition was named last: an answer to an older position is dropped (LOG-5).
+Errors of a partition hold back that partition alone, for a time that doubles up to ``replica.fetch.backoff.ms``. The partitions that
+cannot be fetched from the broker are logged: one line for each reason and moment, however many partitions.
 
-A partition as its fetcher sees it: what was asked for it last, and whether it may be asked for now.
-
-Tells the log which partitions cannot be fetched from a broker: one line for each reason and moment, however many partitions.
-
-What a fetcher needs of the host of the replicas for which it fetches.
+:class:`FollowedPartition` is the fetcher's state of one partition; :class:`FollowerHost` is the part of the replicas' host that it needs.
 """
 
 import asyncio
@@ -47,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class FollowerHost(Protocol):
-    """What a fetcher needs of :class:`esp.broker.replication.host.ReplicaHost`."""
+    """The part of :class:`esp.broker.replication.host.ReplicaHost` that a fetcher needs."""
 
     directories_lock: asyncio.Lock
     throttles: ReplicaThrottles
@@ -63,16 +60,16 @@ class FollowerHost(Protocol):
 
 
 GATHER_US: Final = 1_000_000
-"""What has one cause shows within that time."""
+"""Failures with one cause show within that time."""
 NAMED_MAX: Final = 3
 """Partitions that are named; the others are counted."""
 
 
 class FetchTroubles:
-    """Those of one fetcher.
+    """The failures of one fetcher that have not been logged yet.
 
     Args:
-        clock: says when a line is due.
+        clock: wakes it when a line is due.
         source: the broker to fetch from.
     """
 
@@ -102,11 +99,11 @@ FIRST_BACKOFF_MS: Final = 20
 
 
 class FollowedPartition:
-    """What a :class:`~esp.broker.replication.fetcher.ReplicaFetcher` remembers of one partition.
+    """A :class:`~esp.broker.replication.fetcher.ReplicaFetcher`'s state of one partition.
 
     ``asked`` is the position with which it was named last, in the request with the number ``sent_in``; ``is_held``: no request may name it
     now; ``timer``: ends the pause after an error, which takes ``backoff_ms`` the next time. ``is_behind``: the leader's last answer had
-    more committed than is here, or there was none; ``share``: of the throttle, None while the partition is not throttled.
+    more committed than is here, or there was no answer; ``share``: of the throttle, None while the partition is not throttled.
     """
 
     __slots__ = ("asked", "backoff_ms", "follower", "hosted", "is_behind", "is_held", "sent_in", "share", "timer")
@@ -123,9 +120,10 @@ class FollowedPartition:
         self.share: Share | None = None
 
     def find_throttle(self, node_id: NodeId, throttles: DirectionThrottles) -> ReplicationThrottle | None:
-        """What throttles the partition on this node: where there is a rate, it is named, and not in sync (THROTTLE-1, REPAIR-4).
+        """The throttle of the partition on this node: there is one if it has a rate, names the partition, and the partition is not in sync
+        (THROTTLE-1, REPAIR-4).
 
-        One that has all that is committed counts as in sync, as it is about to be.
+        A partition that has all that is committed counts as in sync, as it is about to be.
         """
         state = self.follower.state
         if not self.is_behind or node_id in state.isr:
@@ -137,13 +135,13 @@ class FollowedPartition:
 _EPOCH_MAX: Final = 2**31 - 1
 
 _BAD_ANSWER: Final = "nothing of what it answers can follow the end of the log here"
-"""Why a partition is held back after an answer without an error code."""
+"""The reason why a partition is held back after an answer without an error code."""
 
 PartitionKey = tuple[bytes, int]
 
 
 class ReplicaFetcher:
-    """See the module.
+    """The follower's side of one fetch session with another broker, for all partitions that this node follows there.
 
     Args:
         env: the outside.
@@ -151,7 +149,7 @@ class ReplicaFetcher:
         source: the broker to fetch from.
         peer: the connection to it, this fetcher's own.
         broker_epoch: this node's, as registered last.
-        tasks: where what waits lives.
+        tasks: the tasks in which it waits.
         host: of the replicas.
     """
 
@@ -178,14 +176,14 @@ class ReplicaFetcher:
         self._changed: dict[PartitionKey, None] = {}
         """Partitions that the next request has to name."""
         self._forgotten: dict[PartitionKey, None] = {}
-        """Partitions of which the leader is to be told that they are followed no more."""
+        """Partitions that are followed no more, which the leader does not know yet."""
         self._session_id = NO_SESSION
         self._epoch = 0
         self._number = 0
         self._in_flight: dict[int, bool] = {}
         """The numbers of the requests that are not answered, and whether they begin a session; such a one goes out alone."""
         self._is_taking = False
-        """Whether an answer is being taken in: what follows from it goes out when that is done."""
+        """True while an answer is being processed: requests that follow from it go out when that is done."""
         self._send_timer: Timer | None = None
         self._retry_timer: Timer | None = None
         self._backoff_ms = FIRST_BACKOFF_MS
@@ -194,7 +192,7 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    # Who is followed.
+    # Followed partitions.
 
     def follow(self, hosted: HostedPartition) -> None:
         """Fetch for ``hosted``, which has a follower's role, from now on."""
@@ -243,7 +241,7 @@ class ReplicaFetcher:
             self._send_soon()
 
     def _is_let(self, key: PartitionKey, item: FollowedPartition) -> bool:
-        """Whether the throttle lets a partition be named now; else :meth:`_on_turn` is called when it may."""
+        """True if the throttle lets a partition be named now; else :meth:`_on_turn` is called when it does."""
         if self._throttles.is_active:
             throttle = item.find_throttle(self._settings.node_id, self._throttles)
             if throttle is not None:
@@ -403,14 +401,14 @@ class ReplicaFetcher:
         if following is Next.FETCH and not fetched.records:
             item.backoff_ms = FIRST_BACKOFF_MS  # the leader goes on from the same position, unasked
             if item.hosted.log.log_start_offset != start_offset:
-                self._name_soon(key)  # somebody may wait for the leader to hear of it (DeleteRecords)
+                self._name_soon(key)  # a request may wait for the leader to hear of it (DeleteRecords)
         elif following is Next.BACK_OFF:
             self._hold_back(key, item, _reason(fetched.error_code))
         elif following is not None:
             self._go_on(key, item, following)
 
     def _take_in(self, item: FollowedPartition, answer: FetchAnswer, now_ms: int) -> Next:
-        """Let the follower take in an answer, and tell everybody here what it changed. Raises what :meth:`_guarded` expects."""
+        """Let the follower take in an answer, and notify the partition's waiters of the changes. Raises what :meth:`_guarded` expects."""
         hosted = item.hosted
         replica_log = hosted.log
         end_offset, committed = replica_log.log_end_offset, replica_log.high_watermark
@@ -478,7 +476,7 @@ class ReplicaFetcher:
             self._release(key, item)
 
     async def _cut(self, key: PartitionKey, item: FollowedPartition, change: Callable[[], Next]) -> None:
-        """Change the log by something that may cut it, while nobody else works on its files."""
+        """Change the log by something that may cut it, while no other task works on its files."""
         following: Next | None = None
         async with self._host.directories_lock, item.hosted.busy:
             if self._followed.get(key) is item:
@@ -506,7 +504,7 @@ class ReplicaFetcher:
 
 
 def _reason(error_code: int) -> str:
-    """Why an answer for one partition lets nothing be fetched."""
+    """The reason why an answer for one partition lets nothing be fetched."""
     return _name(error_code) if error_code else _BAD_ANSWER
 
 

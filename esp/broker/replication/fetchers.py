@@ -1,4 +1,4 @@
-"""The fetchers of a node, one for each broker that it follows, and which partition is fetched by which."""
+"""The fetchers of a node, one for each broker that it follows, and the assignment of partitions to them."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -61,7 +61,7 @@ class ReplicaFetchers:
             fetcher.forget(hosted)
 
     def update(self, image: ClusterImage, changed_brokers: Iterable[NodeId]) -> None:
-        """Take over where brokers are now, and end the fetchers that nobody needs any more."""
+        """Take over the brokers' addresses, and end the fetchers that are not needed any more."""
         for source in changed_brokers:
             fetcher = self._fetchers.get(source)
             if fetcher is not None and fetcher.peer.address == self._address(source, image):

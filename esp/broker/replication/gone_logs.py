@@ -1,12 +1,13 @@
-"""Replicas that the metadata has at this broker, and whose logs are not there: a directory was lost, or files of it were (BRK-11).
+"""Replicas that the metadata places on this broker, but whose logs are missing: a directory was lost, or files in it were (BRK-11).
 
-An orderly stop, or the end of a process alone, leaves a broker eligible for what it held. What went since, the markers of the
-directories cannot tell: neither a directory that was lost with its marker, nor a log whose files are gone without a trace. So before a
-broker asks to serve, and before it makes any log that is missing, it tells the controller which of the replicas that could make it a leader
-it has nowhere. They are begun anew, empty, only when that is written down. Partitions whose logs are there do not suffer.
+A clean shutdown, or the end of the process alone, leaves a broker eligible to lead its partitions. The markers of the directories cannot
+show a later loss: neither of a directory that was lost with its marker, nor of a log whose files are gone without a trace. So before a
+broker asks to serve, and before it makes any missing log, it reports to the controller the replicas that could make it a leader and that
+it has nowhere. They are begun anew, empty, only when the report is recorded. Partitions whose logs exist are not affected.
 
-A log may also be missing because it was never made: the process ended before. Whoever is in the in-sync set of a new partition may be so
-without a log. That looks the same, and is treated so; if every replica turns out to have nothing, one of them leads all the same.
+A log may also be missing because it was never made: the process ended before. A replica may be in the in-sync set of a new partition
+without a log for that reason. That looks the same, and is treated the same; if every replica turns out to be empty, one of them leads
+nevertheless.
 """
 
 import logging
@@ -51,7 +52,7 @@ class GoneLog(NamedTuple):
 def find_gone(
     image: ClusterImage, node_id: NodeId, reason_for: Callable[[TopicImage, PartitionState], str | None]
 ) -> Iterator[GoneLog]:
-    """The replicas that matter for who may lead, and whose logs are gone.
+    """The replicas that count in elections of leaders, and whose logs are gone.
 
     Args:
         image: the metadata, as new as the registration of this process: it is in no in-sync set since, and comes into none.

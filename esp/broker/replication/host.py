@@ -1,11 +1,10 @@
 """All replicas on this node: makes, leads, follows and deletes them as the metadata says.
 
 Invariants: a partition is found here only after its log is open, and is led here only after its log knows its leader epoch (LOG-8);
-changes of metadata are taken one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
+changes of metadata are applied one after another, each whole, and :attr:`ReplicaHost.applied_offset` names the last one.
 
-Makes the files of new replicas, and puts those of former ones aside: in a worker thread, many in one turn of it.
-
-A topic of thousands of partitions comes and goes so without holding up the loop, and with few syncs. The caller holds
+The files of new replicas are made, and the files of deleted replicas put aside, in a worker thread, many in one call. So the creation or
+deletion of a topic of thousands of partitions does not hold up the loop, and needs few syncs. Its caller holds
 :attr:`~esp.broker.replication.host.ReplicaHost.directories_lock`.
 """
 
@@ -92,7 +91,7 @@ class ReplicaFiles:
             return None
 
     async def put_aside(self, logs: Iterable[Log]) -> dict[LogDirectory, OSError]:
-        """Rename the directories of logs that nobody uses any more, durably (REASSIGN-4); return which data directories failed at that."""
+        """Rename the directories of logs that are no longer used, durably (REASSIGN-4); return the data directories that failed at that."""
         held: dict[LogDirectory, list[Log]] = {}
         for former in logs:
             directory = self._directories.holding(former)
@@ -139,7 +138,7 @@ class ReplicaFlushes:
 
 
 _LOADING_TURN_US: Final = 20_000
-"""How long logs are opened before the metadata log may be cut again; a log that has to be recovered may take longer."""
+"""The time for which logs are opened before the metadata log may be cut again; a log that has to be recovered may take longer."""
 
 
 class ReplicaHost:
@@ -232,11 +231,11 @@ class ReplicaHost:
 
     @property
     def are_whole(self) -> bool:
-        """Whether nothing was missing from any log when it was opened (BRK-3)."""
+        """True if no log had anything missing when it was opened (BRK-3)."""
         return all(hosted.log.is_whole for hosted in self)
 
     def is_online(self, directory: LogDirectory) -> bool:
-        """Whether a log directory of this node has not failed."""
+        """True if the log directory, one of this node's, has not failed."""
         return directory in self._directories.online
 
     # The cluster.
@@ -386,7 +385,7 @@ class ReplicaHost:
         self.tell_directory(hosted)
 
     async def _make(self, states: Sequence[tuple[TopicImage, PartitionState]]) -> None:
-        """Make those of the replicas that should be here and are not."""
+        """Make the replicas that should be here and are not."""
         missing = [
             (topic, TopicPartition(topic.name, state.partition))
             for topic, state in states
@@ -473,7 +472,7 @@ class ReplicaHost:
         if state.leader != NO_NODE or known == LOST_DIRECTORY:
             self._told_gone.discard((hosted.topic_id, state.partition))
         if state.leader == NO_NODE and hosted.log.log_end_offset == 0 and self._counts_for_nothing(hosted, state):
-            # That there is nothing here is what counts until somebody leads (BRK-11): it is said again of a log that was begun anew while
+            # An empty log counts as gone until there is a leader (BRK-11): it is reported again of a log that was begun anew while
             # there was a leader, if that leader went before anything was fetched.
             is_needless = known == LOST_DIRECTORY or not state.directories
             if is_needless or hosted.is_offline or state.elr or state.last_known_elr:
@@ -486,7 +485,7 @@ class ReplicaHost:
             self._assignments.withdraw(hosted)
 
     def _counts_for_nothing(self, hosted: HostedPartition, state: PartitionState) -> bool:
-        """Whether an empty log here is that of nobody who is known to be complete; also if the metadata that says so is to come yet."""
+        """True if the replica, whose log is empty, is not known to be complete; also if the metadata that says so is to come yet."""
         is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
         return not is_candidate or (hosted.topic_id, state.partition) in self._told_gone
 
@@ -508,8 +507,8 @@ class ReplicaHost:
     def on_disk_error(self, hosted: HostedPartition, error: Exception) -> None:
         """A replica's log could not be changed: take its directory offline, so that others lead.
 
-        Where a partition has no other replica, and a failed write was undone, that would help nobody: it stays, and takes records again
-        once there is room.
+        Where a partition has no other replica, and a failed write was undone, that would help no client: the log stays online, and takes
+        records again once there is room.
         """
         alone = hosted.state is not None and len(hosted.state.replicas) == 1
         directory = self._directories.holding(hosted.log)

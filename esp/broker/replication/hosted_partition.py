@@ -1,8 +1,8 @@
-"""One partition on this node: its log, its role, and who waits for it.
+"""One partition on this node: its log, its role, and the requests that wait for it.
 
 Waiters (consumers, producers) are called once per turn of the loop and only if something changed for them: more was committed, or the role
-is another one. Followers' sessions are told at once, and look at the log in the next turn, so that a burst of produce requests in one read
-costs each of them one look.
+is another one. Followers' sessions are notified at once, and look at the log in the next turn, so that a burst of produce requests in one
+read costs each of them one look.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from esp.replication.partition_leader import PartitionLeader
 from esp.storage.log import Log
 
 NO_EPOCH: Final = -1
-"""What a client that does not know leader epochs sends."""
+"""The leader epoch that a client sends if it does not know leader epochs."""
 
 
 class Watcher(Protocol):
@@ -75,27 +75,27 @@ class HostedPartition:
         self.name = name
         self.topic_id = topic_id
         self.key = (topic_id.bytes, name.partition)
-        """What Fetch calls it: the 16 bytes of the topic's id, and the partition."""
+        """The key of the partition in Fetch: the 16 bytes of the topic's id, and the partition."""
         self.is_internal = name.topic in INTERNAL_TOPICS
-        """Whether the topic is the cluster's own."""
+        """True if the topic is one of the cluster's internal topics."""
         self.log = log
         self.state: PartitionState | None = None
-        """What the metadata says that was applied last; a leader may know a newer in-sync set."""
+        """The state in the metadata that was applied last; a leader may know a newer in-sync set."""
         self.leader: PartitionLeader | None = None
         self.follower: PartitionFollower | None = None
         self.took_over_us: int | None = None
-        """When it last began to lead where another node had led, as far as this process knows."""
+        """The time at which it last began to lead where another node had led, as far as this process knows."""
         self.high_watermark_is_firm = False
-        """Whether this process learned the log's high watermark by leading or following, and every election since was clean (TRUNC-8)."""
+        """True if this process learned the log's high watermark by leading or following, and every election since was clean (TRUNC-8)."""
         self.is_offline = False
-        """Whether the log directory failed: nobody is served, and nothing is fetched."""
+        """True if the log directory failed: no request is served, and nothing is fetched."""
         self.busy = asyncio.Lock()
-        """Held by whoever flushes or cuts the log, renames its directory, or begins an epoch in it.
+        """Held while the log is flushed or cut, while its directory is renamed, and while an epoch begins in it.
 
-        The others go by the names of the files; an epoch must not begin in a log that a move is just replacing.
+        Flushes and cuts use the names of the files; an epoch must not begin in a log that a move is just replacing.
         """
         self.log_start_waiters: dict[Callable[[], None], None] = {}
-        """Called by :meth:`log_starts_changed`; whoever waits adds to it, and takes itself out again."""
+        """Called by :meth:`log_starts_changed`; each waiter adds its callback, and removes it again."""
         self._waiters: dict[Callable[[], None], None] = {}
         self._watchers: dict[Watcher, None] = {}
         self._told_committed = -1
@@ -105,17 +105,17 @@ class HostedPartition:
         self._flush_later = flush_later
 
     def replace_log(self, log: Log) -> None:
-        """The replica has moved to another data directory: the same log, in other files. Nobody is flushing or cutting it."""
+        """The replica has moved to another data directory: the same log, in other files. No flush and no cut is in progress."""
         self.log = log
         if self.leader is not None:
             self.leader.log = log
         if self.follower is not None:
             self.follower.log = log
 
-    # Who is served.
+    # Serving.
 
     def leading(self, current_leader_epoch: int = NO_EPOCH) -> PartitionLeader:
-        """The leader's core, for somebody who believes this node leads in ``current_leader_epoch`` (TRUNC-3.2, 3.3; KIP-320).
+        """The leader's core, for a sender that believes this node leads in ``current_leader_epoch`` (TRUNC-3.2, 3.3; KIP-320).
 
         Raises:
             ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
@@ -140,7 +140,7 @@ class HostedPartition:
     # What happened.
 
     def appended(self) -> None:
-        """Say that something was appended: flush if the topic's settings ask for it now, and wake who waits for it."""
+        """Note that records were appended: flush if the topic's settings ask for it now, and wake the requests that wait for records."""
         log = self.log
         if log.log_end_offset - log.recovery_point >= log.settings.flush_messages:
             self._flush_later(self)
@@ -163,7 +163,7 @@ class HostedPartition:
             self.committed()
 
     def flush_is_due(self, now_us: int) -> bool:
-        """Whether something has waited for a flush for ``flush.ms``, or one that an append asked for did not sync everything.
+        """True if an append has waited for a flush for ``flush.ms``, or a flush that an append asked for did not sync everything.
 
         Asked from time to time, with the monotonic clock.
         """
@@ -191,7 +191,7 @@ class HostedPartition:
         for waiter in tuple(self.log_start_waiters):
             waiter()
 
-    # Who waits.
+    # Waiting.
 
     def wait(self, waiter: Callable[[], None]) -> None:
         """Call ``waiter`` whenever more was committed, or the role changed, until :meth:`forget`."""

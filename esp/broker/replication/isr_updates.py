@@ -1,7 +1,7 @@
 """Changes of in-sync sets on their way from this node's leaders to the controller and back.
 
-One AlterPartition request at a time, with every partition that has something to say by then. What was not answered is sent again, until the
-metadata or an answer settles it (ISR-9): the controller takes a doubled proposal for what it is, by its partition epoch.
+There is one AlterPartition request at a time, with all changes that are due by then. A change that was not answered is sent again, until
+the metadata or an answer settles it (ISR-9): by its partition epoch, the controller recognizes a repeated proposal.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from esp.replication.partition_leader import PartitionLeader
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT_MS: Final = 10_000
-"""How long the channel may look for a controller that answers before the request is made anew, from what is known by then."""
+"""The time in which the channel may find a controller that answers, before the request is made anew from the state at that moment."""
 
 RETRY_US: Final = 200_000
 """The pause before something is sent that the controller has just refused to look at."""
@@ -110,7 +110,7 @@ class IsrUpdates:
                 continue
             committed = leader.log.high_watermark
             change = leader.next_isr_change(now_us, broker_epoch)
-            if leader.log.high_watermark != committed:  # nobody waits any more for one that was about to join (HW-4)
+            if leader.log.high_watermark != committed:  # no request waits for the replica about to join (HW-4)
                 hosted.committed()
             if change is not None:
                 log.info("%s: %s of the in-sync set to %s proposed", hosted.name, change.kind.name.lower(), change.isr)
@@ -128,7 +128,7 @@ class IsrUpdates:
             answers, whole = {}, IsrAnswer(error.code)
         else:
             answers = _answers(response)
-            # A partition that is missing from the answer was not looked at, as far as anybody can know.
+            # A partition that is missing from the answer was not looked at, as far as this node can know.
             code = response.error_code
             whole = IsrAnswer(ErrorCode.request_timed_out if code is ErrorCode.none else _unsettled(code))
         all_settled = True

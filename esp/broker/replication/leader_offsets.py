@@ -1,4 +1,4 @@
-"""A follower's question where its leader's log starts and ends (TRUNC-5)."""
+"""A follower's request for the start and the end of its leader's log (TRUNC-5)."""
 
 import datetime as dt
 from typing import Final

@@ -1,4 +1,4 @@
-"""Opens what stands in the data directories when a node starts: replicas, and moves between directories that were under way."""
+"""Opens the logs in the data directories when a node starts: replicas, and moves between directories that were under way."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ class LoadedReplica(NamedTuple):
 
 
 class ReplicaLoading:
-    """See the module. All of it waits for the device.
+    """The opening of all logs at a node's start. All of it waits for the device.
 
     Args:
         node_id: this node.
@@ -153,7 +153,7 @@ class ReplicaLoading:
         )
 
     def _is_assigned(self, topic: TopicImage, number: int, directory: LogDirectory) -> bool:
-        """Whether the metadata knows the replica in this directory."""
+        """True if the metadata has the replica in this directory."""
         state = topic.partitions[number]
         assert directory.meta is not None
         return (
@@ -170,9 +170,9 @@ class ReplicaLoading:
 
 
 def _why_not_kept(opened: Log) -> str | None:
-    """Ask the device for what it was given and nobody has synced: a write that failed behind the last process's back shows then (BRK-3).
+    """Sync the bytes that were written and not synced: a write that failed unnoticed by the last process shows then (BRK-3).
 
-    Only where it matters for who may lead: in most starts, nowhere.
+    Only for logs that matter in elections of leaders: in most starts, none.
     """
     try:
         if opened.recovery_point < opened.log_end_offset:

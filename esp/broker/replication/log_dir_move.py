@@ -18,17 +18,17 @@ COPY_BYTES: Final = 128 * 1024
 """Read and written between two turns of the loop: well below a millisecond, unless batches are tiny."""
 
 LAST_BYTES: Final = 4 * 1024 * 1024
-"""What may be left to be copied in the turn in which the logs change places."""
+"""The most that may be left to be copied in the turn in which the logs change places."""
 
 POLL_US: Final = 20_000
-"""How often a copy that has everything looks for more, and whether the metadata knows of it."""
+"""The interval at which a complete copy looks for more records, and for its directory in the metadata."""
 
 RETRY_US: Final = 1_000_000
 """After a batch that cannot be read: the replica may be renewed, which ends the move. So long a throttled copy waits for its turn, too."""
 
 
 class MoveHost(Protocol):
-    """What moves need of :class:`esp.broker.replication.host.ReplicaHost`."""
+    """The part of :class:`esp.broker.replication.host.ReplicaHost` that moves need."""
 
     directories_lock: asyncio.Lock
 
@@ -50,7 +50,7 @@ class MoveHost(Protocol):
 
 
 class LogDirMove:
-    """See the module.
+    """One move of a replica to another data directory of this node: it copies the log, announces the new directory, changes places.
 
     Args:
         env: the outside.
@@ -58,7 +58,7 @@ class LogDirMove:
         hosted: the replica.
         target: the directory that it moves to.
         copy: the log there.
-        throttle: what all moves together may copy.
+        throttle: the limit of all moves together.
         host: of the replicas.
     """
 
@@ -76,7 +76,7 @@ class LogDirMove:
         self.target = target
         self.copy = copy
         self.is_announced = False
-        """Whether the controller is to know the replica in its new directory already."""
+        """True if the controller is to know the replica in its new directory already."""
         self.busy = asyncio.Lock()
         """Held while the copy is flushed."""
         self.share: Share | None = None
@@ -175,7 +175,7 @@ class LogDirMove:
         return 0
 
     def _is_confirmed(self) -> bool:
-        """Whether the metadata knows the replica in its new directory: else, if that failed, nobody would be told (KIP-858)."""
+        """True if the metadata has the replica in its new directory: a failure of it would go unnoticed before (KIP-858)."""
         state = self.hosted.state
         if state is None:
             return False
@@ -184,10 +184,10 @@ class LogDirMove:
         return state.directories[state.replicas.index(self._node_id)] == self.target_id
 
     async def _change_places(self, source: Log) -> bool:
-        """Let the copy be the replica's log, if it has everything, within one turn of the loop; whether that was done.
+        """Let the copy be the replica's log, if it is complete, within one turn of the loop; return True if that was done.
 
-        The copy is flushed before, while the source cannot be: so whatever the source had on the device the copy has there too. The lock
-        that is held lets nobody else write checkpoints or cut a log.
+        The copy is flushed before, while the source cannot be: so all that the source had on the device is there in the copy too. While the
+        lock is held, no other task writes checkpoints or cuts a log.
         """
         async with self._host.directories_lock, self.hosted.busy:
             # What came since the copy was found to be complete may be flushed already.
@@ -229,7 +229,7 @@ class LogDirMove:
         """
         hosted, copy = self.hosted, self.copy
         origin = self._host.directories.holding(source)
-        for epoch, start_offset in source.leader_epochs.entries():  # those without a record, too
+        for epoch, start_offset in source.leader_epochs.entries():  # epochs without a record, too
             copy.leader_epochs.assign(epoch, start_offset)
         copy.high_watermark = source.high_watermark
         copy.producers = source.producers

@@ -1,9 +1,9 @@
 """Replicas that move from one data directory of this node to another: AlterReplicaLogDirs (KIP-113, KIP-858).
 
-A move copies the replica's log into a directory of its own (``<topic>-<n>.<id>-future``), while the replica goes on as ever. When the copy
-has everything, the controller is told of the new directory; when the metadata says so, the copy takes the replica's place within one turn
-of the loop, and the old log is put aside. That the directory is there is all that is remembered of a move: after a restart it goes on
-where it was (:mod:`esp.broker.replication.loading`).
+A move copies the replica's log into a directory of its own (``<topic>-<n>.<id>-future``), while the replica keeps working. When the copy
+is complete, the controller is notified of the new directory; when the metadata names it, the copy takes the replica's place within one turn
+of the loop, and the old log is put aside. The existence of that directory is the only record of a move: after a restart the move continues
+from there (:mod:`esp.broker.replication.loading`).
 """
 
 import logging
@@ -45,7 +45,7 @@ class LogDirMoves:
         return len(self._moves)
 
     def announced_directory(self, hosted: HostedPartition) -> DirectoryId | None:
-        """Where the controller is to know a replica that is about to change places; None for all others."""
+        """The directory in which the controller is to know a replica that is about to change places; None for all others."""
         move = self._moves.get(hosted)
         return move.target_id if move is not None and move.is_announced else None
 

@@ -1,4 +1,4 @@
-"""What a client is told when a log cannot be read for it."""
+"""The error that a client gets when a log cannot be read for it."""
 
 import logging
 from typing import Final
@@ -8,7 +8,7 @@ from esp.model.errors import ApiError, CorruptionError, ErrorCode
 log = logging.getLogger(__name__)
 
 READ_ERRORS: Final = (ApiError, CorruptionError, OSError)
-"""What a read of a log raises: a refusal, broken bytes, a failing device. One broken log must not take the others with it."""
+"""The errors of a read of a log: a refusal, broken bytes, a failing device. One broken log must not take the others with it."""
 
 
 def code_of(error: ApiError | CorruptionError | OSError) -> ErrorCode:

@@ -14,12 +14,12 @@ from esp.ports.clock import Clock
 from esp.ports.cpu import Cpu
 
 _LOOK_AGAIN_US: Final = 1_000_000
-"""A broker may cease to serve, of which partitions are not told; then nobody waits for its replicas."""
+"""A broker may stop serving, of which partitions are not notified; a deletion does not wait for its replicas then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordDeletion:
-    """What of one partition is gone, at its leader: all below ``offset``."""
+    """The records of one partition that its leader has deleted: all below ``offset``."""
 
     hosted: HostedPartition
     offset: int
@@ -33,7 +33,7 @@ class RecordDeletion:
         return self.hosted.leading().low_watermark(alive)
 
     def is_settled(self, alive: Container[NodeId]) -> bool:
-        """Whether there is nothing to wait for any more."""
+        """True if there is nothing to wait for any more."""
         try:
             return self.low_watermark(alive) >= self.offset
         except ApiError:
@@ -49,7 +49,7 @@ async def write_log_starts(cpu: Cpu, replicas: ReplicaHost, deletions: Iterable[
     async with replicas.directories_lock:
         holding = {replicas.directories.holding(deletion.hosted.log): None for deletion in deletions}
         for directory in holding:
-            if directory is not None:  # else it has failed, and nobody leads there any more
+            if directory is not None:  # else it has failed, and no partition in it is led here any more
                 await cpu.run(directory.write_log_starts_blocking)
 
 

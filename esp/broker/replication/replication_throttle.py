@@ -1,9 +1,9 @@
 """The throttle of this node for one direction of replication: one quota for all partitions that are being built, shared in turns (KIP-73).
 
-Who is throttled at all, the callers know (THROTTLE-1): the leader's sessions (:mod:`esp.broker.replication.session`), and the fetchers
-(:mod:`esp.broker.replication.fetcher`). Before a throttled partition is fetched, or read for a follower, something is reserved for it; when
-the bytes are known the reservation is settled. Whoever comes while the quota is used up, or while others wait, waits too, and is called in
-the order of arrival: as many fetches as there are partitions lie between two of the same one, so that none starves.
+The callers decide which partitions are throttled (THROTTLE-1): the leader's sessions (:mod:`esp.broker.replication.session`), and the
+fetchers (:mod:`esp.broker.replication.fetcher`). Before a throttled partition is fetched, or read for a follower, bytes are reserved for
+it; when the size is known the reservation is settled. A partition that arrives while the quota is used up, or while others wait, waits too,
+and is called in the order of arrival: between two fetches of a partition, every other one has its turn, so that none starves.
 
 Only fetches of records ask here. AlterPartition, metadata and heartbeats have nothing to do with it (THROTTLE-2).
 """
@@ -16,17 +16,17 @@ from esp.replication.replication_quota import ReplicationQuota
 from esp.settings.topic import LONG_MAX
 
 FETCH_US: Final = 100_000
-"""A reservation is for the bytes of so much time at the most: the pace is even, and nobody's turn keeps the others waiting long."""
+"""A reservation is for the bytes of this time at most: the pace is even, and no partition's turn keeps the others waiting long."""
 
 BURST_US: Final = 100_000
-"""Allowance that is kept though nobody took it: timers and peers may be late by so much and cost no throughput."""
+"""Unused allowance that is kept: timers and peers may be late by so much and cost no throughput."""
 
 
 class Share:
-    """What one throttled partition has of the quota.
+    """One throttled partition's share of the quota.
 
     Args:
-        throttle: whose quota it is.
+        throttle: the throttle that has the quota.
         on_turn: called when it may try again to reserve; perhaps it then waits once more.
     """
 
@@ -36,11 +36,11 @@ class Share:
         self.throttle = throttle
         self.on_turn = on_turn
         self.is_waiting = False
-        """Whether :attr:`on_turn` will be called."""
+        """True if :attr:`on_turn` will be called."""
         self.reserved = 0
         """Bytes that may be fetched now; 0 if nothing is reserved."""
         self.cost = 0
-        """What was taken from the quota for them."""
+        """The amount that was taken from the quota for them."""
         self.fetched = 0
         """Bytes of the last fetch: a batch that is larger than a reservation comes whole, and the next one is likely to be so large."""
 
@@ -50,13 +50,13 @@ class Share:
 
 
 class Throttled(Protocol):
-    """What may be throttled: it keeps its share, None as long as it is not."""
+    """A partition that may be throttled: it keeps its share, None while it is not throttled."""
 
     share: Share | None
 
 
 class ReplicationThrottle:
-    """See the module.
+    """The quota of one direction of replication, shared in turns by the partitions that are being built.
 
     Args:
         clock: of the node.
@@ -65,7 +65,7 @@ class ReplicationThrottle:
 
     def __init__(self, clock: Clock, window_us: int) -> None:
         self.is_active = False
-        """Whether there is a rate; nobody needs to ask for more while there is none."""
+        """True if there is a rate; no caller needs to ask for more while there is none."""
         self._clock = clock
         self._quota = ReplicationQuota(window_us, BURST_US)
         self._waiting: dict[Share, None] = {}
@@ -122,7 +122,7 @@ class ReplicationThrottle:
                 self._arm()
 
     def call_all(self) -> None:
-        """Let everybody who waits look whether it still has to."""
+        """Let every waiting partition check if it still has to wait."""
         for share in tuple(self._waiting):
             if share.is_waiting:
                 share.on_turn()
@@ -133,7 +133,7 @@ class ReplicationThrottle:
             del self._waiting[share]
 
     def _arm(self) -> None:
-        """Call those who wait when the quota opens."""
+        """Set the timer that calls the waiting partitions when the quota opens."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -77,7 +77,7 @@ class _Retention:
             _tell(hosted, error)
 
     def _directory_of(self, hosted: HostedPartition) -> LogDirectory | None:
-        """Where a replica's log is; None if it is no more, or its directory has failed."""
+        """The directory of a replica's log; None if it is no more, or its directory has failed."""
         if self._replicas.find(*hosted.name) is not hosted:
             return None
         return self._replicas.directories.holding(hosted.log)

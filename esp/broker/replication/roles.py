@@ -1,7 +1,7 @@
 """The role of each replica on this node, as the metadata says it: leader, follower, or none.
 
-Every change of a role goes through :meth:`ReplicaRoles.take_over` or :meth:`ReplicaRoles.give_up`. What waits at a leader is told at once
-that it leads no more (PRODUCE-3), and what a fetcher has asked for as a follower is dropped (LOG-5).
+Every change of a role goes through :meth:`ReplicaRoles.take_over` or :meth:`ReplicaRoles.give_up`. Requests that wait at a leader are
+notified at once that it leads no more (PRODUCE-3), and fetches that are under way for a follower are dropped (LOG-5).
 """
 
 import logging
@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 
 class RoleHost(FollowerHost, Protocol):
-    """What roles need of :class:`esp.broker.replication.host.ReplicaHost`."""
+    """The part of :class:`esp.broker.replication.host.ReplicaHost` that roles need."""
 
     def led(self) -> Iterable[HostedPartition]:
         """The partitions that are led here."""

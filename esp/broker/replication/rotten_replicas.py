@@ -1,10 +1,11 @@
-"""Replicas in whose logs something has rotted: they step out, and are made anew from their leaders (REC-4).
+"""Replicas with rotten logs: they leave the in-sync set, and are made anew from their leaders (REC-4).
 
-A copy that is not what was written may lead nobody and count for nobody, but it must not be thrown away before others count in its place.
-So the controller is told first that the replica has lost its directory (KIP-858): it leaves the in-sync set, another one leads, and nobody
-lets it in again. Only when it stands in no set from which leaders are taken, enough others are in sync, and its leader has answered in the
-epoch that began with that, and so counts on it no more, its files are put aside, and it begins anew, empty. A replica that is alone in its
-in-sync set stays, says so, and serves what is sound.
+A replica whose log differs from what was written must neither lead nor count as in sync, but its files must not be removed before others
+count in its place. So the controller is first notified that the replica has lost its directory (KIP-858): the replica leaves the in-sync
+set, another one leads, and no leader lets it in again. Its files are put aside, and it begins anew, empty, only when three conditions hold:
+it is in no set from which leaders are elected, enough other replicas are in sync, and its leader has answered in the epoch that began with
+the notification, so that it no longer counts on the replica. A replica that is alone in its in-sync set stays, logs that it is rotten, and
+serves its sound records.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class RottenReplicas:
-    """See the module.
+    """The replicas of a node whose logs have rotted, until they have begun anew.
 
     Args:
         node_id: this node.
@@ -56,7 +57,7 @@ class RottenReplicas:
         self._told_alone.pop(hosted, None)
 
     def has_lost_directory(self, hosted: HostedPartition) -> bool:
-        """Whether the controller is to take the replica for lost: it has rotted, and others are in sync."""
+        """True if the controller is to take the replica for lost: it has rotted, and others are in sync."""
         state = hosted.state
         return hosted in self._replicas and state is not None and any(node != self._node_id for node in state.isr)
 
@@ -79,7 +80,7 @@ class RottenReplicas:
                 self._say_alone(hosted)
 
     def _is_out(self, hosted: HostedPartition) -> bool:
-        """Whether others are enough, and nobody counts on the replica, nor will before it says that it has a directory again."""
+        """True if enough others are in sync, and no leader counts on the replica, nor will before it reports a directory again."""
         state = hosted.state
         assert state is not None
         enough = min(hosted.log.settings.min_insync_replicas, len(state.replicas) - 1)

@@ -1,16 +1,14 @@
-"""A follower's fetch session at the leader: what one other broker follows here, on one connection, for any number of partitions.
+"""A follower's fetch session at the leader: the partitions that one other broker follows here, on one connection.
 
-It is KIP-227's session with two differences that the follower's side (:mod:`esp.broker.replication.fetcher`) knows. Work is done for what
-changed only: a request names partitions whose position is a new one, a partition tells the session when something was appended or
+It is KIP-227's session with two differences that the follower's side (:mod:`esp.broker.replication.fetcher`) knows. Work is done for
+changes only: a request names partitions whose position is a new one, a partition notifies the session when something was appended or
 committed, and all others cost nothing. And a partition that was answered with records, an error or a diverging epoch is not read again
-until a request names it.
+until a request names it; so a session keeps, for each partition, the last request and the last answer.
 
 A request that is parked is answered when there are records, or an error; when its time is up; when the next request of the session comes
-in, which the follower sends ahead where it has something new to say; and a moment after more was committed, so that consumers of followers
-do not wait long, without an answer for each commit. A partition that is throttled (:mod:`esp.broker.replication.replication_throttle`) is
-left out of answers until its turn comes; the others are answered as ever.
-
-A partition as a follower's session at the leader sees it: what was asked last, and what the follower was told.
+in, which the follower sends ahead where the state of a partition has changed; and a moment after more was committed, so that consumers of
+followers do not wait long, without an answer for each commit. A partition that is throttled
+(:mod:`esp.broker.replication.replication_throttle`) is left out of answers until its turn comes; the others are answered as usual.
 """
 
 from collections import deque
@@ -34,7 +32,7 @@ from esp.replication.partition_leader import PartitionLeader
 
 
 class SessionPartition:
-    """What a :class:`~esp.broker.replication.session.ReplicaSession` remembers of one partition.
+    """A :class:`~esp.broker.replication.session.ReplicaSession`'s state of one partition.
 
     ``stated``: the request that named it last has not been looked at yet. ``open``: it may be answered with records.
     ``told``: high watermark and log start of the last answer. ``share``: of the throttle, None while the partition is not throttled.
@@ -52,7 +50,7 @@ class SessionPartition:
 
 
 COMMITS_DELAY_US: Final = 10_000
-"""How long a parked request waits for records once something was committed; then the follower is told of the commit alone."""
+"""The time for which a parked request waits for records once something was committed; then the follower is notified of the commit alone."""
 
 _NO_ROOM: Final = FetchResult(b"", -1)
 """In place of an answer: the first batch is larger than what is left of the answer."""
@@ -62,10 +60,10 @@ PartitionKey = tuple[TopicRef, int]
 
 
 class Surroundings(NamedTuple):
-    """What sessions work with.
+    """The parts of the node that sessions work with.
 
-    ``find`` returns a replica of this node or raises ApiError; ``may_join`` is told of a partition of which a follower may join the in-sync
-    set; ``throttles`` is what followers that are not in sync are sent at most.
+    ``find`` returns a replica of this node or raises ApiError; ``may_join`` is called with a partition if a follower may join its in-sync
+    set; ``throttles`` limits the bytes that are sent to followers that are not in sync.
     """
 
     node_id: NodeId
@@ -77,7 +75,7 @@ class Surroundings(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """What a look at the partitions found: answers, those of them that need the device, and whether to answer now or soon."""
+    """The result of a look at the partitions: answers, the partitions among them that need the device, and if to answer now or soon."""
 
     results: dict[PartitionKey, FetchResult]
     cold: list[PartitionKey]
@@ -86,10 +84,10 @@ class _Look(NamedTuple):
 
 
 class ReplicaSession:
-    """See the module.
+    """The leader's side of one follower's fetch session.
 
     Args:
-        around: what it works with.
+        around: the parts of the node that it works with.
         replica_id: the follower.
         session_id: 0 for one that ends with its first answer.
         asked: the request that begins it.
@@ -331,7 +329,7 @@ class ReplicaSession:
         return result, records is None
 
     def _allowed(self, item: SessionPartition, hosted: HostedPartition, leader: PartitionLeader, most: int) -> int:
-        """How many bytes the throttle lets the follower have of a partition, at most ``most``; 0: none before :meth:`_on_turn`."""
+        """The number of bytes of a partition that the throttle allows the follower, at most ``most``; 0: none before :meth:`_on_turn`."""
         around, state = self._around, leader.state
         if around.throttles.is_active and not leader.is_awaited(self._replica_id, around.clock.monotonic_us()):
             listed = hosted.log.settings.leader_replication_throttled_replicas

@@ -29,12 +29,12 @@ class DirectionThrottles:
         self.repair = ReplicationThrottle(clock, window_us)
         """``rebalance.bytes.per.second.max``, for replicas that self-repair adds."""
         self.is_active = False
-        """Whether one of them has a rate; while none has, nobody needs to ask for more."""
+        """True if one of them has a rate; while none has, no caller needs to ask for more."""
 
     def update(self, listed_rate: int, repair_rate: int, *, repairs: bool) -> None:
-        """Go by other rates from now on: whoever waits looks again whether it has to.
+        """Use other rates from now on: each waiting partition checks again if it has to wait.
 
-        The budget of self-repair stands also between two rounds of moves, or each of them would begin with what the last one owes forgiven.
+        The budget of self-repair lasts across rounds of moves; otherwise each round would begin with the debt of the last one forgiven.
         """
         self.listed.update(listed_rate)
         self.repair.update(repair_rate)
@@ -50,14 +50,14 @@ class DirectionThrottles:
         listed_node: NodeId,
         follower: NodeId,
     ) -> ReplicationThrottle | None:
-        """What throttles the copy of a partition that is not in sync; None for nothing.
+        """The throttle for the copy of a partition that is not in sync; None if none applies.
 
         Args:
             hosted: the replica here.
             state: of the partition, as it counts here.
             listed: the replicas that an operator has throttled in the role that this node has.
-            listed_node: who has to be among them: this node.
-            follower: who gets the copy.
+            listed_node: the node that has to be among them: this node.
+            follower: the follower that gets the copy.
         """
         number = hosted.name.partition
         if self.listed.is_active and listed.covers(number, listed_node):

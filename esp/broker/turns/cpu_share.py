@@ -1,4 +1,4 @@
-"""A share of the threads that do what would hold up the loop, so that no one kind of work takes all of them."""
+"""A share of the threads for work that would hold up the loop, so that no one kind of work takes all of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,11 +11,11 @@ Result = TypeVar("Result")
 
 
 class CpuShare:
-    """See :class:`esp.ports.cpu.Cpu`; who comes when all of the share is taken waits, in the order of coming.
+    """See :class:`esp.ports.cpu.Cpu`; a call that comes when all of the share is taken waits, in the order of coming.
 
     Args:
-        cpu: where the work is done.
-        at_a_time: how many calls run there at once.
+        cpu: the threads in which the work is done.
+        at_a_time: the number of calls that run there at once.
     """
 
     def __init__(self, cpu: Cpu, at_a_time: int) -> None:

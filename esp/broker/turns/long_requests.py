@@ -2,8 +2,8 @@
 
 Kafka has threads for that. Here a request of more than a few hundred bytes, of which some name a hundred thousand things, waits for its
 turn before each slice (:mod:`esp.broker.turns.turns`); its connection is held until all of it is handled, so that nothing overtakes
-it. What the bytes become takes far more memory than they, so only so many of them are worked at. Who only waits for other clients, as the
-members of a group do for one another, is none of those.
+it. A decoded request takes far more memory than its bytes, so only a limited number of them is worked at. A request that only waits for
+other clients, as the members of a group do for one another, does not count among these.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ WORKED_AT_BYTES: Final = 1024 * 1024
 """Of the bodies that are worked at; a larger one is worked at alone."""
 
 LONG_ANSWER_BYTES: Final = WORKED_AT_BYTES // 8
-"""What the long answer of a short request counts for there."""
+"""The bytes that the long answer of a short request counts for there."""
 
 Handle = Callable[[Request, Any], Any]
 """Returns a decoded request's answer, or the coroutine that makes it, or the generator that does so in slices."""
@@ -45,9 +45,9 @@ class LongRequests:
     """Works at all long requests of one kind of listener.
 
     Args:
-        tasks: where its coroutines live.
-        turns: says who goes on.
-        handle: what is done with a message, or a part of one.
+        tasks: the tasks in which its coroutines run.
+        turns: gives requests their turns.
+        handle: handles a message, or a part of one.
     """
 
     def __init__(self, tasks: Tasks, turns: Turns, handle: Handle) -> None:
@@ -91,7 +91,7 @@ class LongRequests:
 
 
 class _Room:
-    """What one request takes of the memory of those that are worked at."""
+    """One request's share of the memory for requests that are worked at."""
 
     def __init__(self, memory: RequestMemory, size: int) -> None:
         self.size = size
@@ -156,7 +156,7 @@ class _LongRequest:
             answer = await self._in_slices(self._handle(request, message))
             self._let_go_on(answer)
             if isinstance(answer, Coroutine):
-                self._room.give_back()  # who waits for a group's other members may wait for requests that need this room
+                self._room.give_back()  # a request that waits for a group's other members may wait for requests that need this room
                 answer = await self._in_slices(await answer)
             return answer
         joined = JoinedAnswer(lists)

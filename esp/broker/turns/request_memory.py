@@ -1,8 +1,8 @@
 """The memory that requests take while they arrive: ``queued.max.request.bytes`` (KIP-72).
 
 A connection that is about to receive a large request asks first, and is read no further until there is room. Small requests fit into the
-buffer that every connection has, and never wait. Invariant: what is given out is at most the limit, but for one request that is larger
-than that by itself: it gets all, alone. Who waits longest is next.
+buffer that every connection has, and never wait. Invariant: at most the limit is given out, but for one request that is larger
+than that by itself: it gets all, alone. The connection that has waited longest is next.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ NO_LIMIT: Final = -1
 
 
 class RequestMemory:
-    """What is given out, and who waits for it.
+    """The memory that is given out, and the connections that wait for it.
 
     Args:
         limit_bytes: of all requests that arrive at one time; -1: no limit.
@@ -28,7 +28,7 @@ class RequestMemory:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     def take(self, size: int, on_room: Callable[[], None]) -> bool:
-        """Take ``size`` bytes if there is room, and nobody waits for longer.
+        """Take ``size`` bytes if there is room, and no connection has waited for longer.
 
         Else ``on_room`` is called once when they have been taken, unless :meth:`leave` comes first.
         """
@@ -39,7 +39,7 @@ class RequestMemory:
         return False
 
     def give_back(self, size: int) -> None:
-        """What was taken is not needed any more."""
+        """Give back ``size`` bytes that are not needed any more."""
         self.taken_bytes -= size
         assert self.taken_bytes >= 0, "nothing is given back twice"
         self._go_on()

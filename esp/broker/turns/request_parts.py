@@ -24,9 +24,9 @@ COMMITS: Final = 128
 
 
 class Lists(NamedTuple):
-    """Where the elements are: the names of the fields from the outermost list to the innermost.
+    """The place of the elements: the names of the fields from the outermost list to the innermost.
 
-    The innermost lists of request and answer correspond, as do those around them; either may have further ones around those.
+    The innermost lists of request and answer correspond, as do the lists around them; either may have further ones around these.
     """
 
     asked: tuple[str, ...]
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
     message: Any
     continued: int
-    """How many of the lists around the elements go on where those of the part before ended: its first topic is that one's last, say."""
+    """The number of lists around the elements that continue those of the part before: its first topic is that one's last, say."""
 
 
 _TOPICS_AND_PARTITIONS: Final = (("topics", "partitions"), ("topics", "partitions"))
@@ -87,7 +87,7 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
 
 
 def lists_of(api_key: int, message: Any) -> Lists | None:
-    """Where a request's elements are, or None if it is answered as a whole."""
+    """The place of a request's elements, or None if it is answered as a whole."""
     for lists in PARTS.get(api_key, ()):
         if hasattr(message, lists.asked[0]):
             return lists

@@ -1,9 +1,9 @@
-"""Who goes on next of those with long work to do on the loop.
+"""Turns of long work on the loop: the order in which it continues.
 
-Work that grows with what a peer sends is divided into slices of some tens of microseconds. Before each one whoever does it waits for its
-turn: in each round of the loop one of them goes on, the one that has waited longest, for about :data:`TURN_US`. However many there are,
-everybody else waits for one turn at most. A turn is as long as the slices that fit into it: what a slice takes depends on what was asked,
-and of what machine. It has a number of slices at most, which alone counts where time stands still, in the simulator.
+Work that grows with what a peer sends is divided into slices of some tens of microseconds. Before each slice its task waits for its
+turn: in each round of the loop one task goes on, the one that has waited longest, for about :data:`TURN_US`. However many there are,
+all other work waits for one turn at most. A turn is as long as the slices that fit into it: the time of a slice depends on the request
+and on the machine. It has a number of slices at most, which alone counts where time stands still, in the simulator.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The requests of the core, each with its API: what a member that asks needs of the wire."""
+"""The requests of the core, each with its API: the part of the wire that a requesting member needs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

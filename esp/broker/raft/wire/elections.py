@@ -65,7 +65,7 @@ def encode_vote_request(request: VoteRequest) -> vote_request.VoteRequest:
 
 
 def decode_vote_request(message: Any) -> VoteRequest:
-    """What another member asks. Raises ApiError: INVALID_REQUEST: the request is not about the metadata log alone."""
+    """Return another member's request. Raises ApiError: INVALID_REQUEST: the request is not about the metadata log alone."""
     partition = asked_partition(message)
     return VoteRequest(
         cluster_id=message.cluster_id,
@@ -84,7 +84,7 @@ def encode_vote_response(response: VoteResponse) -> vote_response.VoteResponse:
 
 
 def decode_vote_response(_request: VoteRequest, answer: Any) -> VoteResponse:
-    """What the member that was asked says. Raises RefusedCallError."""
+    """Return the answering member's response. Raises RefusedCallError."""
     partition = answered_partition(answer)
     return VoteResponse(is_granted=partition.vote_granted, **leadership(answer, partition.error_code, partition))
 
@@ -115,7 +115,7 @@ def encode_begin_request(request: BeginQuorumEpochRequest) -> begin_request.Begi
 
 
 def decode_begin_request(message: Any) -> BeginQuorumEpochRequest:
-    """What another member asks. Raises ApiError as above."""
+    """Return another member's request. Raises ApiError as above."""
     partition = asked_partition(message)
     return BeginQuorumEpochRequest(
         cluster_id=message.cluster_id,
@@ -132,7 +132,7 @@ def encode_begin_response(response: Response) -> begin_response.BeginQuorumEpoch
 
 
 def decode_begin_response(_request: BeginQuorumEpochRequest, answer: Any) -> BeginQuorumEpochResponse:
-    """What the member that was asked says. Raises RefusedCallError."""
+    """Return the answering member's response. Raises RefusedCallError."""
     partition = answered_partition(answer)
     return BeginQuorumEpochResponse(**leadership(answer, partition.error_code, partition))
 
@@ -167,7 +167,7 @@ def encode_end_request(request: EndQuorumEpochRequest) -> end_request.EndQuorumE
 
 
 def decode_end_request(message: Any) -> EndQuorumEpochRequest:
-    """What another member asks. Raises ApiError as above.
+    """Return another member's request. Raises ApiError as above.
 
     Version 0 names the preferred candidates without their directories, and no endpoints.
     """
@@ -195,7 +195,7 @@ def encode_end_response(response: Response) -> end_response.EndQuorumEpochRespon
 
 
 def decode_end_response(_request: EndQuorumEpochRequest, answer: Any) -> EndQuorumEpochResponse:
-    """What the member that was asked says. Raises RefusedCallError."""
+    """Return the answering member's response. Raises RefusedCallError."""
     partition = answered_partition(answer)
     return EndQuorumEpochResponse(**leadership(answer, partition.error_code, partition))
 

@@ -30,7 +30,7 @@ from esp.raft.messages import EpochEnd, FetchRequest, FetchResponse, FetchSnapsh
 from esp.raft.snapshot import SnapshotId
 
 _NEVER_SAID: Final = 2**63 - 1
-"""The high watermark in a fetch of one who does not know the field (KIP-1166)."""
+"""The high watermark in a fetch of a follower that does not know the field (KIP-1166)."""
 
 # --- Fetch ------------------------------------------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ def encode_fetch_request(request: FetchRequest) -> fetch_request.FetchRequest:
 
 
 def decode_fetch_request(message: Any) -> FetchRequest:
-    """What a follower asks. Raises ApiError: INVALID_REQUEST: the request is not about the metadata log alone.
+    """Return a follower's request. Raises ApiError: INVALID_REQUEST: the request is not about the metadata log alone.
 
     Versions below 15 do not come from members of a quorum: UNSUPPORTED_VERSION.
     """
@@ -119,7 +119,7 @@ def encode_fetch_response(response: FetchResponse) -> fetch_response.FetchRespon
 
 
 def decode_fetch_response(_request: FetchRequest, answer: Any) -> FetchResponse:
-    """What the member that was asked says. Raises RefusedCallError."""
+    """Return the leader's answer. Raises RefusedCallError."""
     require_served(answer.error_code)
     partition = only_partition(answer.responses)
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
@@ -162,7 +162,7 @@ def encode_fetch_snapshot_request(request: FetchSnapshotRequest) -> fetch_snapsh
 
 
 def decode_fetch_snapshot_request(message: Any) -> FetchSnapshotRequest:
-    """What a follower asks. Raises ApiError: INVALID_REQUEST: the request is not about the metadata log alone."""
+    """Return a follower's request. Raises ApiError: INVALID_REQUEST: the request is not about the metadata log alone."""
     if [topic.name for topic in message.topics] != [METADATA_TOPIC] or len(message.topics[0].partitions) != 1:
         raise ApiError(ErrorCode.invalid_request)
     partition = message.topics[0].partitions[0]
@@ -205,7 +205,7 @@ def encode_fetch_snapshot_response(response: FetchSnapshotResponse) -> fetch_sna
 
 
 def decode_fetch_snapshot_response(request: FetchSnapshotRequest, answer: Any) -> FetchSnapshotResponse:
-    """What the member that was asked says. Raises RefusedCallError."""
+    """Return the leader's answer. Raises RefusedCallError."""
     partition = answered_partition(answer)
     return FetchSnapshotResponse(
         **leadership(answer, partition.error_code, partition.current_leader),

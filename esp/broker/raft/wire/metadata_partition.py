@@ -1,4 +1,4 @@
-"""What the messages of the quorum have in common: their one partition, the leader and where it is, and keys and endpoints of voters."""
+"""The common parts of the quorum's messages: their one partition, the leader and its address, and keys and endpoints of voters."""
 
 import datetime as dt
 from collections.abc import Callable, Sequence
@@ -95,7 +95,7 @@ def _address_of(endpoints: Sequence[_NodeEndpoint], leader_id: int) -> Address |
 
 
 def node_endpoints(type_: Any, response: Response, port: Callable[[int], int] = u16) -> tuple[Any, ...]:
-    """Where the leader is, if that is known, as ``type_``, whose field for the port has the type ``port``."""
+    """The address of the leader, if it is known, as ``type_``, whose field for the port has the type ``port``."""
     address = response.leader_address
     if address is None:
         return ()

@@ -83,7 +83,7 @@ def encode_remove_response(response: VoterChangeResponse) -> remove_voter_respon
 
 
 def decode_change_response(_request: Any, answer: Any) -> VoterChangeResponse:
-    """What the member that was asked says. Raises RefusedCallError."""
+    """Return the answering member's response. Raises RefusedCallError."""
     return VoterChangeResponse(error=answer.error_code, leader_epoch=_NO_EPOCH, message=answer.error_message)
 
 
@@ -130,7 +130,7 @@ def encode_update_response(response: VoterChangeResponse) -> update_voter_respon
 
 
 def decode_update_response(_request: UpdateVoterRequest, answer: Any) -> VoterChangeResponse:
-    """What the member that was asked says. Raises RefusedCallError."""
+    """Return the answering member's response. Raises RefusedCallError."""
     leader = answer.current_leader
     return VoterChangeResponse(
         error=answer.error_code,
