@@ -1,4 +1,4 @@
-"""What came of one seed's run, in figures: what fleets sum up, and what shrinking and mutants ask."""
+"""The outcome of one seed's run, in figures: fleets sum them up, and shrinking and mutants ask for them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a run; times in seconds. ``cpu_s`` is filled in by who runs it."""
+    """The outcome of a run; times in seconds. ``cpu_s`` is filled in by the caller that runs it."""
 
     seed: int
     violation: str | None
@@ -19,29 +19,29 @@ class Outcome:
     digest: str
     partitions: int
     excused_partitions: int
-    """Those that lost more than the promise covers: nothing of their durability was asked from then on."""
+    """Partitions that lost more than the promise covers: nothing of their durability was asked from then on."""
     poisoned_nodes: int
     """Nodes whose device lied after a failed sync: what it holds of what they flushed was not asked from then on."""
     rotten_files: int = 0
     replaced_disks: int = 0
     lost_caches: int = 0
-    """How often a device lost with the power what it had said to hold."""
+    """The number of times that a device lost with the power what it had said to hold."""
     lost_files: int = 0
-    """How often directories or files vanished while a node was down."""
+    """The number of times that directories or files vanished while a node was down."""
     markers_in_place: int = 0
-    """How often an old copy came back with the running marker of an earlier life in the same file."""
+    """The number of times that an old copy came back with the running marker of an earlier life in the same file."""
     repairs: int = 0
-    """How often an operator had to look after a node that ended itself over rot."""
+    """The number of times that an operator had to repair a node that ended itself over rot."""
     administered: Mapping[str, int] = field(default_factory=dict)
-    """How often administrators did what."""
+    """The number of times that administrators did each action."""
     abandoned_nodes: int = 0
-    """Those that never recovered."""
+    """Nodes that never recovered."""
     group_commits: int = 0
     """Offsets that were acknowledged to members of groups."""
     group_generations: int = 0
-    """Generations of groups in which somebody had an assignment."""
+    """Generations of groups in which a member had an assignment."""
     excused_groups: int = 0
-    """Those whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
+    """Groups whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
     losses: int = 0
     """Leaders that began without what had been committed, beyond what is promised, and said so."""
     waiting_partitions: int = 0
@@ -49,9 +49,9 @@ class Outcome:
     told_offsets: int = 0
     """Answers that told a client where a log begins or ends, and were held against those before (READ-1 to READ-5)."""
     told_unplaced: int = 0
-    """Those of brokers that changed their roles meanwhile: they were held against what is committed alone."""
+    """Answers of brokers that changed their roles meanwhile: they were held against what is committed alone."""
     told_stale: int = 0
-    """Those of leaders that had been replaced and did not know it (READ-2): behind what newer leaders had told."""
+    """Answers of leaders that had been replaced and did not know it (READ-2): behind what newer leaders had told."""
     told_lower_starts: int = 0
     """Leaders that told a lower log start than the leader before (READ-3)."""
     told_unknown_newest: int = 0
@@ -61,7 +61,7 @@ class Outcome:
     fallen_log_starts: int = 0
     """Logs that were cut below their starts, which fell with their ends (READ-6)."""
     moved_replicas: int = 0
-    """How often a replica moved to another log directory of its node."""
+    """The number of times that a replica moved to another log directory of its node."""
     forgotten_producers: int = 0
     """Batches that did not go on with the sequences of a producer of which nothing was left above the log start (PROD-2)."""
     retired_batches: int = 0

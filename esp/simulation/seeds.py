@@ -11,7 +11,7 @@ from esp.simulation.nodes_tier.run import Run
 from esp.simulation.outcome import Outcome
 
 OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
-"""How many more must have come than gone before the garbage collector looks: a run leaves few cycles, and is over soon."""
+"""The surplus of objects that came over those that went at which the garbage collector looks: a run leaves few cycles, and ends soon."""
 
 
 def prepare_process() -> None:
@@ -34,7 +34,7 @@ def run_seed(
         seed: decides everything.
         node_count: overrules what the seed says of the cluster's size.
         only: the places of the faults that are brought; None for all.
-        keep: called with each line of the trace, if anybody reads.
+        keep: called with each line of the trace; None if the trace is not read.
     """
     before_s = time.process_time()
     outcome = Run(Profile.draw(seed, node_count=node_count), only=only, keep=keep).execute()

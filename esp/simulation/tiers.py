@@ -23,14 +23,14 @@ LOG: Final = "log"
 TIERS: Final = (NODES, PARTITION, QUORUM, LOG)
 
 PATCH_ERRORS: Final = (NameError, TypeError, AttributeError, ImportError, SyntaxError)
-"""What a bad patch raises. A mutant that dies of these would be dead for the wrong reason, so they end its process."""
+"""The errors that a bad patch raises. A mutant that dies of these would be dead for the wrong reason, so they end its process."""
 
 NO_CRASH: Final = "INV-NO-CRASH"
 """The invariant that an error of the product's own violates."""
 
 
 class Found(NamedTuple):
-    """What one seed came to; ``invariant`` and ``violation`` are None if all was well."""
+    """The outcome of one seed; ``invariant`` and ``violation`` are None if all was well."""
 
     invariant: str | None
     violation: str | None

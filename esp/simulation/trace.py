@@ -1,7 +1,7 @@
-"""What happened in a run: a hash of everything for comparisons, and lines for people.
+"""The events of a run: a hash of everything for comparisons, and lines for people.
 
 Two runs with equal hashes did the same things at the same times. The hash covers every delivery of bytes, every wait for a device, every
-fault and every remark; lines are kept only where somebody wants to read them.
+fault and every remark; lines are kept only where a caller reads them.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ class Trace:
 
     Args:
         now_s: the simulation's time.
-        keep: called with each line, if anybody reads; without it lines cost nothing but their hash.
+        keep: called with each line; without it the trace is not read, and lines cost nothing but their hash.
     """
 
     def __init__(self, now_s: Callable[[], float], keep: Callable[[str], None] | None = None) -> None:
@@ -28,7 +28,7 @@ class Trace:
         self.events = 0
 
     def count(self, kind: str, who: str, size: int) -> None:
-        """Take a frequent event into the hash only: its kind, whom it happened to, and how large it was."""
+        """Take a frequent event into the hash only: its kind, the node or host that it happened to, and how large it was."""
         self.events += 1
         now_s = self._now_s()
         if now_s != self._counted_s:
@@ -41,13 +41,13 @@ class Trace:
         self.show(who, text)
 
     def show(self, who: str, text: str) -> None:
-        """Show a line to who reads, and to nobody else: it counts for nothing."""
+        """Show a line to the reader of the trace only: it does not count for the hash."""
         if self._keep is not None:
             self._keep(f"{self._now_s():10.6f} {who:<10} {text}")
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody reads the lines: others need not be made."""
+        """True if the lines are read: else they need not be made."""
         return self._keep is not None
 
     @property
@@ -70,7 +70,7 @@ class _TraceHandler(logging.Handler):
 
 @contextlib.contextmanager
 def logged_to(trace: Trace, who: Callable[[], str]) -> Iterator[None]:
-    """Let all that the nodes log go to a trace that somebody reads, and nowhere else."""
+    """Let all that the nodes log go to a trace that is read, and nowhere else."""
     logger = logging.getLogger("esp")
     handler: logging.Handler = _TraceHandler(trace, who) if trace.is_read else logging.NullHandler()
     level, propagate = logger.level, logger.propagate

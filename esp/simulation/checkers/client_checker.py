@@ -16,7 +16,7 @@ Committed = Mapping[tuple[TopicId, int], CommittedLog]
 
 
 class ClientChecker:
-    """See the module.
+    """Compares the records that clients sent with the answers that they got and the committed logs.
 
     Args:
         committed: what is committed, by topic and partition; filled while the run goes on.
@@ -103,7 +103,7 @@ def _check_partition(committed: CommittedLog, sent: Sequence[SentBatch]) -> None
 
 
 def _identify(batch: SentBatch) -> tuple[str, int]:
-    """Key and number. Who tries each batch once sends it over any connection: there is no order among its batches."""
+    """Key and number. A producer that tries each batch once sends it over any connection: there is no order among its batches."""
     if batch.is_idempotent:
         return batch.producer, batch.number
     return f"{batch.producer}, batch {batch.number}", 0

@@ -11,11 +11,11 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 REFUSED_BUT_WRITTEN: Final = "refused but written"
-"""How the anomaly begins that breaks a promise of refusals, not of acknowledgements (PROMISE-7)."""
+"""The beginning of the anomaly that breaks a promise of refusals, not of acknowledgements (PROMISE-7)."""
 
 
 class Outcome(Enum):
-    """What the writer knows of a record, or of a batch, in the end."""
+    """The writer's knowledge of a record, or of a batch, in the end."""
 
     ACKED = "acknowledged"
     REFUSED = "refused for certain"
@@ -84,7 +84,7 @@ def find_refused_but_written(sent: Iterable[Sent], read: Iterable[Read]) -> Iter
 
 
 def find_invented(sent: Iterable[Sent], read: Iterable[Read]) -> Iterator[str]:
-    """A record that nobody sent."""
+    """A record that no client sent."""
     known = {(s.key, s.number) for s in sent}
     for r in read:
         if (r.key, r.number) not in known:

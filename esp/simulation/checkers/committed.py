@@ -1,4 +1,4 @@
-"""What of one partition was ever committed, and acknowledged: the one true log, against which every replica is held."""
+"""The batches of one partition that were ever committed, and acknowledged: the one true log, against which every replica is held."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -11,7 +11,7 @@ _SEQUENCES: int = 2**31
 
 
 class _Link(NamedTuple):
-    """What must stand before the end of a batch, wherever it stands; ``before`` is the key of the batch before it, if anybody had one."""
+    """The batch that must stand before the end of a batch, wherever it stands; ``before`` is its key, if any replica had it."""
 
     base_offset: int
     crc: int
@@ -36,7 +36,7 @@ class CommittedLog:
         self.acked: dict[int, int] = {}
         """CRC of each batch that was acknowledged with acks=all, by base offset."""
         self.is_excused = False
-        """Whether more was lost than the promise covers (see :mod:`esp.simulation.nodes_tier.ledger`): durability is not asked any more."""
+        """True if more was lost than the promise covers (see :mod:`esp.simulation.nodes_tier.ledger`): durability is not asked any more."""
         self.doubted_epoch: int | None = None
         """The leader epoch for which that is not certain yet: its leader lost bytes, and has not shown yet which (ELECT-5)."""
         self._links: dict[tuple[int, int], _Link] = {}
@@ -86,7 +86,7 @@ class CommittedLog:
             raise ViolationError("INV-EPOCH-LEADER", view.who, f"{batch}: in this epoch {appender} appended before")
 
     def on_high_watermark(self, view: ReplicaView, old: int, new: int) -> list[BatchView]:
-        """A replica's high watermark rose; returns what nobody knew to be committed.
+        """A replica's high watermark rose; returns the batches that were not known to be committed.
 
         Raises:
             ViolationError: INV-COMMIT-STABLE, INV-SEQ.
@@ -127,7 +127,7 @@ class CommittedLog:
         self.end_offset = batch.next_offset
 
     def is_repeated(self, batch: BatchView, at: int) -> bool:
-        """Whether a batch was appended again, ``at`` this offset, by a leader that had nothing of its producer any more (PROD-2)."""
+        """True if a batch was appended again, ``at`` this offset, by a leader that had nothing of its producer any more (PROD-2)."""
         return any(
             batch.base_offset < restart.base_offset <= at and restart.producer_id == batch.producer_id
             for restart in self.restarts
@@ -145,17 +145,17 @@ class CommittedLog:
         self.is_excused = True
 
     def on_led(self, view: ReplicaView, leader_epoch: int) -> None:
-        """Somebody leads in an epoch, with the log that it has: whoever has everything has lost nothing, whatever befell its disk."""
+        """A replica leads in an epoch, with the log that it has: if the log is complete, nothing is lost, whatever befell the disk."""
         if self.is_settled_by(leader_epoch):
             self.doubted_epoch = None
             self.is_excused = not self.is_held_by(view)
 
     def is_settled_by(self, leader_epoch: int) -> bool:
-        """Whether the leader of an epoch shows what the doubt is about: the elected one, or a later one, if that died before it led."""
+        """True if the leader of an epoch settles the doubt: the elected one, or a later one, if that died before it led."""
         return self.doubted_epoch is not None and leader_epoch >= self.doubted_epoch
 
     def is_held_by(self, view: ReplicaView) -> bool:
-        """Whether a replica has everything that was committed. Equal ends are equal logs (INV-LOGMATCH), so the last batch tells."""
+        """True if a replica has everything that was committed. Equal ends are equal logs (INV-LOGMATCH), so the last batch tells."""
         last = self.last
         if last is None or view.log_start_offset >= self.end_offset:
             return True
@@ -163,11 +163,11 @@ class CommittedLog:
         return found is not None and found.is_same(last)
 
     def is_retired(self, crc: int, log_start_offset: int) -> bool:
-        """Whether a batch was committed and has gone, being below a log start since."""
+        """True if a batch was committed and has gone, being below a log start since."""
         return any(batch.crc == crc and batch.next_offset <= log_start_offset for batch in self.batches.values())
 
     def holds_bytes(self, data: bytes, copies: Collection[ReplicaView]) -> bool:
-        """Whether a committed batch has these bytes in it; the newest are looked at first.
+        """True if a committed batch has these bytes in it; the newest are looked at first.
 
         The file in which a batch was first seen may be lost: then one of its ``copies`` tells.
         """

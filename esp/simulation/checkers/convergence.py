@@ -1,4 +1,4 @@
-"""Whether a cluster that is left alone comes to rest, with everything where it belongs."""
+"""LIVE-ISR: a cluster that is left alone comes to rest, with everything where it belongs."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -33,13 +33,13 @@ def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[Topi
 
 
 def _has_disk(image: ClusterImage, state: PartitionState, node_id: NodeId) -> bool:
-    """Whether the directory of a replica is on the disk with which its broker registered last (ELECT-1); nobody knows if it is gone."""
+    """True if a replica's directory is on the disk with which its broker registered last (ELECT-1), or if the broker is gone."""
     broker = image.brokers.get(node_id)
     return broker is None or is_online(state, broker)
 
 
 def find_helpless(image: ClusterImage, core: Collection[int], replicas: ReplicaChecker) -> list[tuple[TopicId, int]]:
-    """Partitions that nobody may lead until an operator has decided something, or a node that never recovers is back."""
+    """Partitions that no replica may lead until an operator has decided something, or a node that never recovers is back."""
     waiting = [
         key for topic, state in image.partitions() if replicas.awaits_help(key := (topic.topic_id, state.partition))
     ]
@@ -47,11 +47,11 @@ def find_helpless(image: ClusterImage, core: Collection[int], replicas: ReplicaC
 
 
 def find_unconverged(image: ClusterImage, nodes: Iterable[SimulatedNode], replicas: ReplicaChecker) -> list[str]:
-    """What is not yet as LIVE-ISR wants it, as sentences.
+    """The problems that remain before LIVE-ISR holds, as sentences.
 
     Args:
         image: the metadata that counts.
-        nodes: those that serve and reach one another.
+        nodes: the nodes that serve and reach one another.
         replicas: what the replicas hold.
     """
     core = {node.node_id: node for node in nodes}

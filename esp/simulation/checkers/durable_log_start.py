@@ -1,4 +1,4 @@
-"""Where a leader's log would start after a power loss, by what is on its device."""
+"""The offset at which a leader's log would start after a power loss, by the bytes on its device."""
 
 from esp.model.ids import TopicPartition
 from esp.simulation.checkers import probe

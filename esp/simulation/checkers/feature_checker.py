@@ -11,7 +11,7 @@ REFUSED = "the release that the other nodes use, or a newer one"
 
 
 class FeatureChecker:
-    """See the module: INV-FEATURES."""
+    """INV-FEATURES: looks at each node's image, and at the levels with which its broker is registered."""
 
     def __init__(self) -> None:
         self._images: dict[int, ClusterImage] = {}
@@ -44,5 +44,5 @@ def check_levels(old: ClusterImage, new: ClusterImage) -> None:
 
 
 def is_too_old(node: SimulatedNode, image: ClusterImage) -> bool:
-    """Whether a node that ended itself did so as it must, because it cannot work at the level of the cluster."""
+    """True if a node that ended itself did so as it must, because it cannot work at the level of the cluster."""
     return any(find_unsupported(image.features, node.running_features)) and REFUSED in node.end_reason

@@ -1,12 +1,12 @@
 """Holds what members of consumer groups were told against what a group promises, from outside.
 
-Three promises: a committed offset is there for good, until a later one was committed; nobody commits for a generation that others have
+Three promises: a committed offset is there for good, until a later one was committed; no member commits for a generation that others have
 followed; a generation has one leader, and each partition one owner in it. Committed offsets are told apart by the text beside them, which
 is another one in each commit, so that an offset that came back is seen even if it is the same number.
 
 A coordinator that is cut off may tell what was true once, as in Kafka, but can get nothing into its log; so what asks for the newest is
-held against answers alone that come from whom the newest metadata names, in the epoch of which that node knew when it was asked.
-What a client knows when it asks was true before.
+held against answers alone that come from the node that the newest metadata names, in the epoch of which it knew when it was asked.
+The knowledge that a client has when it asks was true before.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from esp.simulation.workload.group_requests import Assignment, Identity
 NO_OFFSET: Final = -1
 
 OUTSIDE: Final = -1
-"""The generation of a commit by somebody who is no member."""
+"""The generation of a commit by a client that is no member."""
 
 NEVER_S: Final = float("inf")
 
@@ -34,12 +34,12 @@ class Commit:
     identity: Identity
     sent_s: float
     committed_s: float = NEVER_S
-    """When it was known to be committed: it was acknowledged, or told to somebody."""
+    """The time since which it is known to be committed: it was acknowledged, or a client was told of it."""
     is_acked: bool = False
     is_refused: bool = False
 
     def is_before(self, other: "Commit") -> bool:
-        """Whether it stands before the other in the log, if both do."""
+        """True if it stands before the other in the log, if both do."""
         mine, others = self.identity.generation_id, other.identity.generation_id
         return self.committed_s <= other.sent_s or OUTSIDE < mine < others
 
@@ -50,15 +50,15 @@ class Held:
 
     identity: Identity
     joined_s: float
-    """When its client asked to join without an id."""
+    """The time at which its client asked to join without an id."""
     known_s: float
-    """When it was told of its id."""
+    """The time at which it was told of its id."""
     synced_s: float
 
 
 @dataclass(slots=True)
 class Generation:
-    """A generation whose assignment somebody was told of."""
+    """A generation whose assignment a member was told of."""
 
     told_s: float
     plan: str
@@ -75,12 +75,12 @@ class GroupHistory:
     acked: int = 0
 
     def newest_at(self, at_s: float) -> int:
-        """The highest generation of which somebody had the assignment at a moment."""
+        """The highest generation of which a member had the assignment at a moment."""
         return max((number for number, made in self.generations.items() if made.told_s <= at_s), default=OUTSIDE)
 
 
 class GroupChecker:
-    """See the module.
+    """Keeps the history of each group, and compares every answer to its members with it.
 
     Args:
         clock: virtual seconds.
@@ -97,7 +97,7 @@ class GroupChecker:
         self._is_committed = is_committed
 
     def group(self, group_id: str) -> GroupHistory:
-        """What is known of a group."""
+        """The history of a group."""
         return self.groups.setdefault(group_id, GroupHistory())
 
     # Offsets.
@@ -137,7 +137,7 @@ class GroupChecker:
                 self._fail("INV-GROUP-FENCED", identity, f"committed {partition} as {other.identity} did its work")
 
     def on_refused(self, commit: Commit) -> None:
-        """It was refused by somebody who decides that before anything is written."""
+        """It was refused by a check that comes before anything is written."""
         commit.is_refused = True
 
     def on_fetched(
@@ -212,7 +212,7 @@ class GroupChecker:
 
 
 def _is_for(assignment: Assignment, identity: Identity) -> bool:
-    """Whether a leader made it for this member; a static one may have come back under another id, which begins with its name."""
+    """True if a leader made it for this member; a static one may have come back under another id, which begins with its name."""
     if identity.instance_id is None:
         return assignment.member_id == identity.member_id
     return assignment.member_id.startswith(f"{identity.instance_id}-")

@@ -1,4 +1,4 @@
-"""Where logs may start (LOG-12): nothing is gone but what somebody asked to be deleted, or what retention may take."""
+"""The offsets at which logs may start (LOG-12): records are gone only if a client asked for it, or if retention may take them."""
 
 from collections.abc import Mapping
 
@@ -27,15 +27,15 @@ class LogStartChecker:
         self._asked: dict[Key, int] = {}
         self._permitted: dict[Key, int] = {}
         self.retained = 0
-        """How often retention moved a log start."""
+        """The number of times that retention moved a log start."""
 
     def committed_end(self, key: Key) -> int:
-        """Up to where a partition is committed, as far as anybody saw."""
+        """The end of the committed records of a partition, as far as any replica showed it."""
         committed = self._committed.get(key)
         return committed.end_offset if committed is not None else 0
 
     def asked(self, key: Key) -> int:
-        """The largest offset up to which somebody asked for deletion."""
+        """The largest offset up to which a client asked for deletion."""
         return self._asked.get(key, 0)
 
     def permitted(self, key: Key) -> int:
@@ -43,7 +43,7 @@ class LogStartChecker:
         return max(self._permitted.get(key, 0), self._asked.get(key, 0))
 
     def on_asked(self, key: Key, offset: int) -> None:
-        """Somebody is about to ask for deletion up to an offset."""
+        """A client is about to ask for deletion up to an offset."""
         self._asked[key] = max(self.asked(key), offset)
 
     def on_deleted(self, who: str, offset: int, low_watermark: int, durable_start: int | None) -> None:
@@ -53,7 +53,7 @@ class LogStartChecker:
             who: the partition.
             offset: what was asked for.
             low_watermark: where the last of the replicas starts, by the answer.
-            durable_start: where the leader's log would start after a power loss; None if nobody knows any more.
+            durable_start: where the leader's log would start after a power loss; None if it is not known any more.
 
         Raises:
             ViolationError: INV-LOG-START.
@@ -90,7 +90,7 @@ class LogStartChecker:
             return
         settings = log.settings
         size_after = sum(batch.size for batch in view.batches)
-        grew = log.log_end_offset != view.end_offset  # by bytes that nobody has counted yet
+        grew = log.log_end_offset != view.end_offset  # by bytes that are not counted yet
         for batch in view.batches:
             size_after -= batch.size
             if batch.next_offset <= permitted:

@@ -1,7 +1,7 @@
-"""Whether a loss of committed records, which only more faults than are promised can bring about, is told to the operator.
+"""A loss of committed records, which only more faults than are promised can bring about, must be reported to the operator.
 
-The leader that begins without them is the first that can know where its log ends; it must say so in its log (ELECT-4). A loss that nobody
-is told of is worse than the loss.
+The leader that begins without them is the first that can know where its log ends; it must say so in its log (ELECT-4). A loss that is not
+reported is worse than the loss.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class LossesTold(logging.Handler):
         self._lines.append(record.getMessage())
 
     def on_loss(self, partition: TopicPartition, leader_epoch: int, who: str) -> None:
-        """Somebody has just begun to lead a partition in an epoch, and lacks what was committed.
+        """A replica has just begun to lead a partition in an epoch, and lacks committed records.
 
         Raises:
             ViolationError: INV-LOSS-TOLD.

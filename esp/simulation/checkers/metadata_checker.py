@@ -22,7 +22,7 @@ IMAGES_KEPT = 200
 
 
 class MetadataChecker:
-    """See the module. The metadata that counts is the newest image that any node has: committed is committed.
+    """Follows the images of all nodes. The metadata that counts is the newest image that any node has: committed is committed.
 
     Args:
         replicas: what the replicas hold.
@@ -34,7 +34,7 @@ class MetadataChecker:
         self.on_change: Callable[[ClusterImage, ClusterImage, float], None] = lambda _old, _new, _now_s: None
         """Called with each newer image after the one before it, and the time."""
         self.minimums = Minimums()
-        """Which minimum of in-sync replicas counted when."""
+        """The minimum of in-sync replicas that counted, by partition epoch."""
         self._replicas = replicas
         self._ledger = ledger
         self._known: dict[int, ClusterImage] = {}
@@ -91,7 +91,7 @@ class MetadataChecker:
                 )
                 if former_state is not state and former_state != state:
                     self._check_partition(new, topic, former_state, state, now_s, reborn)
-                    # Of several changes that came as one nobody knows what was between them.
+                    # If several changes came as one, the states between them are not known.
                     is_one = former_state is not None and state.partition_epoch == former_state.partition_epoch + 1
                     is_settled = topic.configs == (before or topic).configs and has_one_default
                     if former_state is not None and is_one and is_settled and not _is_cleared(former_state, state):
@@ -127,7 +127,7 @@ class MetadataChecker:
         leader = self._replicas.leader_on(new.leader, (topic.topic_id, new.partition))
         if leader is None or leader.leader_epoch != new.leader_epoch:
             return
-        # Who is eligible counts too at a leader that commits: it would do so by another minimum than the controller's (ELR-2, ELR-3).
+        # The eligible replicas count too at a leader that commits: it would do so by another minimum than the controller's (ELR-2, ELR-3).
         candidates = {*new.isr, *new.elr} if leader.has_enough_replicas() else {*new.isr}
         if not candidates <= leader.maximal_isr:
             raise ViolationError(
@@ -137,7 +137,7 @@ class MetadataChecker:
     def _check_sets(
         self, image: ClusterImage, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str
     ) -> None:
-        """Who is in sync and eligible, and that somebody is."""
+        """In-sync and eligible replicas are disjoint sets of replicas, and some replica has a complete copy."""
         isr, elr = set(new.isr), set(new.elr)
         min_isr = image.min_insync_replicas(topic, len(new.replicas))
         if not isr <= set(new.replicas) or not elr <= set(new.replicas) or isr & elr or len(isr) != len(new.isr):
@@ -153,7 +153,7 @@ class MetadataChecker:
             raise ViolationError("INV-LAST-COPY", who, f"nobody has a complete copy any more: {new} after {old}")
 
     def _held_since_s(self, node_id: int, now_s: float) -> float:
-        """When a node that joins an ISR now had what it was let in for: one that is dead already had it before it died."""
+        """The time at which a node that joins an ISR now had what it was let in for: one that is dead already had it before it died."""
         node = self._nodes.get(node_id)
         return now_s if node is None or node.is_alive else min(now_s, self._ledger.lossy_s.get(node_id, now_s))
 
@@ -162,7 +162,7 @@ class MetadataChecker:
     ) -> None:
         """A leader from outside ISR and ELR: the last known one loses nothing unless its disk did since it joined the ISR (ELECT-5).
 
-        Whoever is in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
+        A broker in ``reborn`` was registered anew in between, and so is none of ISR and ELR any more, if that is more than one change.
         """
         is_reborn = new.leader in reborn
         key = (topic.topic_id, new.partition)
@@ -171,7 +171,7 @@ class MetadataChecker:
             return
         is_one = new.partition_epoch == old.partition_epoch + 1
         if topic.name == RECKLESS and not is_one and new.leader_epoch != old.leader_epoch:
-            committed.excuse()  # nobody knows who was elected between
+            committed.excuse()  # the leaders between are not known
         was_candidate = new.leader in (old.leader, *old.isr, *old.elr) or _has_ended(old, new)
         if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
             return
@@ -195,9 +195,9 @@ class MetadataChecker:
 
     @staticmethod
     def _check_last_resort(old: PartitionState, new: PartitionState, who: str, reborn: Collection[NodeId]) -> None:
-        """A leader that lost bytes is elected only where nobody else was eligible, and is said to be recovering (ELECT-1, ELECT-4)."""
+        """A leader that lost bytes is elected only where no other was eligible, and is said to be recovering (ELECT-1, ELECT-4)."""
         if new.partition_epoch != old.partition_epoch + 1:
-            return  # of several changes nobody knows what was between them
+            return  # the states between several changes are not known
         lost = {node for node, place in zip(new.replicas, new.directories, strict=False) if place == LOST_DIRECTORY}
         better = ({*old.isr, *old.elr} & set(new.replicas)) - {new.leader, *reborn} - lost
         is_silent = not new.recovering and new.leader not in (*old.isr, *old.elr)
@@ -220,10 +220,10 @@ class MetadataChecker:
                 )
 
     def _may_lack(self, image: ClusterImage, node_id: NodeId) -> bool:
-        """Whether a node lost bytes, and the controller need not know it.
+        """True if a node lost bytes, and the controller need not know it.
 
-        When it serves again it has registered, and could not show an orderly stop that came after what it holds (BRK-2). What a device
-        keeps back, and what rots, nobody may have found.
+        When it serves again it has registered, and could not show a clean shutdown that came after what it holds (BRK-2). What a device
+        keeps back, and what rots, may not have been found.
         """
         ledger, node = self._ledger, self._nodes.get(node_id)
         if node_id not in ledger.outstanding:
@@ -234,7 +234,7 @@ class MetadataChecker:
 
 
 def _check_place(image: ClusterImage, old: PartitionState | None, new: PartitionState, who: str) -> None:
-    """Nobody is elected whose replica is in a log directory that its broker has reported to be offline (KIP-858)."""
+    """No broker is elected whose replica is in a log directory that it has reported to be offline (KIP-858)."""
     broker = image.brokers.get(new.leader)
     place = dict(zip(new.replicas, new.directories, strict=False)).get(new.leader)
     if broker is None or place is None or place.int < RESERVED_DIRECTORIES or place in broker.log_dirs:
@@ -244,18 +244,18 @@ def _check_place(image: ClusterImage, old: PartitionState | None, new: Partition
 
 
 def _leads_as_eligible(node_id: NodeId, old: PartitionState, new: PartitionState) -> bool:
-    """Whether a node was elected as an eligible one: of what it had when it left the ISR, nobody has looked whether it is still there."""
+    """True if a node was elected as an eligible one: no check has shown that it still holds the records it had when it left the ISR."""
     return node_id in old.elr and new.leader == node_id and new.leader_epoch != old.leader_epoch
 
 
 def _has_ended(old: PartitionState, new: PartitionState) -> bool:
-    """Whether one change brought the last target in sync and so ended a reassignment; then whoever leads had to be in sync before it."""
+    """True if one change brought the last target in sync and so ended a reassignment; the leader had to be in sync before it."""
     is_one = new.partition_epoch == old.partition_epoch + 1
     return is_one and old.is_reassigning and not new.is_reassigning and set(new.isr) == set(old.target_replicas)
 
 
 def _check_gone(old: ClusterImage, new: ClusterImage, gone: Collection[NodeId]) -> None:
-    """A broker that was unregistered may never come back: nobody counts on it (ISR-7), or gives it up with the last copy (BRK-10)."""
+    """A broker that was unregistered may never come back: it counts in no ISR (ISR-7), and is not given up with the last copy (BRK-10)."""
     forced = old.broker_configs.get(CLUSTER_DEFAULT, {}).get(REMOVAL_FORCED, "").split(",")
     for topic, state in new.partitions() if gone else ():
         who = f"{topic.name}-{state.partition}"
@@ -280,7 +280,7 @@ def _epoch_of(image: ClusterImage, node_id: NodeId) -> int:
 def _check_eligible(
     image: ClusterImage, topic: TopicImage, old: PartitionState, new: PartitionState, reborn: set[NodeId]
 ) -> None:
-    """Below the minimum, whoever leaves the ISR stays eligible unless it came back from an unclean end (ELR-1, KIP-966), or has rotted."""
+    """Below the minimum, a replica that leaves the ISR stays eligible unless it came back from an unclean end (ELR-1), or has rotted."""
     is_unclean = new.recovering and (not old.recovering or new.leader not in {NO_NODE, *old.isr, *old.elr})
     if is_unclean or len(new.isr) >= image.min_insync_replicas(topic, len(new.replicas)):
         return
@@ -288,7 +288,7 @@ def _check_eligible(
     lost = {node for node, place in places.items() if place == LOST_DIRECTORY}
     is_alone = len(new.last_known_elr) == 1 and set(new.replicas) - lost == {*new.last_known_elr}
     if is_alone and places.get(new.last_known_elr[0]) == NOWHERE:
-        return  # nobody has anything left, and the last one to say so may lead (BRK-11)
+        return  # no replica has anything left, and the last one to say so may lead (BRK-11)
     due = ({*old.isr, *old.elr} & set(new.replicas)) - {*new.isr} - reborn - lost
     if not due <= set(new.elr):
         raise ViolationError(
@@ -297,7 +297,7 @@ def _check_eligible(
 
 
 def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
-    """Whether a leader was elected as the last one to say that it has nothing, where nobody was known to have more (BRK-11)."""
+    """True if a leader was elected as the last one to say that it has nothing, where no replica was known to have more (BRK-11)."""
     places = dict(zip(new.replicas, new.directories, strict=False))
     has_none = not (old.isr or old.elr or old.last_known_elr) and new.partition_epoch == old.partition_epoch + 1
     others_are_lost = all(place == LOST_DIRECTORY for node, place in places.items() if node != new.leader)
@@ -305,12 +305,12 @@ def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
 
 
 def _is_cleared(old: PartitionState, new: PartitionState) -> bool:
-    """Whether nothing but the eligible leaders went: by another minimum, and then the one of before again, which came as one change."""
+    """True if only the eligible leaders went: by another minimum, and then the one of before again, which came as one change."""
     return not new.elr and new == replace(old, elr=(), last_known_elr=(), partition_epoch=new.partition_epoch)
 
 
 def _check_forgotten(old: TopicImage, new: TopicImage) -> None:
-    """By another minimum nobody can be held to be eligible for what was committed under the one before (KIP-966, KAFKA-16540)."""
+    """By another minimum no replica can be held to be eligible for what was committed under the one before (KIP-966, KAFKA-16540)."""
     if old.configs.get(MIN_INSYNC_REPLICAS) == new.configs.get(MIN_INSYNC_REPLICAS):
         return
     for former, state in zip(old.partitions, new.partitions, strict=False):

@@ -1,4 +1,4 @@
-"""Which minimum of in-sync replicas a leader may have gone by, by the partition epoch of the ISR that it went by (ELR-3).
+"""The minimum of in-sync replicas that a leader may have gone by, by the partition epoch of the ISR that it went by (ELR-3).
 
 A leader takes an ISR and the minimum that counts with it from one state of the metadata; from an answer to AlterPartition it takes an ISR
 under the same minimum, because another one gives the partition another epoch. So what it commits is judged by the minimum that counted in
@@ -31,7 +31,7 @@ class Minimums:
                 entries.append((state.partition_epoch, minimum))
                 continue
             former = before.partitions[state.partition]
-            if minimum < entries[-1][1]:  # in the midst of the epoch that was known before, for all that anybody knows
+            if minimum < entries[-1][1]:  # in the midst of the epoch that was known before, as far as can be seen
                 entries.append((former.partition_epoch, minimum))
             elif minimum > entries[-1][1]:
                 entries.append((state.partition_epoch, minimum))

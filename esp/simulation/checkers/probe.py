@@ -1,4 +1,4 @@
-"""Where the checkers look into a node: the one module that knows how its objects hang together."""
+"""The checkers' view into a node: the one module that knows how its objects hang together."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -45,7 +45,7 @@ def followed_image(node: SimulatedNode) -> ClusterImage:
 
 
 def proposed_repair(node: SimulatedNode) -> Proposal | None:
-    """What the node, as the active controller, means to do by itself; None if it is not, or means to do nothing."""
+    """The change that the node, as the active controller, means to make by itself; None if it is not, or means to make none."""
     role = node.broker.controller if node.broker is not None else None
     running = role.running if role is not None else None
     return running.driver.proposed_repair if running is not None else None
@@ -79,7 +79,7 @@ def raft(node: SimulatedNode) -> RaftDriver | None:
 
 
 def is_between_steps(node: SimulatedNode) -> bool:
-    """Whether the node's member of the quorum has done on its disk what its core has decided."""
+    """True if the node's member of the quorum has done on its disk what its core has decided."""
     driver = raft(node)
     return driver is not None and not driver.is_stepping
 
@@ -97,7 +97,7 @@ def active_controller(nodes: Iterable[SimulatedNode]) -> SimulatedNode | None:
 
 
 def leads_quorum(node: SimulatedNode) -> bool:
-    """Whether the node takes itself for the leader of the metadata quorum."""
+    """True if the node takes itself for the leader of the metadata quorum."""
     driver = raft(node)
     return driver is not None and driver.is_leader
 

@@ -23,11 +23,11 @@ class _Member:
         self.epoch = epoch
         self.is_leader = False
         self.names_others = False
-        """Whether its log may name other voters than those that it was seen to count."""
+        """True if its log may name other voters than those that it was seen to count."""
 
 
 class QuorumChecker:
-    """See the module.
+    """Follows the logs and roles of the members of the quorum.
 
     Args:
         ledger: knows whose device lies: after a failed sync it lacks what the node must believe to be there (SYNC-1).
@@ -40,7 +40,7 @@ class QuorumChecker:
         self.committed = CommittedLog(TopicPartition(METADATA_TOPIC, 0), TopicId(ZERO_UUID))
         self._members: dict[int, _Member] = {}
         self._former: dict[int, ReplicaView] = {}
-        """What members had when they lost their disks: a leader may have heard of it, and count it later."""
+        """The logs of members when they lost their disks: a leader may have heard of them, and count them later."""
         self._leaders: dict[int, tuple[int, int]] = {}
         self._led_epochs: dict[int, int] = {}
 
@@ -164,7 +164,7 @@ class QuorumChecker:
                 )
 
     def _is_held_by(self, node_id: int, batch: BatchView) -> bool:
-        """Whether a member has a batch on its device, or had it when it lost that."""
+        """True if a member has a batch on its device, or had it when it lost that."""
         if node_id in self._ledger.strangers:
             former = self._former.get(node_id)
             known = former.find(batch.base_offset) if former is not None else None

@@ -16,7 +16,7 @@ def check_reassignment(
         new: and after it.
         who: what it is called.
         min_isr: how many have to be in sync, of the replicas after the change.
-        may_be_unclean: whether elections outside ISR and ELR are allowed.
+        may_be_unclean: true if elections outside ISR and ELR are allowed.
 
     Raises:
         ViolationError: INV-REASSIGN, or INV-EPOCHS-MONO (ISR-8).

@@ -1,4 +1,4 @@
-"""What a replica must be like when a node has come back, and the state that follows from its batches."""
+"""The state in which a replica must be when a node has come back, and the state that follows from its batches."""
 
 import itertools
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class LostLife(NamedTuple):
 
     @classmethod
     def of(cls, view: ReplicaView, *, keeps_page_cache: bool, has_faulty_disk: bool) -> "LostLife":
-        """What the process left.
+        """The replica as the process left it.
 
         Args:
             view: the replica.
@@ -42,7 +42,7 @@ class LostLife(NamedTuple):
         )
 
     def after_power_loss(self) -> "LostLife":
-        """What is certain when the machine lost power since."""
+        """The part that is certain when the machine lost power since."""
         return self._replace(floor_offset=self.synced_offset)
 
     def check(self, view: ReplicaView) -> None:

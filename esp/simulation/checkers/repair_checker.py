@@ -16,7 +16,7 @@ Key = tuple[TopicId, int]
 
 CLOCK_RATE_MAX: Final = 1.1
 COMMIT_S: Final = 6.0
-"""How much later than the controller, which goes by what it has decided, others may learn that a broker is away."""
+"""The time by which others may learn later than the controller, which goes by its own decisions, that a broker is away."""
 
 UNSEEN_S: Final = 4.0
 """A controller, which looks every three seconds, need not have seen that a broker was back for less."""
@@ -25,7 +25,7 @@ WITHDRAW_S: Final = 20.0
 """Within which a controller that goes on has withdrawn what it began because a broker was away that is back."""
 
 SHARE_MIN: Final = 4
-"""Who holds so many replicas has one to give to a broker that holds nothing."""
+"""A broker that holds so many replicas has one to give to a broker that holds nothing."""
 
 
 class Repair(NamedTuple):
@@ -37,7 +37,7 @@ class Repair(NamedTuple):
 
 
 class RepairChecker:
-    """See the module. Everything is judged by the newest committed metadata.
+    """Compares the reassignments that controllers begin, cancel and owe with their reasons, by the newest committed metadata.
 
     Args:
         profile: what the controllers go by.
@@ -46,13 +46,13 @@ class RepairChecker:
 
     def __init__(self, profile: RepairProfile, is_asked: Callable[[Key, tuple[NodeId, ...]], bool]) -> None:
         self.begun = 0
-        """How many reassignments the controllers began by themselves."""
+        """The number of reassignments that the controllers began by themselves."""
         self._profile = profile
         self._is_asked = is_asked
         self._away_s: dict[NodeId, float] = {}
         self._back_s: dict[NodeId, float] = {}
         self._last_absences: dict[NodeId, tuple[float, float]] = {}
-        """Of those who are back: when they were away last, from and to."""
+        """Of the brokers that are back: when they were away last, from and to."""
         self._repairs: dict[Key, Repair] = {}
 
     def on_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
@@ -81,7 +81,7 @@ class RepairChecker:
                     )
                 gone = self._check_beginning(old, new, name, former, state, now_s)
                 if gone:
-                    # Of changes that came as one nobody knows which of them were of which term.
+                    # If changes came as one, it is not known which of them were of which term.
                     term = new.epoch if new.epoch == old.epoch else None
                     self._repairs[key] = Repair(state.target_replicas, gone, term)
         self.begun += own
@@ -92,10 +92,10 @@ class RepairChecker:
             )
 
     def check_withdrawn(self, image: ClusterImage, now_s: float, epoch: int | None) -> None:
-        """What a controller of ``epoch``, which goes on, began because of brokers that are back is withdrawn. Raises ViolationError.
+        """Reassignments that a controller of ``epoch``, which goes on, began for brokers that were away are withdrawn once these are back.
 
-        A copy that has become complete meanwhile is let be, as a cancel could leave fewer than the minimum; and where nobody is in sync, a
-        cancel is refused (REASSIGN-3).
+        A copy that has become complete meanwhile is let be, as a cancel could leave fewer than the minimum; and where no replica is in
+        sync, a cancel is refused (REASSIGN-3). Raises ViolationError.
         """
         if epoch is None:
             return
@@ -112,12 +112,12 @@ class RepairChecker:
                 raise ViolationError("INV-REPAIR", f"{state}", f"{repair.gone} are back, and it goes on (REPAIR-3)")
 
     def has_idle_broker(self, image: ClusterImage) -> bool:
-        """Whether a broker that may get replicas holds nothing."""
+        """True if a broker that may get replicas holds nothing."""
         held = {node for _, state in image.partitions() for node in state.target_replicas}
         return not _find_takers(image) <= held
 
     def find_unrepaired(self, image: ClusterImage, core: Collection[int]) -> list[str]:
-        """What is still to be done, as sentences (LIVE-REPAIR).
+        """The repairs that are still to be done, as sentences (LIVE-REPAIR).
 
         Replicas that are or shall be on brokers that are gone for good or draining, though others could take them, unless an administrator
         moves them; brokers that hold nothing; marks of repairs that have ended.
@@ -177,8 +177,8 @@ class RepairChecker:
     ) -> tuple[NodeId, ...]:
         """That the controller had a reason; returns which of the original brokers it has given up. Raises ViolationError.
 
-        Who was leaving already, as one that drained when that began, is not given up now, though it be away: unless it is away for long. Of
-        whom that may be so or not, none is returned.
+        A broker that was leaving already, as one that drained when that began, is not given up now, though it be away: unless it is away
+        for long. A broker of which that is uncertain is not returned.
         """
         if len(state.target_replicas) != len(state.original_replicas):
             raise ViolationError("INV-REPAIR", name, f"it begins to change the number of replicas: {state}")
@@ -201,12 +201,12 @@ class RepairChecker:
         return away_s >= self._profile.dead_after_ms / 1000 / CLOCK_RATE_MAX - COMMIT_S
 
     def _must_be_given_up(self, node: NodeId, now_s: float) -> bool:
-        """Whether every controller, whatever its clock, has seen by now that a broker is away for long."""
+        """True if every controller, whatever its clock, has seen by now that a broker is away for long."""
         away_s = now_s - self._away_s.get(node, now_s)
         return away_s >= self._profile.dead_after_ms / 1000 * CLOCK_RATE_MAX + UNSEEN_S
 
     def _waits(self, state: PartitionState, now_s: float) -> bool:
-        """Whether a reassignment cannot end because of a broker that may have been given up; then it does not count (REPAIR-5)."""
+        """True if a reassignment cannot end because of a broker that may have been given up; then it does not count (REPAIR-5)."""
         return any(self._may_be_given_up(node, now_s) for node in state.target_replicas)
 
 
@@ -216,7 +216,7 @@ def _find_takers(image: ClusterImage) -> set[NodeId]:
 
 
 def _is_repair(topic: TopicImage, state: PartitionState) -> bool:
-    """Whether the controller says that a reassignment is its own (REPAIR-4)."""
+    """True if the controller says that a reassignment is its own (REPAIR-4)."""
     marks = read_repaired_replicas(topic.configs.get(REPAIRED_REPLICAS, ""))
     return any(marks.covers(state.partition, node) for node in state.adding_replicas)
 

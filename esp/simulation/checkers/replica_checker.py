@@ -21,7 +21,7 @@ Key = tuple[TopicId, int]
 
 
 class ReplicaChecker:
-    """See the module.
+    """Keeps a view of every replica and the committed log of every partition, and checks each against the others.
 
     Args:
         min_isr: the effective ``min.insync.replicas`` of a partition, while it had an epoch.
@@ -43,13 +43,13 @@ class ReplicaChecker:
         self.highest_log_starts: dict[Key, int] = {}
         """The highest log start that any replica of a partition ever had."""
         self.on_loss: Callable[[TopicPartition, int, str], None] = lambda _partition, _epoch, _who: None
-        """Called when somebody begins to lead a partition in an epoch and lacks what was committed, beyond what is promised."""
+        """Called when a replica begins to lead a partition in an epoch and lacks committed records, beyond what is promised."""
         self.log_starts = LogStartChecker(self.committed)
         self.rises = Rises()
         self.fallen_starts = 0
-        """How often a log was cut below its start, which fell with its end."""
+        """The number of times that a log was cut below its start, which fell with its end."""
         self.moved = 0
-        """How often a replica moved to another log directory."""
+        """The number of times that a replica moved to another log directory."""
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
         self._lost: dict[int, dict[Key, LostLife]] = {}
         self._unassigned: set[tuple[int, Key]] = set()
@@ -117,13 +117,13 @@ class ReplicaChecker:
         self._unassigned.discard((node_id, key))
 
     def check_deeply(self, node: SimulatedNode) -> None:
-        """What costs more than a glance: the state that is derived from the log (INV-EPOCH-CACHE, INV-PROD-FOLD). Raises ViolationError."""
+        """Checks that cost more: of the state that is derived from the log (INV-EPOCH-CACHE, INV-PROD-FOLD). Raises ViolationError."""
         for hosted, view in self._hosted.get(node.node_id, {}).items():
             check_epochs(view, hosted.log)
             check_producers(view, hosted.log)
 
     def of_partition(self, key: Key) -> CommittedLog | None:
-        """What is committed of a partition, or None if nobody has it."""
+        """The committed log of a partition, or None if no replica has it."""
         return self.committed.get(key)
 
     def leader_on(self, node_id: int, key: Key) -> PartitionLeader | None:
@@ -134,22 +134,22 @@ class ReplicaChecker:
         return None
 
     def is_excused(self, key: Key) -> bool:
-        """Whether a partition lost more than is promised to survive."""
+        """True if a partition lost more than is promised to survive."""
         committed = self.committed.get(key)
         return committed is not None and committed.is_excused
 
     def is_given_up(self, key: Key) -> bool:
-        """Whether it is certain that a partition lost more than is promised."""
+        """True if it is certain that a partition lost more than is promised."""
         committed = self.committed.get(key)
         return committed is not None and committed.is_excused and committed.doubted_epoch is None
 
     def is_retired(self, key: Key, crc: int) -> bool:
-        """Whether a batch was committed, and some replica's log starts behind it."""
+        """True if a batch was committed, and some replica's log starts behind it."""
         committed = self.committed.get(key)
         return committed is not None and committed.is_retired(crc, self.highest_log_starts.get(key, 0))
 
     def awaits_help(self, key: Key) -> bool:
-        """Whether a partition lost so much that a replica of it waits for help: offline (TRUNC-8), or leading and rotten (REC-4)."""
+        """True if a partition lost so much that a replica of it waits for help: offline (TRUNC-8), or leading and rotten (REC-4)."""
         return self.is_excused(key) and any(
             hosted.is_offline or (hosted.leader is not None and hosted.log.rot is not None)
             for replicas in self._hosted.values()
@@ -285,7 +285,7 @@ class ReplicaChecker:
             self.on_loss(committed.name, leader.leader_epoch, view.who)
         if committed.is_excused or committed.is_held_by(view):
             return
-        # Who learns of its election when there has been another one leads nobody, and may lack what the next one committed (ISR-8).
+        # A leader that learns of its election after another one has no followers, and may lack what the next one committed (ISR-8).
         if leader.leader_epoch < self._leader_epoch(committed.topic_id, committed.name.partition):
             return
         raise ViolationError(

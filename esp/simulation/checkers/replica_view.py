@@ -31,11 +31,11 @@ class BatchView(NamedTuple):
     size: int
 
     def is_same(self, other: "BatchView") -> bool:
-        """Whether both are copies of one batch: the checksum does not cover offset and epoch."""
+        """True if both are copies of one batch: the checksum does not cover offset and epoch."""
         return self[:4] == other[:4]
 
     def still_stands(self) -> bool:
-        """Whether its file holds it still."""
+        """True if its file holds it still."""
         cached = self.content.cached
         if len(cached) < self.position + self.size:
             return False
@@ -43,17 +43,17 @@ class BatchView(NamedTuple):
         return (header.base_offset, header.leader_epoch, header.crc) == (self.base_offset, self.leader_epoch, self.crc)
 
     def is_durable(self) -> bool:
-        """Whether the device has every byte of it."""
+        """True if the device has every byte of it."""
         end = self.position + self.size
         return self.content.durable[self.position : end] == self.content.cached[self.position : end]
 
     def is_whole(self) -> bool:
-        """Whether what was written there matches its checksum."""
+        """True if the bytes that were written there match its checksum."""
         data = self.content.written(self.position, self.position + self.size)
         return crc32c(data[ATTRIBUTES_OFFSET:]) == self.crc
 
     def is_rotten(self) -> bool:
-        """Whether its file holds something else than was written."""
+        """True if its file holds something else than was written."""
         return self.content.is_rotten(self.position, self.position + self.size)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class BatchView(NamedTuple):
 
 
 class ReplicaView:
-    """See the module.
+    """The batches of one replica, as its files hold them.
 
     Args:
         who: for reports: node and partition.
@@ -81,7 +81,7 @@ class ReplicaView:
         self.log_start_offset = start_offset
         self.recovery_point = start_offset
         self.judged_from = start_offset
-        """What lies below was found after a failed sync: the device may lack it, and the node cannot know (SYNC-1)."""
+        """Records below it were found after a failed sync: the device may lack them, and the node cannot know (SYNC-1)."""
         self.leader: object = None
         """The core that led the partition when it was last looked at."""
         self._disk = disk
@@ -147,21 +147,21 @@ class ReplicaView:
         return True
 
     def standing_end(self) -> int:
-        """Where the log ends in its files as they are: a process may have died while it was cutting them."""
+        """The end of the log in its files as they are: a process may have died while it was cutting them."""
         for batch in reversed(self.batches):
             if self._stands(batch):
                 return batch.next_offset
         return min(self.log_start_offset, self.end_offset)
 
     def sound_end(self) -> int:
-        """Where the first batch begins of which something has rotted; the log end if none has."""
+        """The beginning of the first batch of which something has rotted; the log end if none has."""
         for batch in self.batches:
             if batch.content.rotten and batch.is_rotten():
                 return batch.base_offset
         return self.end_offset
 
     def _stands(self, batch: BatchView) -> bool:
-        """Whether a batch is where it was: a file may have been cut, or another one may have taken its place."""
+        """True if a batch is where it was: a file may have been cut, or another one may have taken its place."""
         return batch.still_stands() and self._disk.content(self._paths[batch.content]) is batch.content
 
     def move(self, path: str, start_offset: int) -> None:

@@ -8,7 +8,7 @@ from esp.replication.replica_log import ReplicaLog
 
 
 class Rises:
-    """Remembers, for each log, with which committed in-sync sets its high watermark rose since somebody asked."""
+    """Remembers, for each log, with which committed in-sync sets its high watermark rose since it was last taken."""
 
     def __init__(self) -> None:
         self._sizes: dict[ReplicaLog, dict[int, int]] = {}

@@ -1,8 +1,8 @@
-"""INV-THROTTLE: replicas that are not in sync are copied no faster than the throttles allow, and nobody else waits for them (KIP-73).
+"""INV-THROTTLE: replicas that are not in sync are copied no faster than the throttles allow, and no other replica is held back (KIP-73).
 
-Looks at each turn of each partition as it happens, in the sessions of leaders and the fetchers of followers: who is throttled at all hangs
-on moments (THROTTLE-1). The bytes go into a bucket of the checker's own, which empties at the rate that the node's settings say: that of
-an operator's throttle, or the budget of self-repair (REPAIR-4).
+Looks at each turn of each partition as it happens, in the sessions of leaders and the fetchers of followers: which replica is throttled
+at all hangs on moments (THROTTLE-1). The bytes go into a bucket of the checker's own, which empties at the rate that the node's settings
+say: that of an operator's throttle, or the budget of self-repair (REPAIR-4).
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _NO_RATES: Final = (LONG_MAX,) * 3
 
 
 class Rates(NamedTuple):
-    """What a node's settings say, in bytes per second; ``LONG_MAX`` is no throttle."""
+    """The rates by a node's settings, in bytes per second; ``LONG_MAX`` is no throttle."""
 
     leader: int
     follower: int
@@ -39,7 +39,7 @@ class Rates(NamedTuple):
 
 
 class Meter:
-    """What one node takes in one direction by one throttle.
+    """The bytes that one node takes in one direction by one throttle.
 
     The quota is asked when a fetch is let go, and charges it then; its bytes are seen when they come. So what has come since nothing was
     owed may be, beyond the rate and the burst, what the quota did not charge in that time: fetches that were on their way when it began,
@@ -64,11 +64,11 @@ class Meter:
         self._under_way: dict[object, int] = {}
         """Fetches that the quota has let go and that are not counted yet, and when it did."""
         self._earlier: dict[object, None] = {}
-        """Those of them that it let go under another rate."""
+        """Fetches under way that it let go under another rate."""
         self._at_rest = 0
-        """How many of them were on their way when nothing was owed."""
+        """The number of them that were on their way when nothing was owed."""
         self._let_go = 0
-        """How many were on their way when the last of them was let go."""
+        """The number that were on their way when the last of them was let go."""
 
     def set_rate(self, rate: int) -> None:
         """Go by another rate; nothing happens if it is the same."""
@@ -114,7 +114,7 @@ class Meter:
 
 
 class ThrottleChecker:
-    """See the module.
+    """Watches the fetches of leaders and followers, with a meter for each node, direction and throttle.
 
     Args:
         rates: of a node; None while it has no settings.
@@ -123,7 +123,7 @@ class ThrottleChecker:
 
     def __init__(self, rates: Callable[[NodeId], Rates | None], report: Callable[[ViolationError], None]) -> None:
         self.throttled_bytes = 0
-        """How many bytes were counted."""
+        """The number of bytes that were counted."""
         self._rates = rates
         self._report = report
         self._meters: dict[ReplicationThrottle, Meter] = {}
@@ -132,7 +132,7 @@ class ThrottleChecker:
         self._told: dict[FollowedPartition, int] = {}
         """The leader's high watermark, from an answer that is being taken in."""
         self._behind: dict[FollowedPartition, bool] = {}
-        """Whether the last answer had more committed than is here then."""
+        """True for a partition if the last answer had more committed than is here then."""
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:

@@ -31,7 +31,7 @@ UNKNOWN: Final = -1
 
 
 class Role(NamedTuple):
-    """What a broker was for a partition at a moment: its leader, or a follower of that."""
+    """The role of a broker for a partition at a moment: its leader, or a follower of that."""
 
     life: int
     """Of its process."""
@@ -40,19 +40,19 @@ class Role(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request: by whom, of which partition and node, when, and in which leader epoch the asker believes, -1 if it does not say."""
+    """A request: its sender, partition and node, its time, and the leader epoch in which the asker believes, -1 if it does not say."""
 
     who: str
     key: Key
     node_id: int
     sent_s: float
     role: Role | None
-    """What the node was when the request was sent; None if it had no such replica, or none in service."""
+    """The role of the node when the request was sent; None if it had no such replica, or none in service."""
     named_epoch: int = UNKNOWN
 
 
 class Position(NamedTuple):
-    """Where a reader stands: behind a record of this leader epoch."""
+    """A reader's position: behind a record of this leader epoch."""
 
     offset: int
     epoch: int
@@ -89,27 +89,27 @@ class Rise:
 
 
 class _Partition:
-    """What was told of one partition."""
+    """The answers about one partition."""
 
     def __init__(self) -> None:
         self.ends = Rise()
         """High watermarks and latest offsets, and the ends of what was acknowledged; an epoch is the latest that it can be of."""
         self.own_ends = Rise()
-        """Those of which the leader and its epoch are known for certain."""
+        """High watermarks and offsets of which the leader and its epoch are known for certain."""
         self.starts = Rise()
         """Log starts, of leaders that are known for certain."""
         self.settled = Rise()
-        """Leader epochs in which somebody was told the latest offset: the high watermark has reached the epoch's start (HW-8)."""
+        """Leader epochs in which a client was told the latest offset: the high watermark has reached the epoch's start (HW-8)."""
         self.reads: dict[int, Rise] = {}
         """By the epoch of records, how far they were read."""
         self.first_read: dict[int, tuple[int, int]] = {}
         """By the epoch of records, the least offset at which any was read, and the latest epoch of a leader that can have told so."""
         self.at_time: dict[int, tuple[int, int, float]] = {}
-        """By timestamp: the least offset of a record that is not older, the latest epoch of who told so, and when."""
+        """By timestamp: the least offset of a record that is not older, the latest epoch of the leader that told it, and when."""
         self.newest_record = Rise()
         """The largest timestamps that were told of."""
         self.record_at: dict[int, int] = {}
-        """Where they stand."""
+        """Their offsets."""
         self.epochs: dict[int, float] = {}
         """Leader epochs by the metadata, ascending, and since when at the latest."""
 
@@ -119,7 +119,7 @@ class _Partition:
 
 
 class ToldOffsets:
-    """See the module.
+    """Remembers, for each partition, the offsets that clients were told, and compares each answer with them.
 
     Args:
         committed: what is committed, by topic and partition; filled while the run goes on.
@@ -161,7 +161,7 @@ class ToldOffsets:
         told.ends.add(self._newest_epoch(*key), self._clock(), end_offset)
 
     def told_end(self, key: Key) -> int:
-        """The highest end that anybody was told of; 0 if nobody was."""
+        """The highest end that any client was told of; 0 if none was."""
         return max(0, self._of(key).ends.highest)
 
     # Fetch.
@@ -213,7 +213,7 @@ class ToldOffsets:
         Just at the log start an asker that names the epoch before may be told so: an empty log may know no epoch any more (TRUNC-3).
 
         Raises:
-            ViolationError: INV-READ-POSITION: somebody had been told of that offset.
+            ViolationError: INV-READ-POSITION: a client had been told of that offset.
         """
         committed = self._judge(asked)
         log_start = self._log_start(asked.key)
@@ -255,7 +255,7 @@ class ToldOffsets:
     # ListOffsets.
 
     def on_latest(self, asked: Asked, role: Role | None, offset: int, leader_epoch: int) -> None:
-        """Somebody was told the latest offset, by the leader of an epoch.
+        """A client was told the latest offset, by the leader of an epoch.
 
         Raises:
             ViolationError: INV-READ-COMMITTED-HW, INV-READ-EPOCH, INV-READ-MONO.
@@ -282,7 +282,7 @@ class ToldOffsets:
         told.settled.add(leader_epoch, now_s, 0)
 
     def on_earliest(self, asked: Asked, role: Role | None, offset: int) -> None:
-        """Somebody was told the earliest offset. Raises ViolationError: INV-READ-COMMITTED-HW, INV-READ-EPOCH, INV-READ-MONO."""
+        """A client was told the earliest offset. Raises ViolationError: INV-READ-COMMITTED-HW, INV-READ-EPOCH, INV-READ-MONO."""
         committed = self._judge(asked)
         if committed is None:
             return
@@ -292,7 +292,7 @@ class ToldOffsets:
             self._take_start(asked, committed, place.leader_epoch, offset)
 
     def on_time(self, asked: Asked, role: Role | None, wanted: int, timestamp: int, offset: int) -> None:
-        """Somebody was told the first record that is not older than ``wanted``; -1 if there is none.
+        """A client was told the first record that is not older than ``wanted``; -1 if there is none.
 
         Raises:
             ViolationError: INV-READ-COMMITTED-HW, INV-READ-EPOCH, INV-READ-MONO.
@@ -321,18 +321,18 @@ class ToldOffsets:
             self._note_time(told, wanted, offset, self._latest(asked, place))
 
     def on_record(self, key: Key, timestamp: int, offset: int) -> None:
-        """Somebody read a record."""
+        """A client read a record."""
         self._note_time(self._of(key), timestamp, offset, self._newest_epoch(*key))
 
     def known_time(self, key: Key, chance: float) -> int | None:
-        """A timestamp that somebody knows a record of; ``chance``, from 0 to 1, chooses: it is one of the last few half of the time."""
+        """A timestamp of a record that a client knows; ``chance``, from 0 to 1, chooses: it is one of the last few half of the time."""
         times = list(self._of(key).at_time)
         if chance >= 0.5:
             times = times[-NEWEST_TIMES:]
         return times[int(2 * chance % 1 * len(times))] if times else None
 
     def on_max_timestamp(self, asked: Asked, role: Role | None, timestamp: int, offset: int) -> None:
-        """Somebody was told which record has the largest timestamp; -1 if that is not known.
+        """A client was told which record has the largest timestamp; -1 if that is not known.
 
         Raises:
             ViolationError: INV-READ-COMMITTED-HW, INV-READ-EPOCH, INV-READ-MONO.
@@ -357,7 +357,7 @@ class ToldOffsets:
     # OffsetForLeaderEpoch.
 
     def on_epoch_end(self, asked: Asked, role: Role | None, wanted: int, epoch: int, end_offset: int) -> None:
-        """Somebody was told where an epoch ends: that epoch, or the last one before it that is known; -1 if nothing is.
+        """A client was told where an epoch ends: that epoch, or the last one before it that is known; -1 if nothing is.
 
         Raises:
             ViolationError: INV-READ-EPOCH, INV-EPOCH-END.
@@ -389,7 +389,7 @@ class ToldOffsets:
         return self._partitions.setdefault(key, _Partition())
 
     def _judge(self, asked: Asked) -> CommittedLog | None:
-        """What is committed of the partition, if it has to keep what it promises."""
+        """The committed log of the partition, if it has to keep what it promises."""
         committed = self._committed.get(asked.key)
         if committed is None or committed.is_excused or self._newest_epoch(*asked.key) == UNKNOWN:
             return None
@@ -419,7 +419,7 @@ class ToldOffsets:
         return place.leader_epoch if place is not None else self._newest_epoch(*asked.key)
 
     def _known_end(self, asked: Asked, place: Role, epoch: int) -> int:
-        """How far records of an epoch reach, by what clients got of leaders that were no newer than this one."""
+        """The end of an epoch's records, by what clients got of leaders that were no newer than this one."""
         reads = self._of(asked.key).reads.get(epoch)
         return reads.up_to(place.leader_epoch, asked.sent_s) if reads is not None else UNKNOWN
 

@@ -22,7 +22,7 @@ FindView = Callable[[int], ReplicaView | None]
 
 
 class VoterChecker:
-    """See the module.
+    """Follows the voters that the logs on the disks name, and checks each change of them.
 
     Args:
         now_s: the simulation's time.
@@ -32,10 +32,10 @@ class VoterChecker:
         self._now_s = now_s
         self._committed: VoterSet | None = None
         self._ends: dict[tuple[int, int], deque[tuple[float, int]]] = {}
-        """When the log of a leader, by node and epoch, had which end."""
+        """The ends of the log of a leader, by node and epoch, with their times."""
 
     def on_voters(self, voters: VoterSet) -> None:
-        """Somebody knows voters; those of the beginning are the ones that the first change changes."""
+        """A member knows voters; the voters of the beginning are the ones that the first change changes."""
         if self._committed is None and voters.voters:
             self._committed = voters
 
@@ -131,9 +131,9 @@ def read_voters(batch: BatchView) -> VoterSet | None:
 
 
 def find_quorum_problems(nodes: Iterable[SimulatedNode]) -> list[str]:
-    """What is not yet as it must be in a quorum that is left alone, as sentences.
+    """The problems of a quorum that is left alone, as sentences.
 
-    One leads, who is a voter (RAFT-43), and all have its voters.
+    One member leads, which is a voter (RAFT-43), and all have its voters.
     """
     serving = list(nodes)
     leader = probe.active_controller(serving)

@@ -54,7 +54,7 @@ class _MarkingFinder(importlib.abc.MetaPathFinder):
 
 
 def is_of(module: str, rooms: Sequence[str]) -> bool:
-    """Whether a module is one of some packages'."""
+    """True if a module is one of some packages'."""
     return any(module == room or module.startswith(f"{room}.") for room in rooms)
 
 

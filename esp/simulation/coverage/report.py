@@ -21,7 +21,7 @@ _ROW: Final = "{:<34}{:>8}{:>8}{:>8.1%}"
 
 
 class Seeds(NamedTuple):
-    """What one process runs."""
+    """The seeds that one process runs."""
 
     tier: str
     first: int

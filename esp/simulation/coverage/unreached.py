@@ -103,4 +103,4 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.storage.log:Log._out_of_range": "a log is cut or removed between the check of an offset and the read",
     }
 )
-"""What has to happen in the same moment."""
+"""Each with the event that has to happen in the same moment."""

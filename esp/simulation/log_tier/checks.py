@@ -1,4 +1,4 @@
-"""What must hold of a log beside a list of the batches that it should have."""
+"""Invariants that must hold of a log beside a list of the batches that it should have."""
 
 from collections.abc import Coroutine, Sequence
 from itertools import pairwise
@@ -79,7 +79,7 @@ def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int, most
         log: as it was opened.
         allowed: everything that may be in it, in order.
         least_end: nothing below this may be gone, but what was below the log start.
-        most_start: nobody has moved the log start above this.
+        most_start: the log start was not moved above this.
     """
     if log.log_start_offset > most_start:
         _fail("INV-RECOVER-PREFIX", log, f"starts at {log.log_start_offset}, and did at {most_start}")
@@ -101,7 +101,7 @@ def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int, most
 
 
 def check_reads(log: Log, kept: Sequence[KeptBatch], random: Random) -> None:
-    """INV-READ-STABLE: whoever asks for an offset gets the batch that holds it, and the log takes itself for sound (REC-4)."""
+    """INV-READ-STABLE: a read at an offset gets the batch that holds it, and the log takes itself for sound (REC-4)."""
     present = [batch for batch in kept if log.log_start_offset <= batch.header.base_offset < log.log_end_offset]
     for batch in random.sample(present, min(len(present), _READS)):
         offset = batch.header.base_offset

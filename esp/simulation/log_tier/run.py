@@ -62,7 +62,7 @@ class LogRun:
         random = self.random = Random(seed)  # noqa: S311 -- a replay by seed is what this is for
         self.disk = SimulatedDisk(Random(random.random()))  # noqa: S311 -- see above
         self.kept: list[KeptBatch] = []
-        """What the log should hold, with what retention took from its front."""
+        """The batches that the log should hold, with those that retention took from its front."""
         self.settings = TopicSettings(
             segment_bytes=random.choice((1_500, 6_000, 1_000_000)),
             index_interval_bytes=random.choice((0, 500, 4_096)),
@@ -102,11 +102,11 @@ class LogRun:
         self._in_flight: KeptBatch | None = None
         """A batch whose append has not returned."""
         self._cut_end: int | None = None
-        """Where a truncation ends the log that has not returned."""
+        """The end of the log by a truncation that has not returned."""
         self._cut_away: list[KeptBatch] = []
-        """What a process was cutting away when it died: the cut may be in the page cache only, and a power loss brings the batches back."""
+        """The batches that a process was cutting away when it died: the cut may be in the page cache only, and a power loss undoes it."""
         self._new_start = 0
-        """Where the log starts once a truncation has returned that lets it start anew."""
+        """The log start once a truncation has returned that lets the log start anew."""
 
     def run(self, steps: int = STEPS) -> None:
         """Do all of it.
@@ -184,7 +184,7 @@ class LogRun:
             log.raise_log_start(self._start_random.randint(log.log_start_offset, log.high_watermark))
 
     def _ends_from(self, offset: int) -> list[int]:
-        """Where batches end, from an offset on."""
+        """The ends of batches, from an offset on."""
         return [batch.header.next_offset for batch in self.kept if offset <= batch.header.next_offset]
 
     def _begin_epoch(self) -> None:
@@ -229,7 +229,7 @@ class LogRun:
         self._keep(self.log.log_end_offset if offset else 0)
 
     def _keep(self, end_offset: int) -> None:
-        """What lies behind ``end_offset`` is no more; producers go on from what is left."""
+        """The batches behind ``end_offset`` are no more; producers go on from what is left."""
         self.kept = [batch for batch in self.kept if batch.header.next_offset <= end_offset]
         self._sequences = [0] * _PRODUCERS
         for batch in self.kept:
@@ -265,7 +265,7 @@ class LogRun:
         self.disk.fail("sync", self.random.choice(("*.log", "*")), after=self.random.randrange(3))
         try:
             self._flush()
-        except ApiError:  # no other segment can be made; whoever flushes next must be told
+        except ApiError:  # no other segment can be made; the next flush must fail
             self.disk.heal()
             with suppress(OSError, ProcessKilledError):
                 self.log.flush_blocking()
@@ -273,7 +273,7 @@ class LogRun:
                     "INV-DISK-ORDER", str(PARTITION), "a flush succeeds after a sync that failed"
                 ) from None
             self._lose_power()
-        except (OSError, ProcessKilledError):  # or it dies before it can tell anybody
+        except (OSError, ProcessKilledError):  # or it dies before it can notify a caller
             self.disk.heal()
             self._lose_power()
         self.disk.heal()
@@ -285,7 +285,7 @@ class LogRun:
         self._reopen(loses_power=False)
 
     def _stop(self) -> None:
-        """An orderly stop: everything must be there after it."""
+        """A clean shutdown: everything must be there after it."""
         is_sound = not self.log.is_offline
         self._directory.close_blocking(BrokerEpoch(7))
         self._reopen(loses_power=self.random.random() < 0.5, is_clean=is_sound)
@@ -296,7 +296,7 @@ class LogRun:
         if self._cut_end is not None:
             least_end = min(least_end, self._cut_end)
         producers = self.log.producers
-        # A power loss may have taken the snapshot with which the first segment begins: nobody writes that again.
+        # A power loss may have taken the snapshot with which the first segment begins: it is not written again.
         snapshots = snapshot_offsets(self.disk, self.log.path)
         most_start = max(self.log.log_start_offset, self._new_start)
         allowed = [*self.kept, self._in_flight] if self._in_flight is not None else self.kept
@@ -360,7 +360,7 @@ class LogRun:
             return
         path, position = self._batch_random.choice(flushed)
         offset, mask = position + self._batch_random.choice(_OF_PRODUCERS), 1 << self._batch_random.randrange(8)
-        self._directory.write_checkpoints_blocking()  # else what an orderly stop has flushed is recovered, and cut there
+        self._directory.write_checkpoints_blocking()  # else what a clean shutdown has flushed is recovered, and cut there
         self.disk.crash()
         self.disk.corrupt(path, offset, mask)
         with suppress(CorruptionError):  # it is the last one, of which the log end is read

@@ -8,7 +8,7 @@ from esp.ports.clock import Timer
 from esp.simulation.machine.processor import LoopProcessor
 
 WALL_START_MS: Final = 1_795_000_000_000
-"""What the wall clock shows when the loop begins: a day in 2026."""
+"""The time that the wall clock shows when the loop begins: a day in 2026."""
 
 
 class SimulatedClock:
@@ -23,7 +23,7 @@ class SimulatedClock:
         self._loop = loop
         self._us_per_s = rate * 1_000_000
         self.wall_shift_ms = 0
-        """How far somebody has set the wall clock; it jumps when this changes."""
+        """The time by which the wall clock was set; it jumps when this changes."""
         self.processor: LoopProcessor | None = None
         """Of the process that looks at it, if what that does takes time."""
         self._shown_us = 0

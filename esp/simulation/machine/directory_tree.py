@@ -22,7 +22,7 @@ class Directory:
         self.durable_names: dict[str, Node] = {}
 
     def holds(self, other: "Directory") -> bool:
-        """Whether ``other`` is this directory or somewhere below it."""
+        """True if ``other`` is this directory or somewhere below it."""
         return other is self or any(isinstance(node, Directory) and node.holds(other) for node in self.names.values())
 
 
@@ -49,7 +49,7 @@ class DirectoryTree:
         self._durable_place: dict[Node, tuple[Directory, str]] = {}
 
     def find(self, path: str) -> Node | None:
-        """What the path names, or None."""
+        """The node that the path names, or None."""
         node: Node | None = self.root
         for part in _parts(path):
             if not isinstance(node, Directory):

@@ -217,7 +217,7 @@ class SimulatedDisk:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether :meth:`fail` or :meth:`fill_up` are in force."""
+        """True if :meth:`fail` or :meth:`fill_up` are in force."""
         return self._free is not None or any(fault.times for fault in self.faults.faults)
 
     def corrupt(self, path: str, offset: int, mask: int = 1) -> None:
@@ -230,12 +230,12 @@ class SimulatedDisk:
         content.evict(start, len(content.cached) if end is None else end)
 
     def unsynced_bytes(self, path: str) -> bool:
-        """Whether a power loss now could cost the file anything but its name."""
+        """True if a power loss now could cost the file anything but its name."""
         content = self._file(path)
         return content.cached != content.durable
 
     def content(self, path: str) -> FileContent | None:
-        """What a file holds, for those who look from outside; None if there is no such file."""
+        """The content of a file, for an observer outside the node; None if there is no such file."""
         node = self._tree.find(path)
         return node if isinstance(node, FileContent) else None
 

@@ -1,4 +1,4 @@
-"""Which operations of a simulated disk fail, and when its process is killed."""
+"""The operations of a simulated disk that fail, and the one at which its process is killed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

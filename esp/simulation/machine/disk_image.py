@@ -23,7 +23,7 @@ def walk(disk: SimulatedDisk, path: str) -> Iterator[tuple[str, FileContent]]:
 
 
 def take_image(disk: SimulatedDisk, path: str, wanted: Callable[[str], bool]) -> DiskImage:
-    """A copy of the files below a directory whose paths are ``wanted``, as who copies them at this moment gets it."""
+    """A copy of the files below a directory whose paths are ``wanted``, as a program that copies them at this moment gets it."""
     return {name: bytes(content.cached) for name, content in walk(disk, path) if wanted(name)}
 
 

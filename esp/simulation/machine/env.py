@@ -72,7 +72,7 @@ class SimulatedHost:
 
 
 class Device:
-    """How long the device of a disk takes.
+    """The times that the device of a disk takes.
 
     Args:
         rng: decides each wait.
@@ -94,7 +94,7 @@ class Device:
         await asyncio.sleep(self._rng.randrange(_DEVICE_US_MAX) * self.slowness / 1_000_000)
 
     def sync_us(self, rng: Random) -> int:
-        """How long a sync takes for whose end a thread waits."""
+        """The time that a sync takes for whose end a thread waits."""
         return int(rng.randrange(_DEVICE_US_MAX) * self.slowness)
 
 
@@ -111,7 +111,7 @@ def _nothing(_name: str) -> None:
 def _held_up(
     process: Process, workers: Workers, processor: LoopProcessor | None
 ) -> Callable[[Operation | None], object]:
-    """Whom an operation on the disk holds up: the thread that does it, be it the loop's."""
+    """The thread that an operation on the disk holds up: the one that does it, be it the loop's."""
     if processor is None:
         return workers.on_operation
 

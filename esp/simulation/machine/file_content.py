@@ -1,19 +1,19 @@
-"""The bytes of one simulated file: what the page cache holds, and what the device holds.
+"""The bytes of one simulated file: those in the page cache, and those on the device.
 
 Invariants: a sector that is not dirty is either equal on both sides or was lost by a failed sync; dirty sectors are never cold. A file's
-length is a pending change of its own whenever the two sides differ in it. What has rotted is remembered, so that those who look from
-outside can tell what was written.
+length is a pending change of its own whenever the two sides differ in it. What has rotted is remembered, so that an observer outside the
+node can tell what was written.
 """
 
 from random import Random
 from typing import NamedTuple
 
 SECTOR_BYTES = 4096
-"""What the device writes as one piece; a power loss may still tear the one that it was writing."""
+"""The bytes that the device writes as one piece; a power loss may still tear the one that it was writing."""
 
 
 class PendingSync(NamedTuple):
-    """What a sync that has begun will move to the device: exactly the writes issued before it."""
+    """The bytes that a sync that has begun will move to the device: exactly the writes issued before it."""
 
     sectors: list[tuple[int, bytes]]
     length: int
@@ -44,12 +44,12 @@ class FileContent:
         """Sectors that are not in the page cache."""
         self.sequence = 0
         self.synced_sequence = 0
-        """Where the newest finished sync stood."""
+        """The position at which the newest finished sync stood."""
         self.modified_ms = modified_ms
         self.identity = 0
-        """Its number among the files of its disk, once somebody has asked for it."""
+        """Its number among the files of its disk, once it was asked for."""
         self.rotten: dict[int, int] = {}
-        """Where bits have flipped (:meth:`rot`), and which; empty almost always."""
+        """The offsets at which bits have flipped (:meth:`rot`), and the bits; empty almost always."""
 
     def identify(self, number: int) -> int:
         """Its number, which is ``number`` if it has none yet."""
@@ -131,7 +131,7 @@ class FileContent:
                 self.cached[begin : begin + size] = self.durable[begin : begin + size].ljust(size, b"\0")
 
     def is_resident(self, start: int, end: int) -> bool:
-        """Whether ``[start, end)`` is in the page cache."""
+        """True if ``[start, end)`` is in the page cache."""
         return not self.cold or self.cold.isdisjoint(range(start // SECTOR_BYTES, _sector_count(end)))
 
     def load(self, start: int, end: int) -> None:
@@ -139,7 +139,7 @@ class FileContent:
         self.cold.difference_update(range(start // SECTOR_BYTES, _sector_count(end)))
 
     def may_rot(self, offset: int) -> bool:
-        """Whether the device holds the byte, and the page cache nothing newer."""
+        """True if the device holds the byte, and the page cache nothing newer."""
         return offset < len(self.durable) and offset < len(self.cached) and offset // SECTOR_BYTES not in self.dirty
 
     def rot(self, offset: int, mask: int) -> None:
@@ -150,13 +150,13 @@ class FileContent:
         self.rotten[offset] = self.rotten.get(offset, 0) ^ mask
 
     def mend(self) -> None:
-        """Undo all rot, as who has a copy of the file does."""
+        """Undo all rot, as an operator with a copy of the file does."""
         for offset, mask in self.rotten.items():
             self.flip(offset, mask)
         self.rotten.clear()
 
     def written(self, start: int, end: int) -> bytes:
-        """What was written at ``[start, end)``, whatever has rotted of it since."""
+        """The bytes that were written at ``[start, end)``, whatever has rotted of them since."""
         data = self.cached[start:end]
         for offset, mask in self.rotten.items():
             if start <= offset < start + len(data):
@@ -164,7 +164,7 @@ class FileContent:
         return bytes(data)
 
     def is_rotten(self, start: int, end: int) -> bool:
-        """Whether any of ``[start, end)`` is not what was written."""
+        """True if any of ``[start, end)`` is not what was written."""
         return any(start <= offset < end for offset in self.rotten)
 
     def flip(self, offset: int, mask: int) -> None:

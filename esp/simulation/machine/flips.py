@@ -20,7 +20,7 @@ FLIPS_MAX: Final = 3
 
 
 def find_batches(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where batches stand in a stretch of bytes: begin and end of each. What has no checksum that matches is none."""
+    """The begin and the end of each batch in a stretch of bytes. Bytes without a checksum that matches are no batch."""
     place = data.find(_MAGIC, MAGIC_OFFSET)
     while place >= 0:
         start = place - MAGIC_OFFSET
@@ -46,12 +46,12 @@ class WireFlips:
         self.count = 0
         """Batches that were spoilt."""
         self.excused = 0
-        """How often a reader was excused for one."""
+        """The number of times that a reader was excused for one."""
         self._rng = rng
         self._spoilt: dict[tuple[str, bytes], None] = {}
 
     def maybe_spoil(self, buffers: Sequence[Buffer], target: str, share: float) -> Sequence[Buffer]:
-        """What arrives at the host ``target`` of what is written at once: with a chance of ``share`` one of its batches is spoilt."""
+        """The bytes that arrive at the host ``target`` of one write: with a chance of ``share`` one of its batches is spoilt."""
         if self._rng.random() >= share:
             return buffers
         data = bytearray(b"".join(buffers))
@@ -66,7 +66,7 @@ class WireFlips:
         return [bytes(data)]
 
     def excuses(self, target: str, batch: Buffer) -> bool:
-        """Whether a batch that came to a host was spoilt on its way there: its reader sees that, and has to ask again."""
+        """True if a batch that came to a host was spoilt on its way there: its reader sees that, and has to ask again."""
         is_excused = bool(self._spoilt) and (target, bytes(batch[CRC_OFFSET:])) in self._spoilt
         self.excused += is_excused
         return is_excused

@@ -1,4 +1,4 @@
-"""How the ways between hosts are at the moment: each direction of each pair for itself.
+"""The condition of the ways between hosts at the moment: each direction of each pair for itself.
 
 A :class:`LinkRule` is one disturbance. Several may be in force at once; where they overlap, delays and losses add up and one block is
 enough. Lifting a rule changes nothing of the others, so that faults need not know of one another.
@@ -33,7 +33,7 @@ class LinkRule:
     targets: frozenset[str] | None = None
 
     def covers(self, source: str, target: str) -> bool:
-        """Whether it disturbs this direction. A host reaches itself whatever happens to the network."""
+        """True if it disturbs this direction. A host reaches itself whatever happens to the network."""
         return (
             source != target
             and (self.sources is None or source in self.sources)
@@ -72,7 +72,7 @@ class Links:
         self._changed()
 
     def condition(self, source: str, target: str) -> LinkCondition:
-        """How packets from ``source`` to ``target`` fare now."""
+        """The condition of packets from ``source`` to ``target`` now."""
         known = self._known.get((source, target))
         if known is None:
             known = self._known[source, target] = self._combine(source, target)

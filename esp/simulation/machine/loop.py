@@ -33,17 +33,17 @@ class StuckError(Exception):
 
 
 class ProcessEndedError(BaseException):
-    """The process ends here (raised inside it), or has ended (raised to who waited for it).
+    """The process ends here (raised inside it), or has ended (raised to the code that waited for it).
 
     Not an ``Exception``, so that no handler of the code under test takes it for an error that it could live with.
     """
 
 
 class Processor(Protocol):
-    """What decides how long the turns of a process's loop take."""
+    """Decides how long the turns of a process's loop take."""
 
     ahead_s: float
-    """What the present turn has taken so far, in seconds."""
+    """The time that the present turn has taken so far, in seconds."""
 
     def end_turn(self) -> float:
         """A turn of the loop is over; return how many seconds it took in all."""
@@ -61,14 +61,14 @@ class Process:
         self.name = name
         self.alive = True
         self.end_reason = ""
-        """Why it ended, once it has."""
+        """The reason for which it ended, once it has."""
         self.is_paused = False
         self.is_busy = False
-        """Whether its loop's thread is still at work with the last turn."""
+        """True if its loop's thread is still at work with the last turn."""
         self.processor: Processor | None = None
         """Says how long turns take; None: no time at all."""
         self.held: list[asyncio.Handle] = []
-        """What became due while it was paused or busy, oldest first."""
+        """The handles that became due while it was paused or busy, oldest first."""
         self.context = contextvars.copy_context()
         """Its own: callbacks that are given it belong to the process."""
         self._loop = loop
@@ -121,7 +121,7 @@ class Process:
 
     @property
     def ahead_s(self) -> float:
-        """How many seconds later than virtual time shows what its loop does now is done."""
+        """The seconds by which the end of what its loop does now is later than virtual time shows."""
         return self.processor.ahead_s if self.processor is not None else 0.0
 
     def worker_context(self) -> contextvars.Context:
@@ -164,7 +164,7 @@ def current_process() -> Process | None:
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """The loop. Errors that nobody handled end :meth:`run` with that error, unless their process has ended."""
+    """The loop. Errors that are not handled end :meth:`run` with that error, unless their process has ended."""
 
     _ready: "deque[asyncio.Handle]"
     _scheduled: list[tuple[float, asyncio.TimerHandle]]  # asyncio's own code only empties it
@@ -195,7 +195,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             StuckError: nothing is left that could happen, or ``main`` is not done after ``limit_s`` seconds of virtual time.
         """
         self._limit_s = limit_s
-        asyncio.set_event_loop(None)  # nobody may find another loop than the running one
+        asyncio.set_event_loop(None)  # no code may find another loop than the running one
         try:
             return self.run_until_complete(main)
         finally:
@@ -217,7 +217,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         The heap holds pairs, which compare without a call of Python code: it is full of time-outs that were cancelled.
         """
         timer = asyncio.TimerHandle(when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001  # whoever cancels it is to tell the loop
+        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001  # so that a cancel notifies the loop
         heapq.heappush(self._scheduled, (when, timer))
         return timer
 
@@ -257,7 +257,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._remains.extend(task for task in asyncio.all_tasks(self) if task not in self._remains)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Remember an error that nobody handled. The end of a process is none, nor what happens in the step that ended it."""
+        """Remember an error that was not handled. The end of a process is none, nor what happens in the step that ended it."""
         error = context.get("exception") or RuntimeError(context.get("message"))
         if isinstance(error, Exception) and (self._running is None or self._running.alive):
             self._unhandled = self._unhandled or error
@@ -324,7 +324,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Cancelled timers are dropped when they come up."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector."""
+        """Do nothing: no thread sleeps in a selector."""
 
     def _report(self) -> str:
         lines = []

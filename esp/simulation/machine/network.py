@@ -1,14 +1,12 @@
-"""Byte streams in memory that split, delay, slow down and break by seed.
+"""Byte streams in memory that split, delay, slow down and break by seed, between addresses at which processes wait for connections.
 
 Each direction of a connection is a pipe: first in, first out, whatever the delays. What is written is copied only when it arrives, as a
 real network does, so that a buffer that changes after it was written is seen. Pitfalls of real sockets are kept: bytes come in any pieces,
 the receive buffer is overwritten after each read, a peer that does not read fills the pipe, and a process that dies resets its connections.
 
 Every process lives on a host. :mod:`esp.simulation.machine.links` says how the ways between hosts are: what cannot pass waits and arrives
-later, in order, as TCP's retransmissions do. A host without power is silent: nobody there refuses or resets anything, and what was
+later, in order, as TCP's retransmissions do. A host without power is silent: it refuses and resets nothing, and a peer that was
 connected to it learns of its end only by sending to it after it is back.
-
-An address of the simulated network at which a process waits for connections.
 """
 
 import asyncio
@@ -69,7 +67,7 @@ _CONNECT_RETRIES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 @dataclass(frozen=True, slots=True)
 class NetworkProfile:
-    """How a network treats bytes: least and most microseconds on the way, and the most bytes that arrive in one piece."""
+    """The network's treatment of bytes: least and most microseconds on the way, and the most bytes that arrive in one piece."""
 
     latency_us: tuple[int, int] = (50, 500)
     piece_bytes_max: int = 65536
@@ -90,7 +88,7 @@ class SimulatedConnection:
         self.is_orphan = False
         """The other end is gone and could not say so: its host lost power."""
         self.delivery_due = False
-        """Whether the arrival of the first of ``sent`` is on the loop's list."""
+        """True if the arrival of the first of ``sent`` is on the loop's list."""
         self.turn_us = TURN_US
         self._network = network
         self._owner: ConnectionOwner | None = None
@@ -266,7 +264,7 @@ class SimulatedConnection:
 
 
 class SimulatedNetwork:
-    """What all processes of a simulation share; itself the :class:`esp.ports.network.Network` of one host among them.
+    """The network that all processes of a simulation share; itself the :class:`esp.ports.network.Network` of one host among them.
 
     Args:
         loop: the simulation's.
@@ -362,20 +360,20 @@ class SimulatedNetwork:
                 connection.vanish()
 
     def restore_power(self, host: str) -> None:
-        """Let a host answer again: that nobody listens, or that a connection is unknown to it."""
+        """Let a host answer again: that it does not listen, or that a connection is unknown to it."""
         self._dark_hosts.pop(host, None)
         for connection in tuple(self.connections):
             if connection.is_orphan and connection.sent and connection.peer.host == host:
                 connection.deliver_later()
 
     def is_up(self, host: str) -> bool:
-        """Whether the host has power."""
+        """True if the host has power."""
         return host not in self._dark_hosts
 
     # --- for connections ---------------------------------------------------------------------------------------------------------
 
     def arrival_s(self, source: str = "", target: str = "", size: int = 0) -> float:
-        """When ``size`` bytes that are sent now arrive, at the earliest."""
+        """The earliest time at which ``size`` bytes that are sent now arrive."""
         rng = self._rng
         now_s = self.loop.time()
         delay_us = between(rng, *self.profile.latency_us)
@@ -395,7 +393,7 @@ class SimulatedNetwork:
         return arrival_s
 
     def piece_bytes(self, size: int) -> int:
-        """How much of ``size`` bytes arrives in one piece."""
+        """The part of ``size`` bytes that arrives in one piece."""
         return min(size, between(self._rng, 1, self.profile.piece_bytes_max))
 
     def end_later(self, connection: SimulatedConnection, not_before_s: float) -> None:

@@ -1,4 +1,4 @@
-"""How long the turns of a simulated process's loop take.
+"""The time that the turns of a simulated process's loop take.
 
 Virtual time stands still while a turn of the loop runs. Where turns cost time, the process has it *ahead* of virtual time: its clocks show
 more with every look at them, what it sends leaves later, and its timers count from there. When the turn is over, the process is busy until
@@ -19,15 +19,15 @@ STALL_S: Final = (0.005, 1.0)
 """Least and most of what holds up a loop now and then."""
 
 _TURN_MAX_S: Final = 1.0
-"""What a turn may take: one that waits for a device many times over is cut short."""
+"""The most that a turn may take: one that waits for a device many times over is cut short."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessorProfile:
-    """How fast the processors of a run's nodes are."""
+    """The speed of the processors of a run's nodes."""
 
     turn_us_mean: int
-    """What a turn of the loop takes by itself."""
+    """The time that a turn of the loop takes by itself."""
     turns_between_stalls: int
     """On the average."""
 
@@ -54,9 +54,9 @@ class LoopProcessor:
 
     def __init__(self, rng: Random, profile: ProcessorProfile, device_us: Callable[[], int]) -> None:
         self.ahead_s = 0.0
-        """What the present turn has taken so far."""
+        """The time that the present turn has taken so far."""
         self.stalls = True
-        """Whether something takes long now and then; assignable at any time."""
+        """True if something takes long now and then; assignable at any time."""
         self._rng = rng
         self._profile = profile
         self._device_us = device_us

@@ -2,7 +2,7 @@
 
 A job is a greenlet: an own stack in the one thread of the simulation, which runs until its next operation on the disk, or until that
 operation waits for the device, and goes on at a later moment of virtual time. In between its process does other things, and so do its
-other jobs. As threads of a pool do, a job goes on when nobody waits for it any more, and one that no thread has begun ends with its waiter.
+other jobs. As threads of a pool do, a job goes on after its waiter has gone, and one that no thread has begun ends with its waiter.
 Jobs end with their process: none of their operations that were still to come ever happens.
 
 Between two operations on the disk a job runs at one moment. That is less than what threads do, which overlap at any instruction.
@@ -36,10 +36,10 @@ _LATE_BEGIN_SHARE: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class WorkerProfile:
-    """How the threads of a run's nodes behave."""
+    """The behaviour of the threads of a run's nodes."""
 
     threads: int = 2
-    """How many jobs run at a time, as in a node on two processors."""
+    """The number of jobs that run at a time, as in a node on two processors."""
     interrupted_share: float = 0.3
     """Of the operations on the disk other than syncs, which always take time: before them the loop goes on."""
 
@@ -86,10 +86,10 @@ class Workers:
         self._context = process.worker_context()
         self._queue: deque[_Job] = deque()
         self._begun: dict[_Job, None] = {}
-        """Those that hold a thread, in the order in which they began."""
+        """The jobs that hold a thread, in the order in which they began."""
         self._running: _Job | None = None
         self._ended: asyncio.Future[None] | None = None
-        """Set when the next job ends, if somebody waits for that."""
+        """Set when the next job ends, if a caller waits for that."""
         loop.at_close(self._end_all)
 
     async def until_idle(self) -> None:
@@ -116,7 +116,7 @@ class Workers:
     def on_operation(self, operation: Operation | None) -> bool:
         """The running code is about to do something on the disk, None: look at it, or waits for the device (``sync``).
 
-        If a job does, its process goes on meanwhile; return whether it was one. Who looks at the disk from outside is none.
+        If a job does, its process goes on meanwhile; return whether it was one. Code that looks at the disk from outside is no job.
         """
         job = self._running
         if job is None or not self._process.alive:
@@ -158,7 +158,7 @@ class Workers:
             error = raised
         except ProcessKilledError as killed:
             if not job.waiter.done():
-                job.waiter.set_exception(killed)  # of interest outside only: in the process nobody hears of it
+                job.waiter.set_exception(killed)  # of interest outside only: in the process no code hears of it
             raise
         finally:
             self._running = None

@@ -1,7 +1,7 @@
 """Faults that take more than is promised (PROMISE-1): all copies of a partition lose what was not synced, or all that they have, at once.
 
 Only in runs whose profile says so. What is lost then must be told, and be what could not be kept: the same checks are made as everywhere,
-and a partition is excused when a leader begins without what was committed, elected where nobody else was left (ELECT-5), or when it waits
+and a partition is excused when a leader begins without what was committed, elected where no other was left (ELECT-5), or when it waits
 for an operator because every disk with a complete copy of it is gone.
 """
 
@@ -17,11 +17,11 @@ from esp.simulation.nodes_tier.world import World
 
 
 class BeyondPromise:
-    """See the module.
+    """Brings blackouts, and losses of all complete copies of a partition.
 
     Args:
-        world: whom it befalls.
-        ledger: is told who lost what.
+        world: the cluster that it befalls.
+        ledger: is notified of each node's losses.
         caretaker: replaces disks.
         image: the newest committed metadata.
     """

@@ -1,4 +1,4 @@
-"""What an operator does about the disks of simulated nodes: replaces them, and follows the advice of a node that ended itself over rot."""
+"""The operator of the disks of simulated nodes: replaces them, and follows the advice of a node that ended itself over rot."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from esp.simulation.nodes_tier.world import World
 from esp.storage.layout import META_PROPERTIES_FILE, RUNNING_FILE
 
 ASIDE: Final = "/aside"
-"""Where directories of partitions go that cannot be opened."""
+"""The place for directories of partitions that cannot be opened."""
 
 OWN_FAULT: Final = re.compile(
     r"\b(Assertion|Attribute|Type|Key|Index|Name|Unbound\w*|Value|ZeroDivision|Runtime|Recursion)Error\b"
@@ -28,10 +28,10 @@ _KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (ME
 
 
 class Caretaker:
-    """See the module.
+    """Replaces, copies and repairs disks, as the operator does.
 
     Args:
-        world: whose nodes they are.
+        world: the cluster whose nodes these are.
         ledger: knows what may be lost.
     """
 
@@ -42,14 +42,14 @@ class Caretaker:
         self._ledger = ledger
 
     def may_replace(self, node: SimulatedNode) -> bool:
-        """Whether the promise covers that the node comes back with an empty disk."""
+        """True if the promise covers that the node comes back with an empty disk."""
         layout = self._world.profile.layout
         number = node.node_id
         if number in layout.brokers and not self._ledger.may_lose_copy(number):
             return False
         if number not in layout.controllers:
             return True
-        # A voter without a directory id cannot be told from one that lost its disk; who votes later is not known here.
+        # A voter without a directory id cannot be told from one that lost its disk; the voters of later are not known here.
         lasts = not layout.has_static_voters and not layout.changes_voters
         return lasts and self._ledger.may_lose_member(number)
 
@@ -66,7 +66,7 @@ class Caretaker:
         node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, None, self._world.cluster_id))
 
     def copy_records(self, node: SimulatedNode) -> DiskImage:
-        """A copy of the node's records as they are now; who it is and what its member of the quorum knows is left out."""
+        """A copy of the node's records as they are now, without its identity and the state of its member of the quorum."""
         return self._take(node, lambda path: not path.startswith(_KEPT))
 
     def copy_synced_records(self, node: SimulatedNode) -> DiskImage:
@@ -85,7 +85,7 @@ class Caretaker:
         node.change_disk(make_tree({**image, **kept}))
         for path, identity in files.items():
             content = node.disk.content(path)
-            # Restored in place, a marker is the very file that it was. Of the life that has just ended nobody could tell it then
+            # Restored in place, a marker is the very file that it was, which nothing tells then from that of the life that has just ended
             # (decision 34): a copy of that is put beside, and renamed.
             if content is not None and image.get(path) != markers[path]:
                 content.identity = identity

@@ -36,17 +36,17 @@ MORE: Final = "/more"
 """A second log directory, of some nodes: without the metadata log."""
 
 SCRUB_INTERVAL_MS: Final = 5_000
-"""Far shorter than anybody's, so that rot of sealed segments is found within a run."""
+"""Far shorter than any operator's, so that rot of sealed segments is found within a run."""
 
 GROUP_MIN_SESSION_TIMEOUT_MS: Final = 500
 GROUP_INITIAL_REBALANCE_DELAY_MS: Final = 300
-"""Shorter than anybody's, so that groups rebalance often in a run."""
+"""Shorter than any operator's, so that groups rebalance often in a run."""
 
 LEADER_IMBALANCE_CHECK_INTERVAL_S: Final = 1
 """Of clusters that give partitions back to their preferred leaders as soon as these are in sync."""
 
 CLIENT_HOST: Final = "10.0.1.1"
-"""Where all clients live."""
+"""The address of all clients."""
 
 
 def node_host(node_id: int) -> str:
@@ -181,7 +181,7 @@ def draw_cluster_id(rng: Random) -> str:
 
 
 def format_blocking(env: Env, settings: BrokerSettings, voters: FirstVoters, cluster_id: str) -> None:
-    """Format a node's empty disk, as ``esp format`` does before the first start. Who is none of the voters learns of them later."""
+    """Format a node's empty disk, as ``esp format`` does before the first start. A node that is no voter learns of the voters later."""
     if isinstance(voters, VoterSet) and voters.find_node(settings.node_id) is None:
         voters = None
     opened = open_all_blocking(env, settings)
@@ -196,7 +196,7 @@ def format_blocking(env: Env, settings: BrokerSettings, voters: FirstVoters, clu
 
 
 def bootstrap_addresses(layout: Layout) -> tuple[Address, ...]:
-    """Where clients begin."""
+    """The addresses at which clients begin."""
     return tuple(Address(node_host(number), CLIENT_PORT) for number in layout.brokers)
 
 

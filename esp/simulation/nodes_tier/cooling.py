@@ -1,4 +1,4 @@
-"""Pages that leave the page cache while nodes run: what is read then has to come from the device, and everybody waits for it.
+"""Pages that leave the page cache while nodes run: what is read then has to come from the device, and all other work waits for it.
 
 Nothing is lost by it, so it is no fault of the plan. Only pages go that are on the device already.
 """
@@ -17,11 +17,11 @@ _READ_BY_OFFSET: Final = (RotKind.RECORDS, RotKind.METADATA)
 
 
 class Cooler:
-    """See the module.
+    """Takes pages of some files from the page cache of one node after another.
 
     Args:
-        world: whose disks.
-        poisoned: nodes whose device lied after a failed sync: what it holds is not what the page cache has, and those are left alone.
+        world: the cluster whose disks these are.
+        poisoned: nodes to leave alone: their device lied after a failed sync, and does not hold what the page cache has.
     """
 
     def __init__(self, world: World, poisoned: Container[int]) -> None:

@@ -1,7 +1,7 @@
 """The nodes that must suffice for a cluster to recover, and what remains of the others.
 
 A full recovery would hide a cluster that hangs on one node that is dead, or deaf, or cut off. So a *core* is chosen in which every
-partition has copies enough and somebody complete to lead it, and the quorum a majority. It is healed; what is not in it never recovers.
+partition has copies enough and a complete one to lead it, and the quorum a majority. It is healed; a node outside it never recovers.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _BLOCKED: Final = LinkCondition(is_blocked=True)
 
 
 class Quorum(NamedTuple):
-    """How many voters there are, and which nodes can vote as one of them."""
+    """The number of voters, and the nodes that can vote as one of them."""
 
     size: int
     able: frozenset[int]
@@ -43,7 +43,7 @@ def choose_core(
         rng: chooses among the least sets.
         nodes: all, as the faults left them.
         image: the newest committed metadata.
-        doubtful: controllers that are about to become voters, or to be voters no more, as far as anybody knows.
+        doubtful: controllers that are about to become voters, or to be voters no more, as far as can be seen.
         moves: of partitions, that may still be done.
         minimums: of in-sync replicas, by topic, that may still come into force.
     """
@@ -65,7 +65,7 @@ def _possible_quorums(nodes: Mapping[int, SimulatedNode], doubtful: Iterable[int
     sets = [driver.voters for driver in drivers.values() if driver.voters.voters]
     known: dict[Quorum, None] = {}
     for voters in sets:
-        # Who has another disk than the voter of its number is not that voter (RAFT-45).
+        # A node with another disk than the voter of its number is not that voter (RAFT-45).
         able = frozenset(number for number, driver in drivers.items() if voters.find(driver.config.local) is not None)
         known[Quorum(len(voters.voters), able)] = None
         for number in doubtful:

@@ -20,16 +20,16 @@ from esp.storage.checkpoints import decode_checkpoint
 from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_SUFFIX
 
 SEALED_SHARE = 0.7
-"""Of the rot of records: in segments that nobody appends to and few read, if there are any, as most of a disk is."""
+"""Of the rot of records: in segments that are not appended to and rarely read, if there are any, as most of a disk is."""
 
 
 class DiskNemesis:
-    """See the module.
+    """Rots and replaces disks, within the ledger's limits.
 
     Args:
-        world: whom it befalls.
+        world: the cluster that it befalls.
         ledger: what is allowed.
-        is_over: whether the faults have ended.
+        is_over: true if the faults have ended.
     """
 
     def __init__(self, world: World, ledger: Ledger, is_over: Callable[[], bool]) -> None:
@@ -79,7 +79,7 @@ class DiskNemesis:
     def _may_rot(self, node: SimulatedNode, kind: RotKind) -> bool:
         match kind:
             case RotKind.RECORDS:
-                is_starting = node.is_alive and not node.is_serving  # nobody can tell whether it has read them yet
+                is_starting = node.is_alive and not node.is_serving  # it is not known whether it has read them yet
                 return not is_starting and self._ledger.may_lose_copy(node.node_id)
             case RotKind.METADATA:
                 return self.caretaker.may_replace(node) and not self.old_copies.is_last_somewhere(node)
@@ -87,7 +87,7 @@ class DiskNemesis:
                 return True
 
     def _has_others_in_sync(self, node: SimulatedNode, target: Target) -> bool:
-        """Whether a partition has another replica in sync: else records are lost. One that is promised nothing has none."""
+        """True if a partition has another replica in sync: else records are lost. One that is promised nothing has none."""
         name = target.partition
         if name is not None and name.topic == RECKLESS:
             return False

@@ -1,4 +1,4 @@
-"""What may befall a simulated cluster: kinds of faults, and one planned fault.
+"""The faults that may befall a simulated cluster: their kinds, and one planned fault.
 
 A plan is a list of faults, drawn before the run and then carried out: it can be printed, cut down and run again.
 """
@@ -19,7 +19,7 @@ class FaultKind(Enum):
     STRAND = "strand"
     """The other copies of a partition of ``reckless`` die, and when its leader is alone in sync, it does; the others are back at once."""
     RESTART = "restart"
-    """The node is stopped in order and started again."""
+    """The node is shut down cleanly and started again."""
     POWER_LOSS = "power loss"
     """The machine goes dark; what was not synced survives in part."""
     BLACKOUT = "blackout"
@@ -33,7 +33,7 @@ class FaultKind(Enum):
     CUT_ONE_WAY = "cut one way"
     """Packets of the first node do not reach the second."""
     ISOLATE = "isolate"
-    """A node reaches nobody, and nobody reaches it."""
+    """A node reaches no other node, and none reaches it."""
     CUT_CLIENTS = "cut clients"
     """A node and the clients do not reach one another."""
     OSTRACIZE = "ostracize"
@@ -63,13 +63,13 @@ class FaultKind(Enum):
     OLD_DISK = "old disk"
     """The node's records are copied, and ``seconds`` later the copy is put in their place, as a careless restore does."""
     LOST_CACHE = "lost cache"
-    """What the node syncs for ``seconds`` does not reach its device, which says so; then the machine loses power."""
+    """The bytes that the node syncs for ``seconds`` do not reach its device, which says that they did; then the machine loses power."""
     LOST_FILES = "lost files"
     """While the node is down a log directory, a partition's directory or files of a log vanish; ``amount`` chooses which."""
     ABSENCE = "absence"
     """The process is dead for so long that a cluster which repairs itself may give the broker up."""
     CLOCK_JUMP = "clock jump"
-    """Somebody sets the wall clock by ``amount`` seconds."""
+    """The operator sets the wall clock by ``amount`` seconds."""
     TARGETED = "targeted"
     """At the next named point of the code that is reached, the nastiest thing for that place happens; ``amount`` chooses among them."""
 

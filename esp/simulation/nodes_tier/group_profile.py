@@ -1,4 +1,4 @@
-"""Which consumer groups a run has, and what befalls their members."""
+"""The consumer groups of a run, and the faults that befall their members."""
 
 from dataclasses import dataclass
 from random import Random
@@ -15,13 +15,13 @@ class GroupProfile:
     name: str
     members: int
     static_members: int
-    """How many of them have a ``group.instance.id``."""
+    """The number of them that have a ``group.instance.id``."""
     session_s: float
     rebalance_s: float
     calm_s: float
     """Mean time until something befalls a member: it leaves, dies, stands still, or a second process takes its name."""
     has_outsider: bool
-    """Whether somebody who is no member tries to commit as well, which is allowed while there are no members."""
+    """True if a client that is no member tries to commit as well, which is allowed while there are no members."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,17 +19,17 @@ from esp.simulation.workload.group_crew import GroupCrew
 from esp.simulation.workload.history import History
 
 STABLE_S: Final = 120.0
-"""How long groups may take in a cluster that is whole: a few rebalances, and clients that wait for nodes that never answer."""
+"""The time that groups may take in a cluster that is whole: a few rebalances, and clients that wait for nodes that never answer."""
 
 Key = tuple[TopicId, int]
 Until = Callable[[float, str, Callable[[], list[str]]], Awaitable[None]]
 
 
 class Groups:
-    """See the module.
+    """The crews of a run's consumer groups, and their checker.
 
     Args:
-        world: where they live.
+        world: the cluster in which they live.
         history: counts what clients met with.
         image: the newest committed metadata.
         replicas: knows what is committed of a partition, and whether it lost more than is promised.
@@ -99,7 +99,7 @@ class Groups:
         await until(0, "LIVE-NO-STUCK", lambda: self.find_silent(whole_s, core))
 
     def find_running(self) -> list[str]:
-        """Who has not ended yet, as sentences."""
+        """The groups that have not ended yet, as sentences."""
         is_over = all(task.done() for task in self._working) and all(crew.has_ended for crew in self._crews)
         return [] if is_over else ["a member of a group has not ended"]
 
@@ -110,7 +110,7 @@ class Groups:
                 await crew.read_back()
 
     def find_unstable(self, since_s: float, given_up: Collection[Key]) -> list[str]:
-        """What is not yet as LIVE-GROUP wants it, as sentences.
+        """The problems that remain before LIVE-GROUP holds, as sentences.
 
         Args:
             since_s: since when the cluster has been whole.
@@ -133,17 +133,17 @@ class Groups:
 
     @property
     def acked_commits(self) -> int:
-        """How many offsets were acknowledged."""
+        """The number of offsets that were acknowledged."""
         return sum(group.acked for group in self.checker.groups.values())
 
     @property
     def generations(self) -> int:
-        """Of how many generations somebody had the assignment."""
+        """The number of generations of which a member had the assignment."""
         return sum(len(group.generations) for group in self.checker.groups.values())
 
     @property
     def excused(self) -> int:
-        """How many groups lost more than is promised."""
+        """The number of groups that lost more than is promised."""
         return sum(self._is_excused(crew.profile.name) for crew in self._crews)
 
     def _find_problems(self, crew: GroupCrew, since_s: float) -> list[str]:

@@ -1,4 +1,4 @@
-"""Whether whoever lags leaves the in-sync sets of a run soon, and whether the minimum of in-sync replicas changes meanwhile."""
+"""The lag time after which a replica leaves the in-sync sets of a run, and changes of the minimum of in-sync replicas."""
 
 from dataclasses import dataclass
 from random import Random
@@ -10,7 +10,7 @@ HASTY_SHARE: Final = 0.4
 LAG_TIMES_MS: Final = (500, 1_000, 3_000)
 
 CHANGING_SHARE: Final = 0.4
-"""Of the clusters of several brokers: somebody raises and lowers ``min.insync.replicas`` of topics, and mostly of all."""
+"""Of the clusters of several brokers: a client raises and lowers ``min.insync.replicas`` of topics, and mostly of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class IsrProfile:
     lag_time_max_ms: int | None = None
     """``replica.lag.time.max.ms``, if it is not the usual one."""
     changes_minimums: bool = False
-    """Whether ``min.insync.replicas`` is changed."""
+    """True if ``min.insync.replicas`` is changed."""
     by_default: bool = False
-    """Whether topics whose minimum is that of all brokers have none of their own, and that of all is changed."""
+    """True if topics whose minimum is that of all brokers have none of their own, and that of all is changed."""
     default_minimum: int | None = None
     """``min.insync.replicas`` of all brokers at the beginning, if it is not as elsewhere."""
 

@@ -1,4 +1,4 @@
-"""Which nodes a simulated cluster has, which role each has, and who votes first.
+"""The nodes of a simulated cluster, the role of each, and the first voters.
 
 Nodes are numbered from 1. A layout is drawn from a stream of its own, so that the rest of a profile does not hang on it.
 """
@@ -11,7 +11,7 @@ SPLIT_SHARE: Final = 0.4
 """Of the clusters of several nodes: nodes of one role only."""
 
 STATIC_SHARE: Final = 0.15
-"""Of the clusters of several nodes: voters that stand in everybody's settings (kraft.version 0)."""
+"""Of the clusters of several nodes: voters that stand in the settings of every node (kraft.version 0)."""
 
 CHANGING_SHARE: Final = 0.5
 """Of the clusters with several controllers whose voters stand in the log: voters come and go."""
@@ -22,15 +22,15 @@ SPLITS: Final = ((3, 3), (3, 3), (3, 1), (1, 3))
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """See the module; the numbers of nodes are ascending."""
+    """The nodes by their roles; their numbers are ascending."""
 
     brokers: tuple[int, ...]
     controllers: tuple[int, ...]
     first_voters: tuple[int, ...]
-    """Some of the controllers, or all: the others observe until somebody adds them."""
+    """Some of the controllers, or all: the others observe until a client adds them."""
     has_static_voters: bool = False
     changes_voters: bool = False
-    """Whether voters are added and removed during the run (KIP-853)."""
+    """True if voters are added and removed during the run (KIP-853)."""
 
     @property
     def nodes(self) -> tuple[int, ...]:

@@ -1,9 +1,9 @@
-"""Which faults a run may have so that only what is promised is demanded of it (PROMISE-1).
+"""The faults that a run may have so that only what is promised is demanded of it (PROMISE-1).
 
 Deaths of processes, pauses and cuts are free: no number of them may lose anything. What loses written bytes, a power loss or a failed
 sync, is counted per node from the fault until the cluster is whole again, and a partition promises to survive one less than its effective
-``min.insync.replicas``. Rot of records, and a disk that is replaced, count as that too: rot until nothing of it is left, as nobody may have
-found it yet. Of the quorum's members fewer than a majority may lose their disks in a whole run. A partition whose leaders and followers
+``min.insync.replicas``. Rot of records, and a disk that is replaced, count as that too: rot until nothing of it is left, as it may not be
+found before. Of the quorum's members fewer than a majority may lose their disks in a whole run. A partition whose leaders and followers
 count flushed records only (``flush.messages=1``) survives any number of power losses (SYNC-4), and loses a copy to rot and replaced disks
 as any other.
 """
@@ -18,28 +18,28 @@ RECKLESS = "reckless"
 """The topic whose leaders may be elected uncleanly, by its settings or because an administrator asks: it is promised nothing then."""
 
 SURVEYED = "surveyed"
-"""The surveyor's own topic, whose batches leaders recompress or stamp: nobody can tell them by what was sent."""
+"""The surveyor's own topic, whose batches leaders recompress or stamp: they cannot be told by what was sent."""
 
 PASSING = ("passing-0", "passing-1", RECKLESS)
 """The topics that come, change and go."""
 
 
 def lossy_restarts_allowed(topics: Iterable[TopicProfile]) -> int:
-    """How many nodes may lose unsynced bytes before the cluster is whole again."""
+    """The number of nodes that may lose unsynced bytes before the cluster is whole again."""
     allowed = [topic.min_insync_replicas - 1 for topic in topics if not is_flushed(topic.configs)]
     return min(allowed, default=1_000_000)
 
 
 def copies_lost_allowed(topics: Iterable[TopicProfile]) -> int:
-    """How many nodes may lose what they had flushed before the cluster is whole again: one, if any.
+    """The number of nodes that may lose what they had flushed before the cluster is whole again: one, if any.
 
-    A second one could leave a replica that has rotted as the only one in sync, from which nobody can fetch what has.
+    A second one could leave a replica that has rotted as the only one in sync, from which the rotted records cannot be fetched.
     """
     return min((1, *(topic.min_insync_replicas - 1 for topic in topics)))
 
 
 def is_flushed(configs: Mapping[str, str]) -> bool:
-    """Whether a topic's records count only when they are flushed."""
+    """True if a topic's records count only when they are flushed."""
     return configs.get("flush.messages") == "1"
 
 
@@ -59,7 +59,7 @@ class Ledger:
     members_allowed: int = 0
     is_beyond_promise: bool = False
     lossy_s: dict[int, float] = field(default_factory=dict)
-    """When a node lost bytes last, in the whole run."""
+    """The time at which a node lost bytes last, in the whole run."""
     outstanding: dict[int, float] = field(default_factory=dict)
     """Nodes that lost bytes since the cluster was whole."""
     poisoned: dict[int, None] = field(default_factory=dict)
@@ -69,36 +69,36 @@ class Ledger:
     rotten: dict[int, None] = field(default_factory=dict)
     """Nodes on whose disks records have rotted, and still stand."""
     rotted_s: dict[tuple[int, TopicPartition], float] = field(default_factory=dict)
-    """When records of a partition rotted last on a node, in the whole run."""
+    """The time at which records of a partition rotted last on a node, in the whole run."""
     members: dict[int, None] = field(default_factory=dict)
     """Members of the quorum whose disks are lost, or may be."""
     strangers: dict[int, None] = field(default_factory=dict)
-    """Those of them that have another disk by now: they vote no more (RAFT-45)."""
+    """Members among them that have another disk by now: they vote no more (RAFT-45)."""
     rotten_files: int = 0
     replaced_disks: int = 0
     lost_caches: int = 0
-    """How often a device lost with the power what it had said to hold."""
+    """The number of times that a device lost with the power what it had said to hold."""
     lost_files: int = 0
-    """How often directories or files vanished while a node was down."""
+    """The number of times that directories or files vanished while a node was down."""
     markers_in_place: int = 0
-    """How often an old copy came back with the running marker of an earlier life in the same file."""
+    """The number of times that an old copy came back with the running marker of an earlier life in the same file."""
     repairs: int = 0
-    """How often an operator had to look after a node that ended itself over rot."""
+    """The number of times that an operator had to repair a node that ended itself over rot."""
 
     def may_lose_power(self, node_id: int) -> bool:
-        """Whether the promise covers that this node loses unsynced bytes now."""
+        """True if the promise covers that this node loses unsynced bytes now."""
         return node_id not in self.poisoned and (self.is_beyond_promise or self._may_lose(node_id))
 
     def may_fail_syncs(self, node_id: int) -> bool:
-        """Whether the promise covers that a sync of this node fails now. Whatever was not synced is in doubt from then on."""
+        """True if the promise covers that a sync of this node fails now. Bytes that were not synced are in doubt from then on."""
         return self._may_lose(node_id)
 
     def may_lose_copy(self, node_id: int) -> bool:
-        """Whether the promise covers that a node loses records that it had flushed."""
+        """True if the promise covers that a node loses records that it had flushed."""
         return len(self.copies.keys() | {node_id}) <= self.copies_allowed and self._may_lose(node_id)
 
     def may_lose_member(self, node_id: int) -> bool:
-        """Whether the promise covers that a member of the quorum loses its disk."""
+        """True if the promise covers that a member of the quorum loses its disk."""
         return len(self.members.keys() | {node_id}) <= self.members_allowed
 
     def on_copy_lost(self, node_id: int, now_s: float) -> None:
@@ -128,7 +128,7 @@ class Ledger:
         self.copies = {node: None for node in self.copies if node in self.rotten}
 
     def was_lossy_since(self, node_id: int, since_s: float, partition: TopicPartition) -> bool:
-        """Whether the node lost bytes of a partition at or after a moment."""
+        """True if the node lost bytes of a partition at or after a moment."""
         return max(self.lossy_s.get(node_id, -1.0), self.rotted_s.get((node_id, partition), -1.0)) >= since_s
 
     def _may_lose(self, node_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""Whether log starts move in a run: retention by time and by size within seconds, and records that somebody deletes (KIP-107)."""
+"""Moves of log starts in a run: retention by time and by size within seconds, and records that a client deletes (KIP-107)."""
 
 import dataclasses
 from collections.abc import Mapping

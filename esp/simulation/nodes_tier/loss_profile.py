@@ -1,4 +1,4 @@
-"""Whether a run's faults take more than is promised to survive, and how often (see :mod:`esp.simulation.nodes_tier.beyond_promise`)."""
+"""The rate of faults that take more than is promised to survive, if any (see :mod:`esp.simulation.nodes_tier.beyond_promise`)."""
 
 from random import Random
 from typing import Final

@@ -1,8 +1,8 @@
 """Devices that say that a sync is done and have done nothing: with the power goes all that they said to hold since (SYNC-1).
 
-Nobody can know of it before, and nothing is promised of that node's own records: for the ledger it is one lost copy, of one node at a time,
-where others are in sync. All else must hold: whatever the others have, and that nobody counts on the node for what it had. What it knows as
-a member of the quorum stays, since of voters that forget nothing is promised at all (RAFT-1).
+It cannot be known before, and nothing is promised of that node's own records: for the ledger it is one lost copy, of one node at a time,
+where others are in sync. All else must hold: the records of the others, and that the node is not counted on for what it had. The knowledge
+of its member of the quorum stays, since of voters that forget nothing is promised at all (RAFT-1).
 """
 
 import asyncio
@@ -22,10 +22,10 @@ AIMED_SHARE: Final = 0.3
 
 
 class LostCaches:
-    """See the module.
+    """Makes a device lie about its syncs for a while, and cuts its power.
 
     Args:
-        world: whom it befalls.
+        world: the cluster that it befalls.
         ledger: what is allowed.
         caretaker: knows what a disk holds.
         moments: brings the node down, some when it hurts.

@@ -1,4 +1,4 @@
-"""What vanishes from a node's disk while the node is down: a log directory, a partition's directory, files of a log.
+"""Losses from a node's disk while the node is down: a log directory, a partition's directory, files of a log.
 
 Nothing in the node's markers tells of it. A node that lost something so must not be counted on for it, however it ended before (BRK-11,
 REC-11). That shows where it was eligible when it ended and comes back before all others: some of the losses come at just such a moment. For
@@ -24,7 +24,7 @@ AIMED_SHARE: Final = 0.6
 """Of the losses: they befall a node that is the only one that may lead when it is back."""
 
 ORDERLY_SHARE: Final = 0.5
-"""Of the losses: the node was stopped in order before."""
+"""Of the losses: the node was shut down cleanly before."""
 
 DIRECTORY_SHARE: Final = 0.5
 """Of the losses, where there are two log directories: one of them goes."""
@@ -34,12 +34,12 @@ DROPPED_SHARE: Final = 0.5
 
 
 class LostFiles:
-    """See the module.
+    """Takes directories or files from a disk while its node is down.
 
     Args:
-        world: whom it befalls.
+        world: the cluster that it befalls.
         ledger: what is allowed.
-        caretaker: is told what is gone.
+        caretaker: is notified of the losses.
         moments: brings the node down when it hurts.
     """
 
@@ -73,7 +73,7 @@ class LostFiles:
             node: the node.
             rng: says what.
             partition: of which something is to go; None: of any.
-            in_order: whether the node was stopped in order.
+            in_order: true if the node was shut down cleanly.
         """
         node.disk.crash()
         replicas = dict(_find_replicas(node))
@@ -93,7 +93,7 @@ class LostFiles:
         if kind == "directory":
             node.disk.remove_tree(path)
         else:
-            # Of what a killed process had not flushed nobody knows how many segments there were: one of several is not missed (REC-11).
+            # The number of segments that a killed process had not flushed is not known: one of several is not missed (REC-11).
             logs = [name for name in node.disk.listdir(path) if name.endswith(LOG_SUFFIX)]
             gone = [rng.choice(logs)] if kind == "file" and logs else logs
             for name in gone:

@@ -25,7 +25,7 @@ from esp.simulation.streams import stream
 
 BLOCKED: Final = LinkCondition(is_blocked=True)
 ALONE_MAX_S: Final = 5.0
-"""How long a leader may take to be alone in sync when the others are dead."""
+"""The time that a leader may take to be alone in sync when the others are dead."""
 
 CLOCK_JUMPS_S: Final = (3000.0, 3000.0, 6 * 3600.0)
 """Most seconds of a jump: within what a record's timestamp may be ahead of its broker, or less than idle producers are remembered."""
@@ -76,11 +76,11 @@ def _draw_clock_jump(rng: Random) -> float:
 
 
 _SECONDS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
-    FaultKind.STRAND: lambda rng: _log_uniform(rng, 5, 30),  # so long that somebody loses patience
+    FaultKind.STRAND: lambda rng: _log_uniform(rng, 5, 30),  # so long that an operator loses patience
     FaultKind.ABSENCE: lambda rng: rng.uniform(*ABSENCE_S),
     FaultKind.OSTRACIZE: lambda rng: _log_uniform(rng, 3, 40),  # so long that it is replaced, and thereafter
 }
-"""How long faults last that last longer than most."""
+"""The durations of faults that last longer than most."""
 
 _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.KILL_IN_DISK: lambda rng: float(rng.randint(0, 40)),
@@ -101,14 +101,14 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.BLACKOUT: Random.random,
     FaultKind.LOSE_COPIES: Random.random,
 }
-"""How bad a fault of a kind is: see :class:`~esp.simulation.nodes_tier.faults.FaultKind` for what the number means."""
+"""The strength of a fault of a kind: see :class:`~esp.simulation.nodes_tier.faults.FaultKind` for what the number means."""
 
 
 class Nemesis:
     """Carries out a plan.
 
     Args:
-        world: whom it befalls.
+        world: the cluster that it befalls.
         plan: the faults by time, in seconds from now.
         ledger: what is allowed.
         active_controller: the node that leads the metadata quorum, if any.
@@ -179,7 +179,7 @@ class Nemesis:
         self._world.trace.say("nemesis", f"{fault}" if done else f"{fault}: left out")
 
     def end(self) -> None:
-        """Lift everything that lifts itself later, and begin nothing more; who is dead stays dead."""
+        """Lift everything that lifts itself later, and begin nothing more; a node that is dead stays dead."""
         self._is_over = True
         self._armed.clear()
         self._world.network.links.clear()

@@ -68,9 +68,9 @@ class SimulatedNode:
         self.host = host
         self.settings = settings
         self.features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES
-        """What the release supports with which the next process starts; assignable at any time."""
+        """The features of the release with which the next process starts; assignable at any time."""
         self.running_features = self.features
-        """What that of the present or the last process supports."""
+        """The features of the release of the present or the last process."""
         self.device = Device(fork(rng), self.name, trace)
         self.disk = simulated_disk(loop, fork(rng), self.device)
         self.clock = SimulatedClock(loop, clock_rate)
@@ -78,15 +78,15 @@ class SimulatedNode:
         self.broker: BrokerNode | None = None
         """The node's own object, of the present or the last process."""
         self.is_serving = False
-        """Whether it came up, and has not been told to go."""
+        """True if it came up, and was not asked to go."""
         self.lives = 0
         self._boots = 1
         self.disk_was_faulty = False
-        """Whether its disk failed or was full in this life: the node may end itself."""
+        """True if its disk failed or was full in this life: the node may end itself."""
         self.damaged: dict[str, None] = {}
         """Directories of replicas from which files have vanished: the node may refuse to open them."""
         self.rotten_at_start: list[Target] = []
-        """What had rotted on its disk when this life began; the node may have cut some of it away since."""
+        """The files that had rotted on its disk when this life began; the node may have cut some of it away since."""
         self.on_end: Callable[[SimulatedNode], None] = lambda _node: None
         """Called whenever its process ended, before anything else happens."""
         self.on_start: Callable[[SimulatedNode], None] = lambda _node: None
@@ -106,12 +106,12 @@ class SimulatedNode:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process runs, be it paused."""
+        """True if its process runs, be it paused."""
         return self.process is not None and self.process.alive
 
     @property
     def end_reason(self) -> str:
-        """Why the last process ended."""
+        """The reason for which the last process ended."""
         return self.process.end_reason if self.process is not None else "never started"
 
     def format_disk(self, format_blocking: Callable[[Env, BrokerSettings], None]) -> None:

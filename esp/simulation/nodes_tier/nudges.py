@@ -1,4 +1,4 @@
-"""Partitions that nobody leads until somebody allows an unclean election: who asks for it, and that it happens then (ELECT-1.5)."""
+"""Partitions without a leader until an unclean election is allowed: which of them is chosen, and that it happens then (ELECT-1.5)."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,11 +37,11 @@ class Nudges:
         return next((state.partition for state in states if self._waits(state)), None)
 
     def on_allowed(self, partition: int) -> None:
-        """The setting that allows unclean elections was acknowledged when nobody led a partition."""
+        """The setting that allows unclean elections was acknowledged when the partition had no leader."""
         self._world.spawn(self._watch(partition))
 
     async def _watch(self, partition: int) -> None:
-        """See that somebody leads, if one controller goes on all the time until what it decided is committed.
+        """See that the partition gets a leader, if one controller goes on all the time until what it decided is committed.
 
         Raises:
             ViolationError: LIVE-ELECTION.
@@ -73,7 +73,7 @@ class Nudges:
         )
 
     def _waits(self, state: PartitionState) -> bool:
-        """Whether nobody leads, and a broker that could is there."""
+        """True if the partition has no leader, and a broker that could lead it is there."""
         brokers = self._image().brokers
         return state.leader == NO_NODE and any(
             number in brokers and brokers[number].is_active and self._has_sound_disk(number)

@@ -1,4 +1,4 @@
-"""Copies of a node's records that somebody puts in their place later, as a careless restore does.
+"""Copies of a node's records that the operator puts in their place later, as a careless restore does.
 
 What such a node has lost must not be counted on, however its directory looks (BRK-3). That shows where it was eligible when it died and is
 asked to lead before it could fetch anything, so that some copies come back at just such a moment.
@@ -18,19 +18,19 @@ from esp.simulation.nodes_tier.rot import RotKind, find_rotten
 from esp.simulation.nodes_tier.world import World
 
 DOWN_S: Final = 1.0
-"""How long who puts an old copy in place takes for it."""
+"""The time that an operator takes to put an old copy in place."""
 
 STOPPED_SHARE: Final = 0.5
-"""Of those who copy: they stop the node before."""
+"""Of the operators that copy: they stop the node before."""
 
 AIMED_SHARE: Final = 0.3
-"""Of those who copy: what they take from a running node comes back when it hurts most."""
+"""Of the operators that copy: what they take from a running node comes back when it hurts most."""
 
 STOP_MAX_S: Final = 10.0
-"""How long an orderly stop may take before the node is killed."""
+"""The time that a clean shutdown may take before the node is killed."""
 
 WAIT_S: Final = 3.0
-"""How long the controller may take to see that a process has ended."""
+"""The time that the controller may take to see that a process has ended."""
 
 POLL_S: Final = 0.05
 
@@ -45,14 +45,14 @@ class _Victims(NamedTuple):
 
 
 class OldCopies:
-    """See the module.
+    """Copies a node's records, and restores them when the node is down.
 
     Args:
-        world: whom it befalls.
+        world: the cluster that it befalls.
         ledger: what is allowed.
         caretaker: does the work.
         newest_image: the newest committed metadata.
-        is_over: whether the faults have ended.
+        is_over: true if the faults have ended.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class OldCopies:
         return True
 
     def is_last_somewhere(self, node: SimulatedNode) -> bool:
-        """Whether a partition has no other replica in sync: who loses the disk then loses records."""
+        """True if a partition has no other replica in sync: a node that loses the disk then loses records."""
         return any(
             node.node_id in state.replicas and set(state.isr) <= {node.node_id}
             for _, state in self._newest_image().partitions()
@@ -94,7 +94,7 @@ class OldCopies:
 
     def _keep(self, fault: Fault, node: SimulatedNode, *, is_aimed: bool) -> None:
         if find_rotten(node.disk):
-            return  # a copy would hold the rot, and nobody would know of it
+            return  # a copy would hold the rot, and nothing would know of it
         image = self._caretaker.copy_records(node)
         self._world.spawn(self._put_back_later(fault, node, image, is_aimed=is_aimed))
 
@@ -172,7 +172,7 @@ class OldCopies:
     def _may_befall(self, node: SimulatedNode) -> bool:
         if self._is_over() or not self._ledger.may_lose_copy(node.node_id) or self.is_last_somewhere(node):
             return False
-        # Who copies what it keeps would copy the rot, and nobody would know of it.
+        # A copy of a disk that has rotted would hold the rot, and nothing would know of it.
         return all(target.kind not in (RotKind.METADATA, RotKind.IDENTITY) for target in find_rotten(node.disk))
 
     def _find_victims(self, node: SimulatedNode) -> _Victims | None:

@@ -14,15 +14,15 @@ from esp.simulation.nodes_tier.outage_profile import CUT_OFF, DEAD, STANDING, Ou
 from esp.simulation.nodes_tier.world import World
 
 _BACK_WITHIN_S: Final = 20.0
-"""How far apart those who were away are back."""
+"""The time within which the nodes that were away are back."""
 
 
 class Outage:
     """Carries one out.
 
     Args:
-        world: whom it befalls.
-        profile: what it is like.
+        world: the cluster that it befalls.
+        profile: its kind, its nodes and its length.
     """
 
     def __init__(self, world: World, profile: OutageProfile) -> None:

@@ -1,4 +1,4 @@
-"""Who is away for minutes in a run, how, and for how long (:mod:`esp.simulation.nodes_tier.outage`)."""
+"""The nodes that are away for minutes in a run, the manner, and the time (:mod:`esp.simulation.nodes_tier.outage`)."""
 
 from dataclasses import dataclass
 from random import Random
@@ -22,7 +22,7 @@ STANDING: Final = "stand still"
 
 @dataclass(frozen=True, slots=True)
 class OutageProfile:
-    """Who is away, how, and for how many seconds."""
+    """The nodes that are away, the manner, and the number of seconds."""
 
     nodes: tuple[int, ...]
     manner: str

@@ -1,4 +1,4 @@
-"""What one seed's run is like: the cluster, its load, and which faults come how often.
+"""The nature of one seed's run: the cluster, its load, and which faults come how often.
 
 Swarm testing: about half of the kinds of faults are off in a run, and the rates of the others differ by orders of magnitude, because
 faults hide one another. Everything is drawn from the seed.
@@ -24,7 +24,7 @@ from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
 from esp.simulation.streams import stream
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
-"""How often which: most of what can go wrong does so among three."""
+"""Each as often as it is drawn: most of what can go wrong does so among three."""
 
 OFF_SHARE: Final = 0.5
 """Of the kinds of faults, in each run."""
@@ -42,9 +42,9 @@ COOLING_SHARE: Final = 0.25
 """Of all runs: what is read has left the page cache now and then."""
 
 SURVEY_SHARE: Final = 0.3
-"""Of all runs: somebody asks what other clients do not."""
+"""Of all runs: a client asks what other clients do not."""
 ASKING_SHARE: Final = 0.5
-"""Of the runs: somebody asks for all that brokers tell of offsets, and reads from followers (KIP-392)."""
+"""Of the runs: a client asks for all that brokers tell of offsets, and reads from followers (KIP-392)."""
 
 OSTRACISM_S: Final = (15.0, 60.0)
 """Then a node that leads is cut off from all others but not from clients: mean seconds between two such cuts, in a run."""
@@ -58,7 +58,7 @@ LOSSES_MEAN_S: Final = (8.0, 120.0)
 """Least and most seconds between two losses of files while a node is down, on the average, where they come."""
 
 REPAIR_S: Final = 20.0
-"""How much longer faults come where a broker has to be away for a while before anything follows from it."""
+"""The time by which faults come longer where a broker has to be away for a while before anything follows from it."""
 
 MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.KILL: (2, 60),
@@ -117,49 +117,49 @@ class Profile:
     pause_between_batches_s: float
     """Mean time that a producer lets pass between two batches for a partition."""
     chaos_s: float
-    """How long faults come."""
+    """The time for which faults come."""
     heals_core_only: bool
-    """Whether the cluster must recover without the nodes that it does not need (see :mod:`esp.simulation.nodes_tier.core`)."""
+    """True if the cluster must recover without the nodes that it does not need (see :mod:`esp.simulation.nodes_tier.core`)."""
     snapshots_metadata: bool
-    """Whether the metadata log is snapshotted, rolled and cut every few records."""
+    """True if the metadata log is snapshotted, rolled and cut every few records."""
     fault_means_s: Mapping[FaultKind, float]
     """The kinds that are on, with the mean time between two of a kind."""
     groups: GroupsProfile = NO_GROUPS
     """The consumer groups."""
     moves_partitions: bool = False
-    """Whether partitions are reassigned during the run (KIP-455)."""
+    """True if partitions are reassigned during the run (KIP-455)."""
     throttles: bool = False
-    """Whether replication throttles are set, changed and removed during the run (KIP-73)."""
+    """True if replication throttles are set, changed and removed during the run (KIP-73)."""
     balances_leaders: bool = False
-    """Whether partitions go back to their preferred leaders at once, not after minutes."""
+    """True if partitions go back to their preferred leaders at once, not after minutes."""
     cools: bool = False
-    """Whether pages leave the page cache during the run."""
+    """True if pages leave the page cache during the run."""
     surveys: bool = False
-    """Whether all APIs are asked, in all versions."""
+    """True if all APIs are asked, in all versions."""
     breaks_promise: bool = False
-    """Whether more is lost than is promised to survive (see :mod:`esp.simulation.nodes_tier.beyond_promise`)."""
+    """True if more is lost than is promised to survive (see :mod:`esp.simulation.nodes_tier.beyond_promise`)."""
     asks_offsets: bool = False
-    """Whether a client asks for everything that brokers tell of offsets, and reads from the replicas in its rack."""
+    """True if a client asks for everything that brokers tell of offsets, and reads from the replicas in its rack."""
     repairs: RepairProfile | None = None
-    """How the cluster repairs itself, if it does."""
+    """The cluster's repair of itself, if it has one."""
     log_starts: LogStartProfile | None = None
-    """How log starts move, if they do."""
+    """The moves of log starts, if they move."""
     timing: TimingProfile = DEFAULT_TIMING
-    """How long what nodes compute takes."""
+    """The time that the nodes' computations take."""
     outage: OutageProfile | None = None
-    """What lasts for minutes when the other faults have come, if anything does."""
+    """The outage that lasts for minutes when the other faults have come, if there is one."""
     has_more: bool = False
-    """Whether brokers have a second log directory."""
+    """True if brokers have a second log directory."""
     isr: IsrProfile = USUAL_ISR
-    """When replicas leave the in-sync sets, and whether their minimum changes."""
+    """The lag time of replicas in the in-sync sets, and the changes of their minimum."""
     moves_directories: bool = False
-    """Whether replicas move between the log directories of their nodes."""
+    """True if replicas move between the log directories of their nodes."""
     upgrade: UpgradeProfile | None = None
-    """How the nodes get a newer release, if they begin with an older one."""
+    """The nodes' upgrade to a newer release, if they begin with an older one."""
 
     @property
     def node_count(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return len(self.layout.nodes)
 
     @classmethod
@@ -269,7 +269,7 @@ def _draw_faults(rng: Random, nodes: int) -> dict[FaultKind, float]:
 
 
 def _with_absences(means_s: Mapping[FaultKind, float], repairs: RepairProfile | None) -> dict[FaultKind, float]:
-    """What comes to the faults in clusters that repair themselves; where copies are held back, the others are rare."""
+    """The faults that are added in clusters that repair themselves; where copies are held back, the others are rare."""
     if repairs is None:
         return {**means_s}
     means_s = {kind: mean_s * repairs.other_faults_rarity for kind, mean_s in means_s.items()}
@@ -277,6 +277,6 @@ def _with_absences(means_s: Mapping[FaultKind, float], repairs: RepairProfile | 
 
 
 def _with_losses(means_s: Mapping[FaultKind, float], rng: Random) -> dict[FaultKind, float]:
-    """What comes to the faults in those runs in which logs and directories vanish while nodes are down."""
+    """The faults that are added in the runs in which logs and directories vanish while nodes are down."""
     is_on, (low, high) = rng.random() >= OFF_SHARE, LOSSES_MEAN_S
     return {**means_s, FaultKind.LOST_FILES: low * (high / low) ** rng.random()} if is_on else {**means_s}

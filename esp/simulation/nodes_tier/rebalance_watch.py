@@ -1,4 +1,4 @@
-"""What is looked after in runs whose replication is throttled, or whose cluster repairs itself: the checkers of both, and what they ask."""
+"""Checks of runs whose replication is throttled, or whose cluster repairs itself: the checkers of both, and what they ask."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.mover import PartitionMover
 
 REPAIR_S: Final = 300.0
-"""How long it may take until what brokers hold that never come back is with others, a few partitions at a time."""
+"""The time until replicas on brokers that never come back are with others, a few partitions at a time."""
 
 LOOK_S: Final = 4.0
 """Within which a controller looks for what it has to repair, and begins with it."""
@@ -24,14 +24,14 @@ REPLAN_S: Final = 40.0
 """Within which a controller plans again what had nowhere to go, though its clock be slow, and begins with it."""
 
 LOOKS: Final = 30
-"""How often it may find something more when everything is whole: a few partitions at a time."""
+"""The number of times that it may find more to do when everything is whole: a few partitions at a time."""
 
 
 class RebalanceWatch:
-    """See the module.
+    """Connects the checkers of throttles and of repairs with the cluster.
 
     Args:
-        world: what is looked at.
+        world: the cluster that is checked.
         metadata: knows the newest.
         mover: knows what administrators asked for.
         report: takes what is found in the midst of a node's step.
@@ -84,7 +84,7 @@ class RebalanceWatch:
         raise ViolationError("LIVE-REPAIR", "the cluster", f"there is something to move after {LOOKS} looks")
 
     def find_unfinished(self, core: Collection[int]) -> list[str]:
-        """What the cluster still has to repair, by what can be seen and by what the controller means to do (LIVE-REPAIR)."""
+        """The repairs that the cluster still has to make, by what can be seen and by the controller's own plans (LIVE-REPAIR)."""
         if self.repairs is None:
             return []
         found = self.repairs.find_unrepaired(self._metadata.image, core)

@@ -1,4 +1,4 @@
-"""Whether a run's cluster repairs itself, after how long it gives up a broker that is away, and how fast it copies."""
+"""A cluster's repair of itself, if it has one: the time after which a broker that is away is given up, and the rate of copies."""
 
 from dataclasses import dataclass
 from random import Random
@@ -14,7 +14,7 @@ ABSENCE_MEAN_S: Final = 25.0
 """Between two long absences of a broker."""
 
 ABSENCE_S: Final = (8.0, 45.0)
-"""How long they are: for some it is worth giving the broker up, and some end when its replicas are being copied."""
+"""Their length: for some it is worth giving the broker up, and some end when its replicas are being copied."""
 
 HELD_BACK_SHARE: Final = 0.4
 """Of the clusters that repair themselves: see :attr:`RepairProfile.held_back_bytes_per_s`."""
@@ -26,10 +26,10 @@ HELD_BACK_ABSENCE_MEAN_S: Final = 15.0
 """Between two long absences then: the more of the copies are being made when brokers are back."""
 
 HELD_BACK_RARITY: Final = 4
-"""How much rarer other faults are then: what a controller has begun is withdrawn in its own term only."""
+"""The factor by which other faults are rarer then: what a controller has begun is withdrawn in its own term only."""
 
 PATIENT_SHARE: Final = 0.6
-"""Of those who move partitions in clusters that repair themselves: see :attr:`RepairProfile.movers_wait`."""
+"""Of the administrators that move partitions in clusters that repair themselves: see :attr:`RepairProfile.movers_wait`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ class RepairProfile:
     bytes_per_s: int
     """``rebalance.bytes.per.second.max``."""
     drains: bool
-    """Whether brokers are drained, one at a time."""
+    """True if brokers are drained, one at a time."""
     held_back_bytes_per_s: int | None = None
-    """What that is as long as faults come, if so little that a broker which is back finds copies of what it has not complete (REPAIR-3)."""
+    """The rate of copies as long as faults come, if so low that a broker which is back finds copies of it incomplete (REPAIR-3)."""
     movers_wait: bool = False
-    """Whether those who move partitions leave alone what waits for a broker that is away or drains: so should self-repair (REPAIR-5)."""
+    """True if administrators that move partitions leave alone those that wait for a broker that is away or drains (REPAIR-5)."""
 
     @property
     def absence_mean_s(self) -> float:
@@ -56,7 +56,7 @@ class RepairProfile:
 
     @property
     def other_faults_rarity(self) -> int:
-        """How much rarer all other faults are than elsewhere."""
+        """The factor by which all other faults are rarer than elsewhere."""
         return 1 if self.held_back_bytes_per_s is None else HELD_BACK_RARITY
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where bits rot on a node's disk, and what that endangers."""
+"""The places where bits rot on a node's disk, and the data that this endangers."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -29,7 +29,7 @@ from esp.storage.layout import (
 
 
 class RotKind(Enum):
-    """What a file is good for, by which it is told what its rot may cost."""
+    """The purpose of a file, which tells what its rot may cost."""
 
     DERIVED = "derived"
     """Can be made again from the records, or be done without: indexes, checkpoints, leader epochs, producer snapshots (REC-4, REC-6)."""
@@ -38,14 +38,14 @@ class RotKind(Enum):
     METADATA = "metadata"
     """The metadata log, its snapshots, quorum-state: one member of the quorum may be lost, and with it its disk."""
     IDENTITY = "identity"
-    """Whose directory it is: the operator has a copy."""
+    """The owner of the directory: the operator has a copy."""
 
 
 WEIGHTS: Final = {RotKind.DERIVED: 30, RotKind.RECORDS: 50, RotKind.METADATA: 12, RotKind.IDENTITY: 8}
 
 _CHECKPOINTS: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE)
 _BREAKS_FORM: Final = 0x80
-"""Makes any byte of a text one that no text has. Of a digit that becomes another digit nobody could tell: these files have no checksums."""
+"""Makes any byte of a text one that no text has. A digit that becomes another digit could not be told: these files have no checksums."""
 
 
 class Target(NamedTuple):
@@ -57,7 +57,7 @@ class Target(NamedTuple):
 
     @property
     def directory(self) -> str:
-        """Where it stands."""
+        """The directory in which it stands."""
         return self.path.rpartition("/")[0]
 
     @property
@@ -77,7 +77,7 @@ class Target(NamedTuple):
         return min(position, len(content.cached))
 
     def is_being_written(self, offset: int) -> bool:
-        """Whether the next append writes to the sector of a byte: to do so the kernel reads what the device holds of it."""
+        """True if the next append writes to the sector of a byte: to do so the kernel reads what the device holds of it."""
         return offset // SECTOR_BYTES == len(self.content.cached) // SECTOR_BYTES
 
 
@@ -96,7 +96,7 @@ def find_rotten(disk: SimulatedDisk) -> list[Target]:
 
 
 def find_rotten_copies(disk: SimulatedDisk) -> list[Target]:
-    """Those of them of which a node cannot make another by itself."""
+    """The rotten files of which a node cannot make another by itself."""
     return [target for target in find_rotten(disk) if target.kind in (RotKind.RECORDS, RotKind.METADATA)]
 
 
@@ -120,7 +120,7 @@ def rot_somewhere(target: Target, rng: Random, *, limit: int | None, is_active: 
     elif not target.path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)):
         mask = _BREAKS_FORM
     if offset in content.rotten or not content.may_rot(offset) or (is_active and target.is_being_written(offset)):
-        return False  # what has rotted stays so: a bit that flips back would bring back what nobody could read any more
+        return False  # what has rotted stays so: a bit that flips back would bring back what could not be read any more
     content.rot(offset, mask)
     return True
 

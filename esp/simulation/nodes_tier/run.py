@@ -47,7 +47,7 @@ from esp.simulation.workload.clients import Clients
 
 BOOT_S: Final = 30.0
 CONVERGE_S: Final = 120.0
-"""How long a healed cluster may take: fetch and session time-outs, the lag time, and the back-offs of its clients."""
+"""The time that a healed cluster may take: fetch and session time-outs, the lag time, and the back-offs of its clients."""
 
 SCRUB_S: Final = 2 * SCRUB_INTERVAL_MS / 1000
 """Within which every sealed segment is read again."""
@@ -64,12 +64,12 @@ QUIET_DELIVERIES_PER_S: Final = 400
 
 
 class Run:
-    """See the module.
+    """One run: brings the cluster up, carries out the plan of the faults under load, heals it, and checks it all the while.
 
     Args:
         profile: what the run is like.
         only: the places in the drawn plan of the faults that are brought; None for all.
-        keep: called with each line of the trace, if anybody reads.
+        keep: called with each line of the trace; None if the trace is not read.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class Run:
 
     async def _mend(self, node: SimulatedNode) -> None:
         """Restart a node whose disk failed, as its operator does: a log that failed is served again after that only (LOG-13)."""
-        # Only a node that has come up can be stopped in order, and it does not announce that it has.
+        # Only a node that has come up can be shut down cleanly, and it does not announce that it has.
         while node.is_alive and not node.is_serving:  # noqa: ASYNC110 - see above
             await asyncio.sleep(POLL_S)
         if node.is_alive:
@@ -369,7 +369,7 @@ class Run:
     # --- watching ------------------------------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """What is done from time to time."""
+        """Run the checks that are due from time to time."""
         while not self._is_closing:
             await asyncio.sleep(DEEP_CHECK_S)
             for node in self._world.living:
@@ -399,7 +399,7 @@ class Run:
                 self._clients.begin_topic(topic)
 
     def _core_is_up(self) -> bool:
-        """Whether every node of the core serves with all its disks: until then a directory that failed may come back."""
+        """True if every node of the core serves with all its disks: until then a directory that failed may come back."""
         core = [self._world.nodes[number] for number in self._core]
         return all(node.is_serving and not node.disk_was_faulty for node in core)
 
@@ -456,7 +456,7 @@ class Run:
         is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
         if is_own and is_too_old(node, self._metadata.image):
             is_excused, node.features = True, SUPPORTED_FEATURES  # as its operator is told to
-        # Who is cut off for ever while it starts gives up at last, as it should (initial.broker.registration.timeout.ms).
+        # A node that is cut off for ever while it starts gives up at last, as it should (initial.broker.registration.timeout.ms).
         is_excused |= node.node_id in self._world.keeps_down and "could not register within" in reason
         if is_own and (not is_excused or OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")

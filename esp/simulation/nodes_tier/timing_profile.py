@@ -1,4 +1,4 @@
-"""How long what nodes compute takes in a run: jobs of worker threads, and turns of the loop."""
+"""The time that the nodes' computations take in a run: jobs of worker threads, and turns of the loop."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from esp.simulation.streams import stream
 
 @dataclass(frozen=True, slots=True)
 class TimingProfile:
-    """See the module."""
+    """The distributions of these times."""
 
     workers: WorkerProfile = DEFAULT_WORKERS
     processor: ProcessorProfile | None = None

@@ -1,4 +1,4 @@
-"""Whether the nodes of a run begin with an older release, and when they get the newer one."""
+"""The upgrade of a run's nodes from an older release to the newer one, and when each gets it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NEW_LEVEL: Final = SUPPORTED_FEATURES[ELIGIBLE_LEADER_REPLICAS].high
 OLDER_RELEASE: Final[Mapping[str, FeatureRange]] = MappingProxyType(
     {**SUPPORTED_FEATURES, ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, NEW_LEVEL - 1)}
 )
-"""What the older release supports."""
+"""The features that the older release supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class UpgradeProfile:
     """A rolling upgrade."""
 
     begin_s: float
-    """When the first node gets the newer release, in seconds after the load began."""
+    """The time at which the first node gets the newer release, in seconds after the load began."""
     pause_s: float
     """Mean time between two nodes."""
     goes_back_share: float
-    """How many of the nodes get the older release back once, which they may as long as the level is the old one."""
+    """The share of the nodes that get the older release back once, which they may as long as the level is the old one."""
 
     @classmethod
     def draw(cls, rng: Random) -> "UpgradeProfile | None":

@@ -21,15 +21,15 @@ RESTART_S: Final = 1.0
 """After what time a node that ended itself is started again, as a service manager does."""
 
 STOP_MAX_S: Final = 30.0
-"""How long an orderly stop may take before the node is killed, as service managers do."""
+"""The time that a clean shutdown may take before the node is killed, as service managers do."""
 
 
 class World:
-    """See the module. Everything in it is drawn from the profile's seed.
+    """The nodes, disks, network and clock of a run. Everything in it is drawn from the profile's seed.
 
     Args:
         profile: what it is like.
-        keep: called with each line of the trace, if anybody reads.
+        keep: called with each line of the trace; None if the trace is not read.
     """
 
     def __init__(self, profile: Profile, keep: Callable[[str], None] | None = None) -> None:
@@ -49,7 +49,7 @@ class World:
         self.on_point: Callable[[SimulatedNode, str], None] = lambda _node, _point: None
         """Called at the named points of the nodes' code."""
         self.keeps_down: dict[int, None] = {}
-        """Nodes that nobody starts again."""
+        """Nodes that are not started again."""
         self.cluster_id = ""
         """Drawn when the disks are formatted."""
         self.on_failed_start: Callable[[SimulatedNode], None] = lambda _node: None

@@ -1,4 +1,4 @@
-"""What must hold at every moment of a simulated partition; each check bears the name of its invariant."""
+"""Invariants that must hold at every moment of a simulated partition; each check bears the name of its invariant."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -45,7 +45,7 @@ class PartitionChecks(LogWatcher):
         self.committed_end = 0
         """The largest high watermark of any replica."""
         self.log_start = 0
-        """The largest log start that anybody asked for."""
+        """The largest log start that any client asked for."""
         self._least_min_isr: dict[int, int] = {}
         """By partition epoch: the least minimum of in-sync replicas while it lasted."""
         self._state: PartitionState | None = None
@@ -88,11 +88,11 @@ class PartitionChecks(LogWatcher):
         self._check_epochs(log)
 
     def deleted(self, offset: int) -> None:
-        """Somebody asked a leader to let go of what lies below an offset."""
+        """A client asked a leader to let go of the records below an offset."""
         self.log_start = max(self.log_start, offset)
 
     def _check_log_start(self, log: MemoryLog) -> None:
-        """INV-LOG-START: nothing is gone but what somebody asked to be deleted (LOG-12)."""
+        """INV-LOG-START: nothing is gone but what a client asked to be deleted (LOG-12)."""
         if log.log_start_offset > self.log_start:
             self.fail("INV-LOG-START", f"a log starts at {log.log_start_offset}, deleted is up to {self.log_start}")
 
@@ -206,7 +206,7 @@ class PartitionChecks(LogWatcher):
                 self._check_maximal_isr(node.role, state)
 
     def _check_maximal_isr(self, leader: PartitionLeader, state: PartitionState) -> None:
-        """INV-MAXISR: whoever could be elected next counts."""
+        """INV-MAXISR: every replica that could be elected next counts."""
         if leader.leader_epoch == state.leader_epoch:
             candidates = set(state.isr)
             if leader.has_enough_replicas():
@@ -220,7 +220,7 @@ class PartitionChecks(LogWatcher):
             self.fail(invariant, f"{node.node_id} ends at {node.log.log_end_offset}, committed is {self.committed_end}")
 
     def answered(self, node: "PartitionNode", leader_epoch: int, asked_epoch: int) -> None:
-        """INV-EPOCH-LEADER: who follows in an epoch is answered by its leader, in that epoch (TRUNC-3.2)."""
+        """INV-EPOCH-LEADER: a follower in an epoch is answered by its leader, in that epoch (TRUNC-3.2)."""
         if asked_epoch != leader_epoch:
             self.fail(
                 "INV-EPOCH-LEADER", f"{node.node_id}, leader of {leader_epoch}, serves a follower of {asked_epoch}"

@@ -1,12 +1,11 @@
 """One partition on a few brokers under faults: the cores of :mod:`esp.replication` on a heap of events, by seed.
 
 The protocol tier of the simulator: no files, no sockets, no coroutines, and so a thousand times faster than real time. What it finds are
-wrong decisions: about who is in sync, what is committed, where to truncate. Messages are delayed, lost, and overtake one another as if each
-had a connection of its own; answers reach a process also after it gave up waiting for them.
+wrong decisions: which replica is in sync, what is committed, where to truncate. Messages are delayed, lost, and overtake one another as if
+each had a connection of its own; answers reach a process also after it gave up waiting for them.
 
-The end of some runs: one follower hears nothing of its leader for a while, though everybody else, the controller too, hears it.
-
-Faults at the moments of a partition where one hurts most (KAFKA-7128).
+Some faults come at the moments of a partition at which they hurt most (KAFKA-7128). Some runs end with a follower that hears nothing of its
+leader for a while, though every other node, the controller too, hears it.
 """
 
 from collections.abc import Callable
@@ -39,7 +38,7 @@ _AGAIN_SHARE: Final = 0.5
 
 
 class PartitionMoves:
-    """Somebody who gives a simulated partition other replicas: begins, changes and cancels reassignments, at brokers that may be dead.
+    """Gives a simulated partition other replicas: begins, changes and cancels reassignments, at brokers that may be dead.
 
     Args:
         cluster: that they happen in.
@@ -77,9 +76,9 @@ _LONG_US: Final = 8_000_000
 
 
 def kill_after_shrink(cluster: "PartitionCluster", leader: PartitionNode) -> None:
-    """Let the leader die when it has just committed what it waited for, and whoever was taken out of the ISR come back at once.
+    """Let the leader die when it has just committed what it waited for, and the member that was taken out of the ISR come back at once.
 
-    The new leader knows of the commit only later, so that the one who comes back may seem to hold everything.
+    The new leader knows of the commit only later, so that the member that comes back may seem to hold everything.
     """
     if not cluster.is_calm and cluster.random.random() < cluster.profile.targeted:
         cluster.note(f"aimed at {leader.node_id} after a shrink")
@@ -131,7 +130,7 @@ def _lose_tail(cluster: "PartitionCluster", heir: PartitionNode, loser: Partitio
 
 
 _NEVER_US: Final = 1 << 62
-"""When a cut ends that somebody takes away."""
+"""The end of a cut that is taken away explicitly."""
 _DEAF_US: Final = 10 * SECOND_US
 _STREAM_US: Final = 4 * SECOND_US
 
@@ -218,7 +217,7 @@ class PartitionCluster:
         self._lossy: set[NodeId] = set()
         self.is_calm = False
         self.is_quiet = False
-        """Whether there is no more load; before that, with ``is_calm``, there are no more faults."""
+        """True if there is no more load; before that, with ``is_calm``, there are no more faults."""
         self.deletions = PartitionDeletions(self, seed)
         self.producers = PartitionProducers(self)
         self.checks.elected(Election(ids[0], 1, "isr"))
@@ -334,7 +333,7 @@ class PartitionCluster:
         self.later(self.delay_us(), action, *arguments)
 
     def delay_us(self) -> int:
-        """How long a message is under way."""
+        """The time for which a message is under way."""
         random = self.random
         profile = self.profile
         if not self.is_calm and random.random() < profile.spike_probability:
@@ -358,7 +357,7 @@ class PartitionCluster:
                 self.checks.check_promptness(node, node.role)
 
     def carry(self, records: bytes) -> bytes:
-        """What of an answer's bytes arrives: on rare occasions not just those that were sent, where a checksum covers them."""
+        """The bytes of an answer that arrive: on rare occasions not just those that were sent, where a checksum covers them."""
         if records and not self.is_calm and self.random.random() < self.profile.corruption:
             changed = bytearray(records)
             changed[self.random.randrange(len(changed) - PAYLOAD_BYTES, len(changed))] ^= 1 << self.random.randrange(8)
@@ -501,8 +500,8 @@ class PartitionCluster:
     def _aim(self, node: PartitionNode, epoch: int, change: IsrChange) -> bool:
         """The nastiest that may happen to a change of the ISR; True if its request is not to be sent as usual.
 
-        Who is to be added loses its disk while the request is under way (KIP-903); the leader dies right after asking; or requests are held
-        up until the new member was fenced, and the first of them arrives when it is back.
+        The member to be added loses its disk while the request is under way (KIP-903); the leader dies right after asking; or requests are
+        held up until the new member was fenced, and the first of them arrives when it is back.
         """
         random = self.random
         joining = [member for member in change.isr if member not in self.controller.image.partition.isr]

@@ -23,7 +23,7 @@ class Broker(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Whether it may be in an ISR, and lead."""
+        """True if it may be in an ISR, and lead."""
         return not (self.fenced or self.shutting_down)
 
 
@@ -37,13 +37,13 @@ class Image(NamedTuple):
 
     @property
     def min_isr(self) -> int:
-        """How many must be in sync (HW-1)."""
+        """The number of replicas that must be in sync (HW-1)."""
         return effective_min_isr(self.min_insync_replicas, len(self.partition.replicas))
 
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """How the leader of an epoch came to be."""
+    """The manner in which the leader of an epoch was elected."""
 
     leader: NodeId
     leader_epoch: int
@@ -117,7 +117,7 @@ class PartitionController:
         return True
 
     def expire_sessions(self, now_us: int) -> None:
-        """Fence who was silent for too long (BRK-6)."""
+        """Fence the brokers that were silent for too long (BRK-6)."""
         for node, broker in self.image.brokers.items():
             if not broker.fenced and now_us - self._last_seen_us[node] > self._session_us:
                 self._commit({node: broker._replace(fenced=True)}, leaving=(node,))
@@ -150,7 +150,7 @@ class PartitionController:
         )
 
     def set_minimum(self, min_insync_replicas: int) -> None:
-        """ELR-3: beside a leader nobody is eligible by the minimum of before, and a greater one gives the partition another epoch."""
+        """ELR-3: beside a leader no replica is eligible by the minimum of before, and a greater one gives the partition another epoch."""
         old = self.image
         state = old.partition
         new = Image(old.offset + 1, state, old.brokers, min_insync_replicas)

@@ -239,7 +239,7 @@ class DecidingController:
         return Image(image.offset, topic.partitions[0], brokers, image.min_insync_replicas(topic))
 
     def _publish(self, lossy: Collection[NodeId] = ()) -> None:
-        """Tell of a new image, and of the election that came with it; ``lossy`` are those who came back from an unclean end (BRK-2)."""
+        """Publish a new image, and the election that came with it; ``lossy`` are the brokers that came back from an unclean end (BRK-2)."""
         before = self.image
         if before.offset == self._replay.image.offset:
             return
@@ -249,7 +249,7 @@ class DecidingController:
     def _find_election(
         self, before: PartitionState, after: PartitionState, lossy: Collection[NodeId]
     ) -> Election | None:
-        """What a change of the leader was, by the state before it (ELECT-1)."""
+        """The kind of election that a change of the leader was, by the state before it (ELECT-1)."""
         if after.leader < 0 or after.leader_epoch == before.leader_epoch:
             return None
         kind = "unclean"

@@ -17,7 +17,7 @@ _SIZES: Final = (1, 2, 5)
 
 
 class PartitionDeletions:
-    """See the module.
+    """Deletes records of a simulated partition, and draws the sizes of its batches.
 
     Args:
         cluster: where records are deleted.
@@ -30,7 +30,7 @@ class PartitionDeletions:
         self._within_batches = cluster.profile.deletes and self._random.random() < WITHIN_BATCHES_SHARE
 
     def draw_size(self) -> int:
-        """How many records a producer's next batch has."""
+        """The number of records in a producer's next batch."""
         return self._random.choice(_SIZES) if self._within_batches else 1
 
     def maybe_delete(self, node: "PartitionNode") -> None:

@@ -1,4 +1,4 @@
-"""An administrator who raises and lowers the minimum of in-sync replicas of a simulated partition, often at a bad moment (ELR-3)."""
+"""An administrator that raises and lowers the minimum of in-sync replicas of a simulated partition, often at a bad moment (ELR-3)."""
 
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 _MEAN_US: Final = 3 * SECOND_US
 _AIMED_SHARE: Final = 0.3
-"""Of the proposals by which somebody leaves the in-sync set: the minimum is raised while they are under way."""
+"""Of the proposals by which a replica leaves the in-sync set: the minimum is raised while they are under way."""
 
 
 class PartitionMinimums:
-    """See the module.
+    """Changes the minimum of a simulated partition now and then, as long as there are faults.
 
     Args:
         cluster: that they change in.

@@ -62,7 +62,7 @@ class PartitionNode:
         """Under which registration the last process ended without losing anything; -1 if it may have (BRK-2, BRK-3)."""
         self.wants_shutdown = False
         self.is_incomplete = False
-        """Whether it lost records that it had, and was not in the ISR since: nothing may be demanded of its log."""
+        """True if it lost records that it had, and was not in the ISR since: nothing may be demanded of its log."""
         self.lost_epoch = -1
         """The broker epoch under which it lost records last."""
         self._cluster = cluster
@@ -115,7 +115,7 @@ class PartitionNode:
             self._cluster.after(self, HEARTBEAT_US, self._heartbeat, incarnation, epoch)
 
     def _tick(self, incarnation: int) -> None:
-        """What happens from time to time: a look at the ISR, a flush, a checkpoint."""
+        """Do the work that is due from time to time: a look at the ISR, a flush, a checkpoint."""
         if self.incarnation == incarnation:
             self._alter_isr()
             if self._cluster.random.random() < 0.2:
@@ -163,7 +163,7 @@ class PartitionNode:
             if must_flush_to_lead(self.log):
                 self.log.flush()
             self.log.begin_epoch(state.leader_epoch)
-            self.role = None  # nobody leads while the new leader's core is made
+            self.role = None  # there is no leader while the new leader's core is made
             self.role = PartitionLeader(
                 self.log,
                 state,
@@ -211,7 +211,7 @@ class PartitionNode:
             self._go_on(asked, role, lambda: role.on_answer(asked.position, answer, 0))
 
     def on_range_answer(self, asked: Asked, start_offset: int, end_offset: int) -> None:
-        """Where a leader's log started and ended."""
+        """A leader's answer has come: the start and the end of its log."""
         role = self.role
         if isinstance(role, PartitionFollower):
             self._go_on(asked, role, lambda: role.on_leader_range(asked.position, start_offset, end_offset))
@@ -325,7 +325,7 @@ class PartitionNode:
             self._progress()
 
     def _progress(self) -> None:
-        """Answer whoever waited for what the log or the role now say."""
+        """Answer the requests that waited for what the log or the role now say."""
         role = self.role
         for asked in tuple(self._parked.values()):
             position = asked.position

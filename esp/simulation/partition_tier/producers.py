@@ -40,7 +40,7 @@ class PartitionProducers:
         self._cluster.later(SECOND_US, self._produce_unsafely)
 
     def is_waiting_for(self, request_id: int) -> bool:
-        """Whether the answer to this request still counts."""
+        """True if the answer to this request still counts."""
         return request_id == self._request_id
 
     def _produce(self) -> None:
@@ -90,7 +90,7 @@ class PartitionProducers:
         self._cluster.later(delay_us, self._produce)
 
     def _produce_unsafely(self) -> None:
-        """A producer with acks=1, which leaves uncommitted records at whoever believes to lead."""
+        """A producer with acks=1, which leaves uncommitted records at a replica that believes to lead."""
         if self._cluster.is_quiet:
             return
         self._payloads += 1

@@ -1,4 +1,4 @@
-"""What kind of run a seed of the protocol tier makes."""
+"""The kind of run that a seed of the protocol tier makes."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -6,7 +6,7 @@ from typing import Final
 
 SECOND_US: Final = 1_000_000
 KINDS: Final = ("kill", "power-loss", "disk-swap", "pause", "cut", "stop")
-"""Faults: killed; power lost; back with an empty disk; standing still; cut off; stopped in order."""
+"""Faults: killed; power lost; back with an empty disk; standing still; cut off; shut down cleanly."""
 
 MOVING_SHARE: Final = 0.2
 """Of the runs: replicas come and go."""
@@ -15,14 +15,14 @@ MINIMUMS_SHARE: Final = 0.3
 """Of the runs: the minimum of in-sync replicas is changed."""
 
 HASTY_SHARE: Final = 0.3
-"""Of the runs: whoever lags leaves the in-sync set soon."""
+"""Of the runs: a replica that lags leaves the in-sync set soon."""
 
 LAG_TIME_MAX_US: Final = 3 * SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionProfile:
-    """What kind of run a seed makes; times in microseconds, rates per second."""
+    """The kind of run that a seed makes; times in microseconds, rates per second."""
 
     replicas: int = 3
     min_insync_replicas: int = 2
@@ -37,32 +37,32 @@ class PartitionProfile:
     targeted: float = 0.05
     """Probability of a fault just while the ISR changes."""
     slow_metadata_us: int = 0
-    """How late metadata may reach a broker, besides what messages take."""
+    """The delay with which metadata may reach a broker, besides that of messages."""
     produce_interval_us: int = 200_000
     corruption: float = 0.0
     """Probability that a fetched answer has a wrong byte."""
     batches_per_fetch: int = 8
     deletes: bool = True
-    """Whether leaders let go of old records."""
+    """True if leaders let go of old records."""
     tells_high_watermark: bool = True
-    """Whether a fetch that commits something is answered at once."""
+    """True if a fetch that commits something is answered at once."""
     decides: bool = False
-    """Whether the product's own controller decides (:mod:`esp.simulation.partition_tier.decisions`)."""
+    """True if the product's own controller decides (:mod:`esp.simulation.partition_tier.decisions`)."""
     ends_deaf: bool = False
-    """Whether in the end, when all is well again, one follower hears nothing of its leader for a while."""
+    """True if in the end, when all is well again, one follower hears nothing of its leader for a while."""
     spares: int = 0
     """Brokers besides those that have replicas. With any, replicas come and go, and the product's own controller decides."""
     streams: bool = False
-    """Whether that follower comes back while records keep coming."""
+    """True if that follower comes back while records keep coming."""
     lag_time_max_us: int = LAG_TIME_MAX_US
     """``replica.lag.time.max.ms``."""
     minimums: tuple[int, ...] = ()
-    """What ``min.insync.replicas`` is changed to during the run, the first value among them; it stays as it is if there are none."""
+    """The values that ``min.insync.replicas`` takes during the run, the first value among them; it does not change if there are none."""
     has_own_minimum: bool = True
-    """Whether the topic has a minimum of its own; else that of all topics is changed."""
+    """True if the topic has a minimum of its own; else that of all topics is changed."""
 
     def with_minimums(self, random: Random) -> "PartitionProfile":
-        """In some of the runs, the same with an administrator who changes the minimum, and metadata that come late."""
+        """In some of the runs, the same with an administrator that changes the minimum, and metadata that come late."""
         if random.random() >= MINIMUMS_SHARE or self.streams:
             return self
         minimums = random.choice(((1, 2), (1, 2), (2, 3), (1, 2, 3)))
@@ -81,7 +81,7 @@ class PartitionProfile:
         return replace(self, lag_time_max_us=random.choice((4, 8, 15)) * SECOND_US // 10)
 
     def with_moves(self, random: Random) -> "PartitionProfile":
-        """In some of the runs, the same with brokers to spare and somebody who moves the replicas about."""
+        """In some of the runs, the same with brokers to spare and an administrator that moves the replicas about."""
         if random.random() >= MOVING_SHARE or self.streams:
             return self
         return replace(self, spares=random.choice((1, 1, 2)), decides=True, ends_deaf=False)

@@ -1,4 +1,4 @@
-"""What must hold in a quorum at every step (RELIABILITY: the invariants of the metadata log)."""
+"""Invariants that must hold in a quorum at every step (RELIABILITY: the invariants of the metadata log)."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class QuorumChecks:
     """Everything that was ever true, and must stay so."""
 
     leaders: dict[int, VoterKey] = field(default_factory=dict)
-    """Who led an epoch."""
+    """The leader of each epoch."""
     committed: dict[int, int] = field(default_factory=lambda: {0: 0})
     """The digest of the state at each committed offset where a batch ends."""
     committed_end: int = 0
@@ -69,7 +69,7 @@ class QuorumChecks:
                 self._fail("INV-RAFT-VOTE", key, f"{old} -> {new}")
 
     def on_vote(self, key: VoterKey, epoch: int, candidate: VoterKey, written: QuorumState | None) -> None:
-        """A member tells a candidate, or as one itself the others, whom it votes for; ``written`` is its quorum-state then (RAFT-1)."""
+        """A member tells a candidate, or as one itself the others, its vote; ``written`` is its quorum-state then (RAFT-1)."""
         if written is None or (written.leader_epoch, written.voted_id) != (epoch, candidate.node_id):
             is_over = written is not None and written.leader_epoch > epoch
             if not is_over:

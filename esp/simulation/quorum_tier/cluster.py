@@ -1,7 +1,7 @@
 """A quorum of raft cores on a heap of events: no event loop, no sockets, a thousand times faster than the clock.
 
 A run has two parts. First faults by seed: messages are lost, late, doubled, links are cut one way or both, processes are killed, paused,
-stopped in order, lose power, lose their disk; voters are added and removed; snapshots are written. Then everything heals, and the quorum
+shut down cleanly, lose power, lose their disk; voters are added and removed; snapshots are written. Then everything heals, and the quorum
 must come to one leader, equal logs and no further elections. :mod:`esp.simulation.quorum_tier.checks` holds at every step.
 
 Faults at the moments where one hurts most: a voter dies when it has just voted, a leader when it was just elected, or just committed.
@@ -77,7 +77,7 @@ class QuorumAims:
             cluster.after(member, delay_us, lambda: self._restart(member, loses_power=kind == "power"))
 
     def _restart(self, member: QuorumMember, *, loses_power: bool) -> None:
-        """Let it die and be back before anybody misses it."""
+        """Let it die and be back before any other member misses it."""
         self._cluster.kill(member, loses_power=loses_power, restart_us=self._cluster.random.randrange(1_000, 60_000))
 
     def _write_snapshots(self) -> None:
@@ -135,7 +135,7 @@ class QuorumCluster:
         self.elections = 0
         self.notes: list[str] = []
         self._heap: list[tuple[int, int, Callable[[], None], QuorumMember | None, int]] = []
-        """What is to be done when, with the member, if one, and the life in which it wants that."""
+        """The actions by their times, with the member, if there is one, and the life in which it wants that."""
         self._order = 0
         self.cuts: set[tuple[NodeId, NodeId]] = set()
         self._is_calm = False
@@ -379,7 +379,7 @@ class QuorumCluster:
             self._change_voters(kind)
 
     def kill(self, member: QuorumMember, *, loses_power: bool = False, restart_us: int | None = None) -> None:
-        """End a process; those who were connected to it notice soon, and find nobody listening. It is back after a while."""
+        """End a process; members that were connected to it notice soon, and find that it does not listen. It is back after a while."""
         if member.node is None:
             return
         member.stop()
@@ -392,7 +392,7 @@ class QuorumCluster:
         self._push(delay_us, lambda: self._restart(member))
 
     def _probe(self, member: QuorumMember, leader: QuorumMember) -> None:
-        """A member whose connection to its leader broke asks whether anybody listens there."""
+        """A member whose connection to its leader broke asks whether its leader still listens."""
         node = member.node
         is_reachable = not {(member.node_id, leader.node_id), (leader.node_id, member.node_id)} & self.cuts
         if node is not None and leader.node is None and is_reachable and node.leader_id == leader.node_id:

@@ -1,4 +1,4 @@
-"""What a quorum must do, and when: leaders without a majority resign in time, and after calm all are as one."""
+"""The duties of a quorum, and their times: leaders without a majority resign in time, and after calm all are as one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,21 +12,21 @@ from esp.simulation.quorum_tier.profile import SECOND_US
 
 CHECK_INTERVAL_US = SECOND_US // 2
 LOST_LEADER_US = 14 * SECOND_US
-"""How long voters may take to replace a leader that is silent: a timeout until each has found out, one more until one asks again."""
+"""The time that voters may take to replace a silent leader: a timeout until each has found out, one more until one asks again."""
 _SLACK_US = SECOND_US // 2
 _REMIND_US = 3 * SECOND_US
-"""How long a leader may wait for the answer to a word that was lost, and for the next one to be due."""
+"""The time that a leader may wait for the answer to a message that was lost, and for the next one to be due."""
 _PAUSE_US = 10 * SECOND_US
-"""Whoever stood still within this is left alone: it has to wake up first."""
+"""A member that stood still within this is left alone: it has to wake up first."""
 
 
 @dataclass(slots=True)
 class QuorumContacts:
-    """Who asked which leader for records last, as the network saw it (RAFT-7)."""
+    """The times at which members last asked leaders for records, as the network saw it (RAFT-7)."""
 
     _asked_us: dict[tuple[NodeId, NodeId], int] = field(default_factory=dict)
     _told_us: dict[tuple[NodeId, NodeId], int] = field(default_factory=dict)
-    """When a leader last sent word of itself to a voter (RAFT-9)."""
+    """The time at which a leader last sent word of itself to a voter (RAFT-9)."""
 
     def on_request(self, receiver: QuorumMember, request: Request, now_us: int) -> None:
         """A request has reached a member."""
@@ -74,7 +74,7 @@ class QuorumContacts:
 
 
 def check_live(members: Mapping[NodeId, QuorumMember]) -> None:
-    """After calm: one leader whom all follow, whose log all have, and who has lately committed something."""
+    """After calm: one leader that all follow, whose log all have, and which has lately committed something."""
     leaders = [member for member in members.values() if member.is_leader]
     if not has_live_majority(members):
         return
@@ -111,7 +111,7 @@ def check_replaced(members: Mapping[NodeId, QuorumMember], lost: QuorumMember) -
 
 
 def has_live_majority(members: Mapping[NodeId, QuorumMember]) -> bool:
-    """Whether a majority of the newest voters that anybody has still has its disks."""
+    """True if a majority of the newest voters that any member has still has its disks."""
     newest = max(members.values(), key=lambda member: (member.disk.outline().last_epoch, member.disk.end_offset))
     voters = newest.disk.history().voters.voters
     alive = [voter for voter in voters if not _is_lost(members, voter.key)]

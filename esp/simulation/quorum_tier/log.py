@@ -26,7 +26,7 @@ class StoredBatch(NamedTuple):
     data: bytes
     header: BatchHeader
     next_offset: int
-    """Where it ends."""
+    """The end of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class QuorumDisk:
     start_epoch: int = 0
     snapshot: StoredSnapshot | None = None
     cuts: int = 0
-    """How often the log was cut: a flush that began before says nothing of what came after."""
+    """The number of times that the log was cut: a flush that began before says nothing of what came after."""
 
     def append(self, data: Buffer, header: BatchHeader) -> None:
         """Append a batch, into the page cache."""
@@ -136,7 +136,7 @@ class QuorumDisk:
         return b"".join(batches)
 
     def find_index(self, offset: int) -> int:
-        """Where in ``batches`` the batch with ``offset`` is."""
+        """The index in ``batches`` of the batch with ``offset``."""
         return bisect_left(self.batches, offset + 1, key=_find_next_offset)
 
     def find_batch_before(self, end_offset: int) -> StoredBatch | None:

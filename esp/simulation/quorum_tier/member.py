@@ -59,7 +59,7 @@ class Call:
 
 
 class CallTimeouts:
-    """When one member gives up which of its calls.
+    """The times at which one member gives up its calls.
 
     Nearly all calls end long before, so that all with the same time-out share one event, which comes for the oldest that has not ended.
     """
@@ -102,7 +102,7 @@ _SNAPSHOT_PIECE_BYTES = 200
 
 
 class QuorumWorld(Protocol):
-    """What a member needs of the world around it."""
+    """The world around a member, as far as it needs it."""
 
     now_us: int
     checks: QuorumChecks
@@ -158,7 +158,7 @@ class QuorumMember:
         self._is_flushing = False
         self._parts: dict[SnapshotId, bytearray] = {}
         self.leads_since_us = 0
-        """When it last became leader."""
+        """The time at which it last became leader."""
         self._announced: int | None = None
         self.timeouts = CallTimeouts(world, self)
         self._handlers: Mapping[type[Effect], Callable[[Any], None]] = {
@@ -176,12 +176,12 @@ class QuorumMember:
 
     @property
     def key(self) -> VoterKey:
-        """Who it is, with its disk."""
+        """Its id, with that of its disk."""
         return VoterKey(self.node_id, self.disk.directory_id)
 
     @property
     def address(self) -> Address:
-        """Where it listens."""
+        """The address at which it listens."""
         return Address("host", self.port)
 
     @property
@@ -395,7 +395,7 @@ class QuorumMember:
 
     @property
     def is_leader(self) -> bool:
-        """Whether it is alive and leads."""
+        """True if it is alive and leads."""
         return self.node is not None and self.node.role is Role.LEADER
 
     @property

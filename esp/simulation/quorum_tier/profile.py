@@ -1,4 +1,4 @@
-"""What kind of run a seed of :mod:`esp.simulation.quorum_tier.cluster` makes."""
+"""The kind of run that a seed of :mod:`esp.simulation.quorum_tier.cluster` makes."""
 
 from dataclasses import dataclass
 from random import Random
@@ -11,7 +11,7 @@ KINDS = ("kill", "power", "outage", "stop", "pause", "cut", "cut one way", "lose
 
 @dataclass(frozen=True, slots=True)
 class QuorumProfile:
-    """What kind of run a seed makes; times in microseconds, rates per second."""
+    """The kind of run that a seed makes; times in microseconds, rates per second."""
 
     voters: int = 3
     observers: int = 1
@@ -31,12 +31,12 @@ class QuorumProfile:
     targeted: float = 0.0
     """Probability of a fault at the moments where one hurts most: see :mod:`esp.simulation.quorum_tier.cluster`."""
     rolls_back: bool = False
-    """Whether a majority of the voters loses synced records, which is beyond the promise."""
+    """True if a majority of the voters loses synced records, which is beyond the promise."""
     loses_leader: bool = False
-    """Whether in the end, when all is well again, the leader is cut off for a while."""
+    """True if in the end, when all is well again, the leader is cut off for a while."""
 
     def find_interval_us(self, *, is_calm: bool) -> int:
-        """Between proposals. When no faults come any more, all that is looked for is whether everybody gets on: a few show that."""
+        """Between proposals. When no faults come any more, the check is only whether every member gets on: a few show that."""
         return max(self.propose_interval_us, SECOND_US) if is_calm else self.propose_interval_us
 
     @classmethod

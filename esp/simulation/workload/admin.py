@@ -22,24 +22,24 @@ BACKOFF_S: Final = 0.5
 MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
 DEAD_SHARE: Final = (0.2, 0.6)
-"""Of what is done while a broker is dead: it is unregistered, often so soon that somebody still counts on it."""
+"""Of what is done while a broker is dead: it is unregistered, often so soon that other nodes still count on it."""
 
 AT_ONCE_SHARE: Final = 0.4
-"""Of the brokers that die while nothing else is done: they are unregistered before anybody misses them."""
+"""Of the brokers that die while nothing else is done: they are unregistered before any other node misses them."""
 
 FORCED_SHARE: Final = 0.5
 """Of the brokers that hold the last complete copy of something, and are refused to be unregistered for that: they go by force."""
 
 WATCH_S: Final = 0.1
-"""How soon that is seen."""
+"""The time within which that is seen."""
 
 MINIMUMS: Final = ("1", "2", "3")
 
 FORGETTING_SHARE: Final = 0.5
-"""Of what is done while somebody is eligible to lead whom the in-sync set has lost: the minimum that this rests on is changed (ELR-3)."""
+"""Of what is done while a replica is eligible to lead that the in-sync set has lost: the minimum that this rests on is changed (ELR-3)."""
 
 NUDGE_SHARE: Final = 0.7
-"""Of what is done while nobody leads a partition that may lose records: something about that."""
+"""Of what is done while a partition that may lose records has no leader: something about that."""
 
 
 class Administrator:
@@ -53,7 +53,7 @@ class Administrator:
         find_dead: a broker that is dead at the moment, if there is one.
         find_eligible: one of the passing topics that has eligible leader replicas, if there is one.
         forgetting: its stream of randomness for what it does about that.
-        nudges: knows what nobody leads.
+        nudges: finds partitions without a leader.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Administrator:
         """Have leaders elected, of some partitions or of all.
 
         Raises:
-            NoAnswerError, RefusedError: nobody may have been elected.
+            NoAnswerError, RefusedError: perhaps no leader was elected.
         """
         request = admin_requests.elect_leaders(election, wanted, TIMEOUT_S)
         answer = await self._call(ApiKey.ELECT_LEADERS, admin_requests.ELECT_LEADERS_VERSION, request)
@@ -157,7 +157,7 @@ class Administrator:
                 await asyncio.sleep(BACKOFF_S)
 
     async def _rest(self) -> None:
-        """Let some time pass; a broker that dies meanwhile is often given up at once, when nobody else has seen it yet.
+        """Let some time pass; a broker that dies meanwhile is often given up at once, when no other node has seen it yet.
 
         Raises:
             NoAnswerError, RefusedError: it may be registered still.

@@ -43,7 +43,7 @@ UNCLEAN: Final = 1
 
 
 def describe_quorum() -> DescribeQuorumRequest:
-    """Ask who votes, and who observes."""
+    """Ask for the voters and the observers."""
     partition = PartitionData(partition_index=i32(0))
     return DescribeQuorumRequest(topics=(TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(partition,)),))
 

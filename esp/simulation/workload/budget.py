@@ -15,7 +15,7 @@ TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 1.0
 
 STILL_S: Final = 30.0
-"""How much longer it stays as it is: within less, a controller that nothing disturbs any more has withdrawn what it should (REPAIR-3)."""
+"""The time for which it stays as it is: within less, a controller that nothing disturbs any more has withdrawn its repairs (REPAIR-3)."""
 
 
 class RepairBudget:

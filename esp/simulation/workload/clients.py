@@ -44,7 +44,7 @@ MUCH_LOAD_S: Final = 1.0
 
 
 class Clients:
-    """See the module.
+    """All clients of a run, and the connections between them and the checkers.
 
     Args:
         world: where they live.
@@ -201,7 +201,7 @@ class Clients:
 
     @property
     def pending_batches(self) -> int:
-        """How many batches have an unknown fate and a producer that still tries."""
+        """The number of batches with an unknown fate and a producer that still tries."""
         return sum(producer.pending_batches for producer in self.producers)
 
     def _on_ack(self, batch: SentBatch) -> None:

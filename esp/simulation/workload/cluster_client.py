@@ -1,4 +1,4 @@
-"""What every client of a cluster does: knows brokers and leaders, refreshes that, keeps one connection to each broker."""
+"""The base of every client of a cluster: knows brokers and leaders, refreshes that, keeps one connection to each broker."""
 
 from collections.abc import Sequence
 from random import Random
@@ -15,14 +15,14 @@ METADATA_TIMEOUT_S: Final = 5.0
 
 
 class Leadership(NamedTuple):
-    """Who leads a partition in which epoch, as far as the client knows."""
+    """The leader of a partition and its epoch, as far as the client knows."""
 
     node_id: int
     leader_epoch: int
 
 
 class ClusterClient:
-    """See the module.
+    """A client's metadata, and its connections.
 
     Args:
         network: as the client's host sees it.
@@ -36,7 +36,7 @@ class ClusterClient:
         self.topic_ids: dict[str, TopicId] = {}
         self.leaders: dict[tuple[str, int], Leadership] = {}
         self.keeps_epochs = False
-        """Whether a leader that does not answer stays known until a newer one is, as with real clients (KIP-320).
+        """True if a leader that does not answer stays known until a newer one is, as with real clients (KIP-320).
 
         One that forgets goes where lagging brokers send it: worse than any real one, while there are faults.
         """
@@ -94,7 +94,7 @@ class ClusterClient:
         return await self.connect(address), leadership
 
     def address_of(self, node_id: int) -> Address | None:
-        """Where a broker is, if it is known."""
+        """The address of a broker, if it is known."""
         return self._brokers.get(node_id)
 
     async def any_broker(self) -> ClientConnection:

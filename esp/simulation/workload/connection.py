@@ -48,7 +48,7 @@ class ClientConnection:
         """Connect.
 
         Raises:
-            NoAnswerError: nobody is there.
+            NoAnswerError: no process listens there.
         """
         made: list[ClientConnection] = []
 
@@ -74,7 +74,7 @@ class ClientConnection:
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         if self.is_closed:
             future.set_exception(NoAnswerError("the connection has ended"))
-            future.exception()  # nobody needs to look at it
+            future.exception()  # no caller needs to look at it
             return future
         self._waiting[self._next_id] = future
         self._connection.write([encode_request(api_key, version, self._next_id, self._client_id, message)])

@@ -25,11 +25,11 @@ ToldStart = Callable[[str, tuple[TopicId, int], int], None]
 """Told where a log starts: reader and partition, topic id and partition, the offset."""
 
 IsSpoilt = Callable[[memoryview], bool]
-"""Whether bits of a batch flipped on its way to the client."""
+"""True if bits of a batch flipped on its way to the client."""
 
 
 def nothing_is_spoilt(_batch: memoryview) -> bool:
-    """Where no bits flip."""
+    """For a run in which no bits flip."""
     return False
 
 
@@ -137,7 +137,7 @@ class Consumer:
         return self._take(topic_id, partition, offset, part)
 
     async def _find_start(self, connection: ClientConnection, topic: str, topic_id: TopicId, partition: int) -> int:
-        """Where the log starts, as ``auto.offset.reset=earliest`` asks. Raises NoAnswerError."""
+        """The offset at which the log starts, as ``auto.offset.reset=earliest`` asks. Raises NoAnswerError."""
         request = requests.earliest_offset(topic, partition)
         answer = await connection.call(ApiKey.LIST_OFFSETS, requests.LIST_OFFSETS_VERSION, request, FETCH_TIMEOUT_S)
         part = answer.topics[0].partitions[0]

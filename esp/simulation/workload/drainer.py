@@ -1,4 +1,4 @@
-"""Drains brokers while everything else goes on, one at a time: whoever is let be again has often come to hold nothing, as a new one."""
+"""Drains brokers while everything else goes on, one at a time: a broker that is let be again often holds nothing by then, as a new one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ IN_DOUBT_S: Final = 45.0
 """For how long a request that got no answer may still take effect: a broker looks for a controller on its behalf."""
 
 LET_BE_SHARE: Final = 0.9
-"""Of those that were drained: the others are drained until their turn comes again, or to the end."""
+"""Of the brokers that were drained: the others are drained until their turn comes again, or to the end."""
 
 
 class Drainer:

@@ -34,11 +34,11 @@ class Reply(NamedTuple):
     answer: Any
     asked_s: float
     is_newest: bool
-    """Whether it came from the newest leader, who knew that when it was asked."""
+    """True if it came from the newest leader, which knew that when it was asked."""
 
 
 class GroupClient:
-    """See the module.
+    """A client that finds the coordinator of a group, and asks it.
 
     Args:
         client: its connections.

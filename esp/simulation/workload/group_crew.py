@@ -1,4 +1,4 @@
-"""All processes of one consumer group: who comes, goes, dies and is replaced, and somebody who looks on from outside."""
+"""All processes of one consumer group: members that come, go, die and are replaced, and an onlooker from outside."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -24,7 +24,7 @@ OFFSET_MAX: Final = 1_000
 
 
 class GroupCrew:
-    """See the module. Each member has a place; in it one process follows another.
+    """Starts and ends the members of one group. Each member has a place; in it one process follows another.
 
     Args:
         profile: the group's.
@@ -117,7 +117,7 @@ class GroupCrew:
                 return
 
     def calm(self) -> None:
-        """Nothing befalls anybody any more, and in each place there is one process."""
+        """Nothing befalls any member any more, and in each place there is one process."""
         self._is_calm = True
         for former in self._former:
             former.die()
@@ -129,7 +129,7 @@ class GroupCrew:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no member's process runs any more."""
+        """True if no member's process runs any more."""
         return not self._running
 
     def _begin(self, place: int) -> GroupMember:

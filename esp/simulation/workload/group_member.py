@@ -23,7 +23,7 @@ LATE_SHARE: Final = 0.3
 
 
 class GroupMember:
-    """See the module. It reads no records: what it would have read it takes for read.
+    """One process of a group's member. It reads no records: what it would have read it takes for read.
 
     Args:
         client: asks the coordinator.
@@ -50,9 +50,9 @@ class GroupMember:
         self.has_ended = False
         self.identity = Identity(profile.name, instance_id)
         self.positions: dict[TopicPartition, int] = {}
-        """What it owns, and up to where it has read that."""
+        """The partitions that it owns, and the offset up to which it has read each."""
         self.is_at_work = False
-        """Whether it has its assignment, as far as it knows."""
+        """True if it has its assignment, as far as it knows."""
         self._client = client
         self._offsets = OffsetsClient(client, checker)
         self._rng = rng
@@ -72,7 +72,7 @@ class GroupMember:
         return self._client.client.name
 
     def die(self) -> None:
-        """Be gone: all connections end, and nobody says good-bye."""
+        """Be gone: all connections end, and the group is not left."""
         self._is_dead = True
         self._client.client.close()
 

@@ -38,7 +38,7 @@ _INT: Final = struct.Struct(">i")
 
 
 class Identity(NamedTuple):
-    """Who asks: a member of a group, or with the defaults nobody yet."""
+    """The sender: a member of a group, or with the defaults a client that is no member yet."""
 
     group_id: str
     instance_id: str | None = None
@@ -47,17 +47,17 @@ class Identity(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a leader gives a member."""
+    """The assignment that a leader gives a member."""
 
     partitions: tuple[TopicPartition, ...]
     plan: str
-    """Which member made it, for which generation."""
+    """The member that made it, and the generation for which it did."""
     member_id: str
-    """Whom it is for, by the id that the leader was told."""
+    """The member that it is for, by the id that the leader was told."""
 
 
 def find_coordinator(group_id: str) -> FindCoordinatorRequest:
-    """Ask who coordinates a group."""
+    """Ask for the coordinator of a group."""
     return FindCoordinatorRequest(key_type=i8(0), coordinator_keys=(group_id,))
 
 
@@ -75,7 +75,7 @@ def join(identity: Identity, topics: Iterable[str], *, session_s: float, rebalan
 
 
 def sync(identity: Identity, assignments: Mapping[str, Assignment]) -> SyncGroupRequest:
-    """Ask for the assignment; the leader brings everybody's."""
+    """Ask for the assignment; the leader brings those of all members."""
     return SyncGroupRequest(
         group_id=GroupId(identity.group_id),
         generation_id=i32(identity.generation_id),
@@ -142,7 +142,7 @@ def fetch_offsets(group_id: str, partitions: Iterable[TopicPartition]) -> Offset
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """``ConsumerProtocolAssignment`` version 0; who made it for whom stands in the user data."""
+    """``ConsumerProtocolAssignment`` version 0; its maker and its receiver stand in the user data."""
     topics: dict[str, list[int]] = {}
     for partition in assignment.partitions:
         topics.setdefault(partition.topic, []).append(partition.partition)
@@ -154,7 +154,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """What :func:`encode_assignment` made; nothing at all stands for a leader that forgot the member."""
+    """The assignment that :func:`encode_assignment` made; nothing at all stands for a leader that forgot the member."""
     if not data:
         return Assignment((), "", "")
     (topic_count,) = _INT.unpack_from(data, _SHORT.size)

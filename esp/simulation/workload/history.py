@@ -1,4 +1,4 @@
-"""What the clients of a run did and were told, as the checkers of histories want it."""
+"""The actions of a run's clients, and the answers that they got, as the checkers of histories want them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from esp.simulation.checkers.client_history import Outcome
 
 
 class LaneKey(NamedTuple):
-    """What a producer sends to one partition."""
+    """The batches that a producer sends to one partition."""
 
     producer: str
     topic: str
@@ -38,7 +38,7 @@ class SentBatch:
 
     @property
     def lane(self) -> LaneKey:
-        """Where it belongs."""
+        """The lane to which it belongs."""
         return LaneKey(self.producer, self.topic, self.topic_id, self.partition)
 
 
@@ -53,7 +53,7 @@ class History:
     say: Callable[[str, str], None]
     batches: list[SentBatch] = field(default_factory=list)
     lanes: dict[LaneKey, float] = field(default_factory=dict)
-    """When the last batch of each idempotent producer was acknowledged, -1 while none was."""
+    """The time at which the last batch of each idempotent producer was acknowledged, -1 while none was."""
     acked_records: int = 0
     read_records: int = 0
     refusals: int = 0
@@ -63,7 +63,7 @@ class History:
     retired_batches: int = 0
     """Batches that were committed and gone before their producers heard of them, and were refused then."""
     done: dict[str, int] = field(default_factory=dict)
-    """How often administrators did what, by name."""
+    """The number of times that administrators did each action, by its name."""
 
     def on_sent(self, batch: SentBatch) -> None:
         """A producer has made a batch."""

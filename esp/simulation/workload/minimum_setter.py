@@ -27,7 +27,7 @@ class MinimumSetter:
         client: its connections.
         rng: its own stream of randomness.
         history: counts what was done.
-        topics: those of the profile.
+        topics: the topics of the profile.
         default: the minimum of all brokers at the beginning.
         by_default: whether that of all brokers is changed too.
         image: the newest committed metadata.

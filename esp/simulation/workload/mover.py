@@ -64,11 +64,11 @@ class PartitionMover:
         self._asked: set[tuple[tuple[TopicId, int], tuple[NodeId, ...]]] = set()
 
     def doubtful(self, now_s: float) -> list[Move]:
-        """What may still be done of what was asked for."""
+        """The moves that were asked for and may still be done."""
         return [move for move in self._in_doubt if now_s < move.sent_s + IN_DOUBT_S]
 
     def has_asked_for(self, key: tuple[TopicId, int], replicas: tuple[NodeId, ...]) -> bool:
-        """Whether these replicas of a partition were ever asked for."""
+        """True if these replicas of a partition were ever asked for."""
         return (key, replicas) in self._asked
 
     async def run(self) -> None:
@@ -123,7 +123,7 @@ class PartitionMover:
 
 
 def _waits(image: ClusterImage, state: PartitionState) -> bool:
-    """Whether a partition is on its way to a broker that is away, or shall be emptied."""
+    """True if a partition is on its way to a broker that is away, or shall be emptied."""
     return state.is_reassigning and any(
         node not in image.brokers or not image.brokers[node].is_active or is_draining(image, node)
         for node in state.target_replicas

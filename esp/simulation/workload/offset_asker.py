@@ -1,4 +1,4 @@
-"""Asks leaders, followers and whoever led before where a partition's log begins and ends, and reads from any of them.
+"""Asks leaders, followers and former leaders where a partition's log begins and ends, and reads from any of them.
 
 Consumers that only read forward notice little of what a broker tells beside the records. This client asks for everything that a broker
 tells of offsets (ListOffsets, OffsetForLeaderEpoch, Fetch from the leader or from a replica in the rack), in any order, with the leader
@@ -31,7 +31,7 @@ STRAY_SHARE: Final = 0.2
 """Of the requests that go to any broker, as those of a client whose metadata are old."""
 
 EPOCHS_OFF: Final = (0, 0, 0, 0, -1, 1)
-"""How far the leader epoch that is named is from the one that is known: old metadata, and some that the broker has not got yet."""
+"""The difference between the leader epoch that is named and the known one: old metadata, and some that the broker has not got yet."""
 
 TIMESTAMPS: Final = (
     *(requests.LATEST,) * 6,
@@ -41,17 +41,17 @@ TIMESTAMPS: Final = (
     None,
     None,
 )
-"""What is asked for, how often; None for a time at which a record is known to have been written."""
+"""The timestamps that are asked for, each as often as it is drawn; None for a time at which a record is known to have been written."""
 
 Witness = Callable[[Address, TopicId, int], tuple[int, Role | None]]
 """The node at an address, and what it is for a partition at the moment, in truth."""
 
 LogStartOf = Callable[[int], int]
-"""Where the replica of a partition starts on a node."""
+"""The log start of the replica of a partition on a node."""
 
 
 class OffsetAsker:
-    """See the module; each partition in a task of its own.
+    """Asks about all partitions; each partition in a task of its own.
 
     Args:
         client: its connections.
@@ -115,7 +115,7 @@ class OffsetAsker:
         tries: int,
         log_start: LogStartOf,
     ) -> str | None:
-        """Who does not tell all that is committed, of a partition that is whole and idle; None if all do (LIVE-READ).
+        """A problem, if a broker does not tell all that is committed, of a partition that is whole and idle; None if all do (LIVE-READ).
 
         A replica whose own log starts behind the last record, which retention or a deletion may have taken since (INV-LOG-START), has to
         answer a reader at the end of its log.
@@ -193,7 +193,7 @@ class OffsetAsker:
                 raise
 
     def _draw_timestamp(self, key: tuple[TopicId, int], *, is_in_hurry: bool) -> int:
-        """What to ask ListOffsets for: in a hurry, the latest offset or one of the last records that are known."""
+        """The timestamp for ListOffsets: in a hurry, the latest offset or one of the last records that are known."""
         rng = self._rng
         timestamp = rng.choice(TIMESTAMPS if not is_in_hurry else (requests.LATEST, None))
         if timestamp is None:

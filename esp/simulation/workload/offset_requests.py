@@ -25,7 +25,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 
 CONSUMER: Final = BrokerId(-1)
-"""The replica id of who is none."""
+"""The replica id of a client that is no replica."""
 
 
 def list_offsets(

@@ -23,7 +23,7 @@ REFUSALS = frozenset(
 
 
 class OffsetsClient:
-    """See the module.
+    """Commits and fetches the offsets of a group.
 
     Args:
         client: asks the coordinator.
@@ -64,7 +64,7 @@ class OffsetsClient:
         """Ask what is committed; -1 where nothing is.
 
         Raises:
-            NoAnswerError: nobody says.
+            NoAnswerError: no coordinator answers.
         """
         group_id = self._client.group_id
         reply = await self._client.call(
@@ -93,5 +93,5 @@ class OffsetsClient:
 
 
 def is_passing(code: ErrorCode) -> bool:
-    """Whether an error says that another coordinator, or the same one later, would answer."""
+    """True if an error says that another coordinator, or the same one later, would answer."""
     return code in LOOK_AGAIN

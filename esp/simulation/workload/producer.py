@@ -43,7 +43,7 @@ IsRetired = Callable[[SentBatch], bool]
 
 
 class Lane:
-    """What a producer sends to one partition: batches with sequences of their own.
+    """The batches that a producer sends to one partition, with sequences of their own.
 
     Args:
         topic: its name.
@@ -61,7 +61,7 @@ class Lane:
         self.pending: deque[SentBatch] = deque()
         """Batches whose fate is unknown, oldest first."""
         self.is_known = False
-        """Whether any batch was acknowledged."""
+        """True if any batch was acknowledged."""
         self._next_sequence = 0
         self._count = 0
 
@@ -139,7 +139,7 @@ class Producer:
 
     @property
     def pending_batches(self) -> int:
-        """How many batches have an unknown fate and are still tried."""
+        """The number of batches that have an unknown fate and are still tried."""
         return sum(len(lane.pending) for place, lane in self.lanes.items() if place not in self._given_up)
 
     def give_up(self, topic_id: TopicId, partition: int) -> None:

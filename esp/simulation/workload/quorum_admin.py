@@ -17,14 +17,14 @@ from esp.simulation.workload.history import History
 
 TIMEOUT_S: Final = 10.0
 CHANGE_S: Final = (1.0, 3.0, 9.0)
-"""How long a controller may take to be added."""
+"""The time that a controller may take to be added."""
 
 DOUBT_S: Final = 20.0
-"""How long a change without a definite answer may still be done."""
+"""The time within which a change without a definite answer may still be done."""
 
 
 class QuorumAdministrator:
-    """Asks any broker who votes, then for one change; each is tried once.
+    """Asks any broker for the voters, then for one change; each is tried once.
 
     Args:
         client: its connections.

@@ -20,7 +20,7 @@ BACKOFF_S: Final = 0.3
 
 
 FindDurableStart = Callable[[int, TopicPartition, int], int | None]
-"""Where the log of a partition would start after a power loss of a node, if the node leads it in that epoch."""
+"""The log start of a partition after a power loss of a node, if the node leads it in that epoch."""
 
 
 class RecordDeleter:

@@ -34,7 +34,7 @@ _UPGRADE, _SAFE_DOWNGRADE, _NO_TYPE = 1, 2, 4
 
 @dataclass(slots=True)
 class Scene:
-    """What a question is asked about."""
+    """The objects that a question is asked about."""
 
     rng: Random
     image: ClusterImage
@@ -56,7 +56,7 @@ class Scene:
 
 
 class Question(NamedTuple):
-    """What is asked by one API."""
+    """A request of one API."""
 
     key: ApiKey
     content: Callable[[Scene], Content]

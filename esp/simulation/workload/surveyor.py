@@ -54,14 +54,14 @@ _OF_GROUPS: Final = frozenset(
         ApiKey.DELETE_GROUPS,
     )
 )
-"""What a group's coordinator answers, and other brokers refuse."""
+"""The APIs that a group's coordinator answers, and other brokers refuse."""
 
 _CODECS: Final = (0, 1, 3, 4)
 _DIRECTORIES_PER_SURVEY: Final = 4
 
 
 class Surveyor:
-    """See the module.
+    """Asks one question after another of any broker, and forgets the answers.
 
     Args:
         client: its connections.
@@ -131,7 +131,7 @@ class Surveyor:
         return await self._client.any_broker()
 
     async def _coordinator(self) -> ClientConnection:
-        """A connection to the coordinator of its own group, or to any broker if nobody says who that is."""
+        """A connection to the coordinator of its own group, or to any broker if the coordinator is not known."""
         connection = await self._client.any_broker()
         version = self._rng.choice((0, 1, 2, 3))
         answer = await self._call(connection, ApiKey.FIND_COORDINATOR, version, {"key": OWN_GROUP, "key_type": 0})
@@ -226,7 +226,7 @@ class Surveyor:
             if part.error_code is ErrorCode.none and self._producer[0] >= 0:
                 self._next_sequence[part.index] = self._next_sequence.get(part.index, 0) + 1
             elif part.index == 0:
-                self._producer = (-1, -1)  # who knows what is there: begin anew
+                self._producer = (-1, -1)  # its state at the broker is not known: begin anew
                 self._client.forget_leader(SURVEYED, 0)
 
     def _batch(self, partition: int, codec: int) -> bytes:

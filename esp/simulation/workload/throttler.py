@@ -24,7 +24,7 @@ MOST_RATE: Final = 10_000
 """Bytes per second: of a copy that has some tens of thousands of them, a part."""
 
 KEPT_RATES: Final = (10_000, 50_000)
-"""What stays to the end of some runs, of little and of much load: everything has to become whole all the same (THROTTLE-3)."""
+"""The rates that stay to the end of some runs, of little and of much load: everything has to become whole all the same (THROTTLE-3)."""
 
 RETRY_S: Final = 2.0
 

@@ -33,11 +33,11 @@ LAST_TRIES: Final = 20
 
 
 class Upgrader:
-    """See the module.
+    """Gives the nodes another release, one after another, and raises the level.
 
     Args:
         client: its connections.
-        world: whose nodes get another release.
+        world: the cluster whose nodes get another release.
         rng: its own stream of randomness.
         history: counts what was done.
         image: the newest committed metadata.

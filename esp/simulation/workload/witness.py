@@ -10,7 +10,7 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 
 
 class Witness:
-    """See the module.
+    """Looks up a broker's role.
 
     Args:
         nodes: all nodes.
@@ -20,7 +20,7 @@ class Witness:
         self._by_host = {node.host: node for node in nodes}
 
     def look(self, address: Address, topic_id: TopicId, partition: int) -> tuple[int, Role | None]:
-        """The node at an address, and its role; None if it is dead, or neither leads the partition nor follows anybody."""
+        """The node at an address, and its role; None if it is dead, or neither leads nor follows the partition."""
         node = self._by_host[address.host]
         for hosted in probe.hosted_partitions(node) if node.is_alive else ():
             if hosted.topic_id == topic_id and hosted.name.partition == partition:
