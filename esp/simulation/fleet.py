@@ -38,6 +38,7 @@ class Summary:
     markers_in_place: int = 0
     repairs: int = 0
     abandoned_nodes: int = 0
+    given_up_starts: int = 0
     group_commits: int = 0
     group_generations: int = 0
     excused_groups: int = 0
@@ -77,6 +78,7 @@ class Summary:
         self.markers_in_place += outcome.markers_in_place
         self.repairs += outcome.repairs
         self.abandoned_nodes += outcome.abandoned_nodes
+        self.given_up_starts += outcome.given_up_starts
         self.group_commits += outcome.group_commits
         self.group_generations += outcome.group_generations
         self.excused_groups += outcome.excused_groups
@@ -123,6 +125,7 @@ class Summary:
         yield f"  log starts that fell with cuts {self.fallen_log_starts:>12,}"
         yield f"nodes whose devices lied         {self.poisoned_nodes:>12,}"
         yield f"nodes that never recovered       {self.abandoned_nodes:>12,}"
+        yield f"starts given up in outages       {self.given_up_starts:>12,}"
         for what, times in sorted(self.administered.items()):
             yield f"  {what:<31}{times:>12,}"
         yield f"batches spoilt on the wire       {self.spoilt_batches:>12,}"

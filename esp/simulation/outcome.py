@@ -36,6 +36,8 @@ class Outcome:
     """The number of times that administrators did each action."""
     abandoned_nodes: int = 0
     """Nodes that never recovered."""
+    given_up_starts: int = 0
+    """Starts that ended because no active controller could be reached for ``initial.broker.registration.timeout.ms``, in an outage."""
     group_commits: int = 0
     """Offsets that were acknowledged to members of groups."""
     group_generations: int = 0

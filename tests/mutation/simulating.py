@@ -9,10 +9,14 @@ import sys
 import typer
 
 import tests.mutation.applying  # noqa: F401 - before the product
-from esp.simulation.tiers import RUNS
+from esp.simulation.tiers import NODES, RUNS
 
 logging.disable(logging.CRITICAL)
 tier, first, seeds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if tier == NODES:
+    from esp.simulation.seeds import prepare_process
+
+    prepare_process()
 for seed in range(first, first + seeds):
     found = RUNS[tier](seed, None)
     if found.violation is not None:

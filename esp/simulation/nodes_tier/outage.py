@@ -37,10 +37,12 @@ class Outage:
         world.trace.say("nemesis", f"outage: {who} {profile.manner} for {profile.seconds:.0f} s")
         begin = {DEAD: self._kill, CUT_OFF: self._cut_off, STANDING: self._pause}[profile.manner]
         ends = [begin(number) for number in profile.nodes]
+        world.away.update(profile.nodes)
         await asyncio.sleep(profile.seconds)
         for end in ends:
             world.loop.call_later(self._rng.uniform(0, _BACK_WITHIN_S), end, context=world.context)
         await asyncio.sleep(_BACK_WITHIN_S)
+        world.away.clear()
 
     def _kill(self, number: int) -> Callable[[], object]:
         node, world = self._world.nodes[number], self._world

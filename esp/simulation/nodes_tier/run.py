@@ -116,6 +116,7 @@ class Run:
         self._core: Collection[int] = frozenset(world.nodes)
         """The nodes that are healed in the end."""
         self._waiting = 0
+        self._given_up_starts = 0
         """Partitions that wait for an operator in the end."""
         self._administration: list[asyncio.Task[None]] = []
         world.loop.on_turn = self._on_turn
@@ -166,6 +167,7 @@ class Run:
             repairs=self._ledger.repairs,
             administered=history.done,
             abandoned_nodes=len(world.keeps_down),
+            given_up_starts=self._given_up_starts,
             group_commits=self._groups.acked_commits,
             group_generations=self._groups.generations,
             excused_groups=self._groups.excused,
@@ -456,12 +458,22 @@ class Run:
         is_excused = node.disk_was_faulty or (is_own and (bool(find_named(node)) or find_damaged(node) is not None))
         if is_own and is_too_old(node, self._metadata.image):
             is_excused, node.features = True, SUPPORTED_FEATURES  # as its operator is told to
-        # A node that is cut off for ever while it starts gives up at last, as it should (initial.broker.registration.timeout.ms).
-        is_excused |= node.node_id in self._world.keeps_down and "could not register within" in reason
+        if "could not register within" in reason and self._must_give_up(node):
+            is_excused = True
+            self._given_up_starts += 1
         if is_own and (not is_excused or OWN_FAULT.search(reason)):
             self._found = self._found or ViolationError("INV-NO-CRASH", node.name, f"the node ended itself: {reason}")
         if is_own or reason == KILLED_IN_DISK:
             self._world.loop.call_soon(self._world.start_later, node, RESTART_S, context=self._world.context)
+
+    def _must_give_up(self, node: SimulatedNode) -> bool:
+        """True if a starting node reaches no active controller for so long that it ends (initial.broker.registration.timeout.ms).
+
+        It is cut off for ever, an outage keeps it away, or an outage leaves the quorum without a majority.
+        """
+        world, controllers = self._world, self._profile.layout.controllers
+        has_majority = 2 * len(world.away.intersection(controllers)) < len(controllers)
+        return node.node_id in world.keeps_down or node.node_id in world.away or not has_majority
 
     def _on_new_disk(self, node: SimulatedNode) -> None:
         self._replicas.on_new_disk(node)

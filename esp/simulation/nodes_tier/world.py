@@ -50,6 +50,8 @@ class World:
         """Called at the named points of the nodes' code."""
         self.keeps_down: dict[int, None] = {}
         """Nodes that are not started again."""
+        self.away: set[int] = set()
+        """Nodes that an outage keeps from the others, and for 20 s after its end those that may be late to return."""
         self.cluster_id = ""
         """Drawn when the disks are formatted."""
         self.on_failed_start: Callable[[SimulatedNode], None] = lambda _node: None
