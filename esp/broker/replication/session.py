@@ -150,6 +150,8 @@ class ReplicaSession:
             if item is None:
                 self._items[key] = SessionPartition(wanted)
             else:
+                if item.open:  # named without a cause: an answer that is on its way answers an older position, and is dropped (LOG-5)
+                    item.told = None
                 item.wanted = wanted
                 item.stated = item.open = True
             self._due.pop(key, None)

@@ -259,7 +259,8 @@ class QuorumCluster:
         self._is_calm = True
         self.cuts.clear()
         for member in self.members.values():
-            member.paused_until_us = 0
+            # What it left undone is still done only when the pause would have ended, so the checks of its duties have to know.
+            member.paused_until_us = min(member.paused_until_us, self.now_us)
             if member.node is None:
                 member.start(self.bootstrap)
 

@@ -145,6 +145,18 @@ async def test_a_commit_is_told_after_a_moment_if_no_records_come_first(cluster,
     assert await is_parked(follower.send())
 
 
+@followed()
+async def test_a_commit_is_told_again_if_the_answer_crosses_with_a_newer_position(cluster, producer, follower):
+    await put(producer, 0)
+    await follower.begin((0, 0))
+    assert of(await follower.send((0, 1))) == [(0, 0, 0)], (
+        "the high watermark; the follower drops it, for meanwhile it has sent"
+    )
+    answer = await follower.send((0, 1))
+    assert answer.responses[0].partitions[0].high_watermark == 1
+    assert await is_parked(follower.send())
+
+
 @followed(partitions=1)
 async def test_a_burst_of_appends_makes_one_answer(cluster, producer, follower):
     await follower.begin((0, 0))

@@ -52,6 +52,12 @@ def test_a_vote_that_is_not_written_before_it_is_told_is_seen(state):
         QuorumChecks().on_vote(key(1), 5, key(2), state)
 
 
+def test_a_leader_that_healing_wakes_is_known_to_have_stood_still(led):
+    cluster, led.paused_until_us = led.world, led.world.now_us + 5 * SECOND_US
+    cluster.heal()
+    assert led.paused_until_us == cluster.now_us
+
+
 def test_an_early_change_of_the_voters_is_seen_and_so_are_voters_that_were_cut_away(led):
     voters = led.node.voters
     fewer = voters.without(voters.voters[0].key)
