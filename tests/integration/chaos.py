@@ -1,10 +1,11 @@
-"""Chaos on real processes: by seed, nodes of a cluster are killed, paused, stopped, cut off and starved of disk, under load.
+"""Chaos on real processes: by seed, nodes of a cluster are killed, paused, cut off, starved of disk and robbed of logs, under load.
 
     python -m tests.integration.chaos --minutes 30 [--seed N]          (with ESP_TEST_AGAINST=kafka in the environment: on real Kafka)
 
-Three families of clients write (idempotent, acks=all) and read by assignment all the while. In the end everything is healed, all is read
-again, and the histories are judged: nothing acknowledged is lost, doubled, moved or out of order, and no reader ever saw anything else than
-what stands in the log in the end (PROMISE-1, 2, 4).
+Three families of clients write (idempotent, acks=all) and read by assignment all the while; an operator deletes records of a topic of
+its own and changes settings of all topics. In the end everything is healed, all is read again, and the histories are judged: nothing
+acknowledged is lost, doubled, moved or out of order, no reader ever saw anything else than what stands in the log in the end
+(PROMISE-1, 2, 4), and no log begins beyond what the operator deleted (LOG-12).
 """
 
 import argparse
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from esp.simulation.checkers.client_history import Read, check
@@ -31,7 +33,8 @@ from esp.testing.cluster import Cluster, MakeNode
 from esp.testing.node import Node
 from esp.testing.node_networks import cuttable_network
 from esp.testing.real_kafka import AGAINST_KAFKA, RealKafka
-from tests.integration.chaos_clients import FAMILIES, PARTITIONS, Reader, Writer
+from tests.integration.chaos_clients import FAMILIES, PARTITIONS, AioWriter, Reader, Writer
+from tests.integration.chaos_operator import Operator
 from tests.integration.load import read_everything
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -39,8 +42,9 @@ _LOGGER: Final = logging.getLogger(__name__)
 NODES: Final = 3
 SMALL_DISK_NODE: Final = 3
 MIB: Final = 1024 * 1024
+SESSION_S: Final = 3
 SETTINGS: Final = {
-    "broker.session.timeout.ms": "3000",
+    "broker.session.timeout.ms": str(SESSION_S * 1000),
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "4000",
 }
@@ -53,6 +57,14 @@ IDLE_PARTITIONS: Final = 2000
 
 _IDLE_TOPIC_PARTITIONS: Final = 100
 
+LOST_LOGS: Final = "lost logs"
+LOST_LAST_LOGS: Final = "lost logs of the last in sync"
+LOSSES: Final = frozenset({LOST_LOGS, LOST_LAST_LOGS})
+"""The faults that take copies of records away."""
+
+TRIMMED: Final = "chaos-trimmed"
+"""The topic whose records the operator deletes."""
+
 
 @dataclass
 class Report:
@@ -63,6 +75,8 @@ class Report:
     faults: Counter[str] = field(default_factory=Counter)
     acked: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)
+    operated: str = ""
+    """What the operator did, as a sentence."""
     violations: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -73,6 +87,7 @@ class Report:
                 f"  {family}: {self.acked[family]} records acknowledged, {self.read[family]} read"
                 for family in self.acked
             ),
+            f"  {self.operated}",
             f"  violations: {len(self.violations)}",
             *(f"    {violation}" for violation in self.violations[:50]),
         ]
@@ -118,10 +133,19 @@ class Disk:
 
 
 class Nemesis:
-    """Hurts the nodes by seed, one fault after another, each with its end."""
+    """Hurts the nodes by seed, one fault after another, each with its end.
 
-    def __init__(self, cluster: Cluster, disk: Disk, rng: random.Random) -> None:
+    Args:
+        cluster: the nodes.
+        disk: the disk of one of them.
+        topics: the topics whose logs may vanish.
+        rng: decides everything.
+    """
+
+    def __init__(self, cluster: Cluster, disk: Disk, topics: Sequence[str], rng: random.Random) -> None:
         self._cluster = cluster
+        self._topics = topics
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "socket.timeout.ms": 5000, "log_level": 0})
         self._disk = disk
         self._rng = rng
         self.faults: Counter[str] = Counter()
@@ -134,14 +158,18 @@ class Nemesis:
             "full disk": self._fill,
             "kill all": self._kill_all,
             "kill two": self._kill_two,
+            LOST_LOGS: self._lose_logs,
+            LOST_LAST_LOGS: self._lose_last_logs,
         }
-        self._weights = (6, 3, 4, 3, 3, 2, 1, 2)
+        self._weights = (6, 3, 4, 3, 3, 2, 1, 2, 2, 2)
 
     def run_until(self, moment: float) -> None:
         """Hurt until the monotonic clock shows ``moment``."""
         while time.monotonic() < moment:
             [kind] = self._rng.choices(list(self._kinds), self._weights)
             node = self._rng.randint(1, NODES)
+            if kind in LOSSES and not self._all_are_in_sync():
+                continue
             _LOGGER.info("%s (node %d)", kind, node)
             self.faults[kind] += 1
             self._kinds[kind](node)
@@ -180,6 +208,47 @@ class Nemesis:
         for number in (node, node % NODES + 1):
             self._cluster.nodes[number].kill()
         self._wait(0, 4)
+
+    def _lose_logs(self, node: int) -> None:
+        """Stop or kill a node, and start it without one log, or without any but those of other topics."""
+        process = self._cluster.nodes[node]
+        if self._rng.random() < 0.5 and process.is_ready:
+            process.stop(HEAL_TIMEOUT_S)
+        else:
+            process.kill()
+        self._remove_logs(node)
+
+    def _lose_last_logs(self, node: int) -> None:
+        """Kill a node after the others, so that it is the last in sync, and start it first without some of its logs."""
+        for number, process in self._cluster.nodes.items():
+            if number != node:
+                process.kill()
+        self._wait(0, 4)
+        self._lose_logs(node)
+        self._cluster.nodes[node].launch()
+        self._wait(0, 4)
+
+    def _remove_logs(self, node: int) -> None:
+        topics = self._topics if self._rng.random() < 0.3 else [self._rng.choice(self._topics)]
+        partitions = range(PARTITIONS) if len(topics) > 1 else [self._rng.randrange(PARTITIONS)]
+        for topic in topics:
+            for partition in partitions:
+                shutil.rmtree(self._cluster.nodes[node].data_dir / f"{topic}-{partition}")
+
+    def _all_are_in_sync(self) -> bool:
+        """True if every copy that may vanish can be spared: one copy at a time may be lost.
+
+        What the last fault did to the in-sync sets is known once the session of a dead broker has ended.
+        """
+        if not all(node.is_ready for node in self._cluster.nodes.values()):
+            return False
+        self._wait(SESSION_S, SESSION_S + 1)
+        try:
+            known = self._admin.list_topics(timeout=5).topics
+        except KafkaException:
+            return False
+        partitions = [partition for topic in self._topics for partition in known[topic].partitions.values()]
+        return all(len(partition.isrs) == NODES for partition in partitions)
 
     def _stop(self, node: int) -> None:
         process = self._cluster.nodes[node]
@@ -234,25 +303,33 @@ def run(
     try:
         cluster.start()
         topics = [f"chaos-{writer.family}" for writer, _ in FAMILIES]
-        _create(cluster, topics, PARTITIONS)
+        _create(cluster, [*topics, TRIMMED], PARTITIONS)
         for number in range(idle_partitions // _IDLE_TOPIC_PARTITIONS):
             _create(cluster, [f"idle-{number}"], _IDLE_TOPIC_PARTITIONS)
         writers = [writer(cluster.bootstrap, topic) for (writer, _), topic in zip(FAMILIES, topics, strict=True)]
         readers = [reader(cluster.bootstrap, topic) for (_, reader), topic in zip(FAMILIES, topics, strict=True)]
-        for client in (*writers, *readers):
+        trimmed_writer = AioWriter(cluster.bootstrap, TRIMMED)
+        operator = Operator(cluster.bootstrap, TRIMMED, [*topics, TRIMMED], seed)
+        for client in (*writers, *readers, trimmed_writer, operator):
             client.start()
-        nemesis = Nemesis(cluster, disk, random.Random(seed))
+        nemesis = Nemesis(cluster, disk, [*topics, TRIMMED], random.Random(seed))
         nemesis.run_until(time.monotonic() + 60 * minutes)
         _LOGGER.info("heal")
         nemesis.heal()
         report.faults = nemesis.faults
-        for writer in writers:
+        operator.finish()
+        for writer in (*writers, trimmed_writer):
             writer.finish()
         for reader in readers:
             reader.finish()
         for writer, reader in zip(writers, readers, strict=True):
             report.acked[writer.family], report.read[writer.family] = writer.acked, len(reader.read)
             report.violations += judge(writer, reader, read_everything(cluster, writer.topic, HEAL_TIMEOUT_S))
+        report.operated = (
+            f"{TRIMMED}: {trimmed_writer.acked} records, {operator.deletions} deletions"
+            f" and {operator.changes} changes of settings acknowledged"
+        )
+        report.violations += operator.judge(trimmed_writer, read_everything(cluster, TRIMMED, HEAL_TIMEOUT_S))
         cluster.stop()
     except BaseException:
         _LOGGER.exception("the run broke off; the nodes' last words:\n%s", cluster.output)

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from esp.simulation.checkers.client_history import Outcome, Read, Sent
 
@@ -120,7 +120,7 @@ class Load:
 
 
 def read_everything(node: Served, topic: str, timeout_s: float = 60) -> list[Read]:
-    """Read all partitions of the topic from start to end, checksums checked; ``timeout_s`` is how long nothing may come."""
+    """Read all partitions of the topic from log start to end, checksums checked; ``timeout_s`` is how long nothing may come."""
     consumer = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
@@ -132,7 +132,7 @@ def read_everything(node: Served, topic: str, timeout_s: float = 60) -> list[Rea
     )
     try:
         partitions = consumer.list_topics(topic, 20).topics[topic].partitions
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
         open_partitions = set(partitions)
         read: list[Read] = []
         deadline = time.monotonic() + timeout_s

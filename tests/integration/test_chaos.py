@@ -10,7 +10,8 @@ import pytest
 
 from esp.simulation.checkers.client_history import Outcome, Read, Sent
 from tests.integration.chaos import judge
-from tests.integration.chaos_clients import RdReader, RdWriter
+from tests.integration.chaos_clients import AioWriter, RdReader, RdWriter
+from tests.integration.chaos_operator import Operator
 
 MINUTES = 1.5
 
@@ -58,3 +59,19 @@ def test_the_judge_accepts_what_is_correct_and_catches_what_is_not() -> None:
     assert "after 1" in verdict(seen=[*final[:2], *final[3:]])[0]
     assert "after 4" in verdict(seen=[*final, final[2]])[0]
     assert "does not exist" in verdict(out_of_range=1)[0]
+
+
+def test_the_judge_of_deletions_accepts_what_was_asked_and_catches_what_was_not() -> None:
+    def verdict(first: int, *, done: int = 1, lost: int | None = None) -> list[str]:
+        operator, writer = Operator("x:1", "t", ["t"], 1), AioWriter("x:1", "t")
+        operator.asked[0], operator.deletions, operator.changes = 5, done, done
+        writer.sent = [Sent("k0", number, Outcome.ACKED, 0, number) for number in range(10)]
+        return list(operator.judge(writer, [Read(0, at, "k0", at) for at in range(first, 10) if at != lost]))
+
+    assert verdict(5) == []
+    assert verdict(3) == []
+    assert "0 deletions" in verdict(5, done=0)[0]
+    assert "begins at 6" in verdict(6)[0]
+    assert "lost: k0#5" in verdict(6)[1]
+    assert "lost: k0#7" in verdict(5, lost=7)[0]
+    assert verdict(5, lost=4) == []
