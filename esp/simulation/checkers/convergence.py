@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from esp.controller.image import ClusterImage
 from esp.controller.partition_change import is_online
-from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId, TopicId
+from esp.model.ids import NO_NODE, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
@@ -18,14 +18,12 @@ def find_stranded(image: ClusterImage, core: Collection[int]) -> list[tuple[Topi
 
     Where the minimum is one, the last in-sync replica may have come to be alone while the core was chosen. In runs beyond the promise every
     disk with a complete copy may be gone; and a last known leader that lost power may have lost the whole of a log that was never flushed
-    (BRK-11).
+    (BRK-11). INV-LAST-COPY holds that there is a candidate within the promise.
     """
     stranded = []
     for topic, state in image.partitions():
         candidates = {*state.isr, *state.elr, *state.last_known_elr}
         is_gone = not any(_has_disk(image, state, node) for node in candidates)
-        if not candidates:
-            is_gone = LOST_DIRECTORY in state.directories
         is_left = image.min_insync_replicas(topic, len(state.replicas)) == 1 and not candidates.intersection(core)
         if state.leader == NO_NODE and (is_left or is_gone):
             stranded.append((topic.topic_id, state.partition))
