@@ -77,11 +77,17 @@ class SegmentFiles:
     def begin_anew(self, base_offset: int, settings: TopicSettings) -> None:
         """Put all segments aside and begin an empty one.
 
+        The oldest segment goes last, after the removal of the others is durable: a crash never leaves a log that begins in the middle of
+        the old one (REC-3).
+
         Raises:
-            OSError: the device failed or is full; any of the names may be there.
+            OSError: the device failed or is full; names of the oldest segments may be there, from the first one on.
         """
         created_ms = self.segments.active.created_ms
-        self._put_aside(self.segments.remove_from(0), 0)
+        if len(self.segments) > 1:
+            self._put_end_aside(1)
+            self.unsynced.sync_names_blocking()
+        self._put_end_aside(0)
         segment = Segment(self.disk, self.path, base_offset, settings, created_ms)
         segment.create()
         self.segments.add(segment)
@@ -129,7 +135,7 @@ class SegmentFiles:
         """
         segment = self.segments[place.number]
         segment.save_indexes()
-        self._put_aside(self.segments.remove_from(place.number + 1), 0)
+        self._put_end_aside(place.number + 1)
         if place.position is not None:
             # Durable at once: else a power loss could bring back old batches behind the ones that are appended next.
             segment.file.truncate(place.position)
@@ -161,6 +167,10 @@ class SegmentFiles:
     def _suspect_all(self) -> None:
         for segment in self.segments:
             segment.suspect()
+
+    def _put_end_aside(self, number: int) -> None:
+        """Put the segment of this number and all later ones aside, the last one first: a process that is killed leaves no gap (BRK-3)."""
+        self._put_aside(self.segments.remove_from(number)[::-1], 0)
 
     def _put_aside(self, segments: list[Segment], due_ms: int) -> None:
         """Rename the files of segments that were taken out of the log; readers keep the bytes that they hold."""

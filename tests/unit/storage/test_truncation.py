@@ -4,9 +4,29 @@ import contextlib
 
 import pytest
 
-from esp.records.batch_header import read_header
+from esp.records.batch_header import BatchHeader, read_header
+from esp.settings.topic import TopicSettings
+from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.storage.log import Log
 from tests.unit.storage.helpers import append, make_batch, new_disk, new_log, read_all, reopen
+
+_SEVERAL = TopicSettings(segment_bytes=250)
+_STEPS = range(40)
+"""The operations on the disk after which the tests kill a process; a truncation of a few segments takes fewer."""
+
+
+def log_of_several_segments(disk: SimulatedDisk) -> tuple[Log, list[BatchHeader]]:
+    """A flushed log in several segments that starts above offset 0, and its batches."""
+    directory, log = new_log(disk, _SEVERAL)
+    log.truncate_fully_and_start_at(7)
+    log.begin_epoch(1)
+    for _ in range(12):
+        append(log)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    assert len(log.files.segments) > 3
+    return log, read_all(log)
 
 
 def test_truncating_at_the_end_forgets_an_epoch_that_was_begun_without_a_batch() -> None:
@@ -109,3 +129,39 @@ def test_a_log_that_was_killed_while_it_started_anew_can_be_opened(changes: int)
         log.truncate_fully_and_start_at(9)
     disk.crash()
     assert reopen(disk)[1].log_end_offset in (0, 1, 9)
+
+
+@pytest.mark.parametrize("changes", _STEPS)
+@pytest.mark.parametrize("seed", [None, 0, 1])
+@pytest.mark.parametrize("offset", [7, 40])
+def test_a_crash_while_a_log_starts_anew_leaves_a_prefix_of_it(changes: int, seed: int | None, offset: int) -> None:
+    """A log without its oldest segment would seem to start at the next one, as if the records before it had been deleted (REC-3)."""
+    disk = new_disk(seed or 0)
+    log, before = log_of_several_segments(disk)
+    disk.kill_after(changes)
+    with contextlib.suppress(ProcessKilledError):
+        log.truncate_fully_and_start_at(offset)
+    if seed is None:
+        disk.crash()
+    else:
+        disk.power_loss()
+    again = reopen(disk, _SEVERAL)[1]
+    if again.log_end_offset == offset:
+        assert read_all(again) == []
+    else:
+        assert again.log_start_offset == 7
+        assert read_all(again) == before[: again.log_end_offset - 7]
+
+
+@pytest.mark.parametrize("changes", _STEPS)
+def test_a_process_that_is_killed_in_a_truncation_leaves_a_whole_log(changes: int) -> None:
+    """A gap would look as if records had been lost, and would cost the broker its place among the eligible ones (BRK-3)."""
+    disk = new_disk()
+    log, before = log_of_several_segments(disk)
+    disk.kill_after(changes)
+    with contextlib.suppress(ProcessKilledError):
+        log.truncate_to(8)
+    disk.crash()
+    again = reopen(disk, _SEVERAL)[1]
+    assert again.is_whole
+    assert read_all(again) == before[: again.log_end_offset - 7]
