@@ -53,6 +53,7 @@ class Summary:
     told_unknown_newest: int = 0
     emptied_replicas: int = 0
     fallen_log_starts: int = 0
+    forgotten_log_starts: int = 0
     moved_replicas: int = 0
     spoilt_batches: int = 0
     excused_reads: int = 0
@@ -93,6 +94,7 @@ class Summary:
         self.told_unknown_newest += outcome.told_unknown_newest
         self.emptied_replicas += outcome.emptied_replicas
         self.fallen_log_starts += outcome.fallen_log_starts
+        self.forgotten_log_starts += outcome.forgotten_log_starts
         self.moved_replicas += outcome.moved_replicas
         self.spoilt_batches += outcome.spoilt_batches
         self.excused_reads += outcome.excused_reads
@@ -123,6 +125,7 @@ class Summary:
         yield f"  largest times not committed    {self.told_unknown_newest:>12,}"
         yield f"  replicas emptied in the end    {self.emptied_replicas:>12,}"
         yield f"  log starts that fell with cuts {self.fallen_log_starts:>12,}"
+        yield f"  log starts that had rotted     {self.forgotten_log_starts:>12,}"
         yield f"nodes whose devices lied         {self.poisoned_nodes:>12,}"
         yield f"nodes that never recovered       {self.abandoned_nodes:>12,}"
         yield f"starts given up in outages       {self.given_up_starts:>12,}"

@@ -62,6 +62,8 @@ class Outcome:
     """Replicas in sync that held no committed record any more in the end: they had to serve the ends of their logs only (LIVE-READ)."""
     fallen_log_starts: int = 0
     """Logs that were cut below their starts, which fell with their ends (READ-6)."""
+    forgotten_log_starts: int = 0
+    """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     forgotten_producers: int = 0

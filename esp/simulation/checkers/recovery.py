@@ -10,12 +10,16 @@ from esp.storage.log import Log
 
 
 class LostLife(NamedTuple):
-    """A replica as a process left it: all sound batches of its files, and how many of them must be there again."""
+    """A replica as a process left it: all sound batches of its files, and how many of them must be there again.
+
+    ``front``: batches below the log start that may be there again, because the file that says the log start has rotted.
+    """
 
     view: ReplicaView
     batches: list[BatchView]
     floor_offset: int
     synced_offset: int
+    front: tuple[BatchView, ...] = ()
 
     @classmethod
     def of(cls, view: ReplicaView, *, keeps_page_cache: bool, has_faulty_disk: bool) -> "LostLife":
@@ -39,14 +43,15 @@ class LostLife(NamedTuple):
             batches=self.batches + self.view.read_rest(),
             floor_offset=end_offset,
             synced_offset=min(self.synced_offset, end_offset),
+            front=self.front + tuple(self.view.read_front() if self.view.has_unreadable_start() else ()),
         )
 
     def after_power_loss(self) -> "LostLife":
         """The part that is certain when the machine lost power since."""
         return self._replace(floor_offset=self.synced_offset)
 
-    def check(self, view: ReplicaView) -> None:
-        """Hold the recovered replica against it.
+    def check(self, view: ReplicaView) -> bool:
+        """Hold the recovered replica against it; return True if it starts below the log start that a rotten file does not say any more.
 
         Raises:
             ViolationError: INV-RECOVER-PREFIX (REC-3).
@@ -57,13 +62,14 @@ class LostLife(NamedTuple):
                 view.who,
                 f"recovered up to {view.end_offset}, and {self.floor_offset} was there for certain",
             )
-        known = {batch.base_offset: batch for batch in self.batches}
+        known = {batch.base_offset: batch for batch in (*self.front, *self.batches)}
         for batch in view.batches:
             before = known.get(batch.base_offset)
             if before is None or not before.is_same(batch):
                 raise ViolationError(
                     "INV-RECOVER-PREFIX", view.who, f"recovered {batch}; before the end there was {before}"
                 )
+        return bool(self.front) and any(batch.is_same(view.batches[0]) for batch in self.front if view.batches)
 
 
 def check_epochs(view: ReplicaView, log: Log) -> None:

@@ -48,6 +48,8 @@ class ReplicaChecker:
         self.rises = Rises()
         self.fallen_starts = 0
         """The number of times that a log was cut below its start, which fell with its end."""
+        self.forgotten_starts = 0
+        """The number of times that a replica came back with records below its log start, because the file that says it had rotted."""
         self.moved = 0
         """The number of times that a replica moved to another log directory."""
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
@@ -200,7 +202,7 @@ class ReplicaChecker:
             view.judged_from = view.end_offset
         lost = self._lost.get(node.node_id, {}).pop(key, None)
         if lost is not None and not self.committed[key].is_excused:
-            lost.check(view)
+            self.forgotten_starts += lost.check(view)
         self.views.setdefault(node.node_id, {})[key] = view
         self._note_log_start(hosted)
         check_epochs(view, log)

@@ -13,6 +13,7 @@ from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, BatchHeader
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.file_content import FileContent
+from esp.storage.layout import LOG_START_FILE
 
 
 class BatchView(NamedTuple):
@@ -126,6 +127,25 @@ class ReplicaView:
             found.append(_view(content, position))
             position += header.size
             end_offset = header.next_offset
+
+    def read_front(self) -> list[BatchView]:
+        """Return the sound batches before the first one of the view in the same file: a log may begin within a segment."""
+        if not self._disk.exists(self.path):
+            return []
+        content, end = self._find_place(self.batches[0].base_offset if self.batches else self.end_offset)
+        found: list[BatchView] = []
+        position = 0
+        while content is not None and position < end:
+            batch = _view(content, position)
+            if batch.is_whole() and not batch.is_rotten():
+                found.append(batch)
+            position += batch.size
+        return found
+
+    def has_unreadable_start(self) -> bool:
+        """True if the file with the log start has rotted: the next process takes it for absent (REC-6)."""
+        content = self._disk.content(f"{self.path.rpartition('/')[0]}/{LOG_START_FILE}")
+        return content is not None and bool(content.rotten)
 
     def cut(self, start_offset: int, end_offset: int) -> bool:
         """Forget what is no longer there, of a log that has these ends; returns whether that was anything."""

@@ -182,6 +182,7 @@ class Run:
             told_unknown_newest=self._told.unknown_newest,
             emptied_replicas=self._clients.asker.emptied_replicas,
             fallen_log_starts=self._replicas.fallen_starts,
+            forgotten_log_starts=self._replicas.forgotten_starts,
             moved_replicas=self._replicas.moved,
             spoilt_batches=world.network.flips.count,
             excused_reads=world.network.flips.excused,

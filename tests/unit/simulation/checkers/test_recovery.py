@@ -5,11 +5,11 @@ import pytest
 from esp.simulation.checkers.recovery import LostLife
 from esp.simulation.checkers.replica_view import ReplicaView
 from esp.simulation.checkers.violation import ViolationError
-from tests.unit.storage.helpers import REPLICA, TOPIC_ID, append, new_disk, new_log, run
+from tests.unit.storage.helpers import DATA, REPLICA, TOPIC_ID, append, new_disk, new_log, run
 
 
-def view_of(disk, end_offset):
-    view = ReplicaView("node 1", disk, REPLICA, TOPIC_ID, 0)
+def view_of(disk, end_offset, start_offset=0):
+    view = ReplicaView("node 1", disk, REPLICA, TOPIC_ID, start_offset)
     view.read_to(end_offset)
     return view
 
@@ -83,3 +83,34 @@ def test_what_stands_before_the_first_rotten_batch_must_come_back_and_no_more(di
     found.check(view_of(disk, 2))
     with pytest.raises(ViolationError, match="and 2 was there for certain"):
         found.check(view_of(disk, 1))
+
+
+@pytest.fixture
+def log_start_file(disk, log):
+    """The file that says that the log starts at 2."""
+    path = f"{DATA}/log-start-offset-checkpoint"
+    disk.replace_file_blocking(path, b"0\n1\nflights 3 2\n")
+    return disk.content(path)
+
+
+@pytest.mark.parametrize("end_offset", [4, 2])
+def test_records_below_the_log_start_come_back_only_when_its_file_has_rotted(disk, log_start_file, end_offset):
+    lost = LostLife.of(view_of(disk, end_offset, 2), keeps_page_cache=True, has_faulty_disk=False)
+    with pytest.raises(ViolationError, match="before the end there was None"):
+        lost.as_found().check(view_of(disk, end_offset))
+    log_start_file.rot(0, 0x80)
+    found = lost.as_found()
+    assert found.check(view_of(disk, end_offset))
+    assert found.check(view_of(disk, end_offset, 1))
+    assert not found.check(view_of(disk, end_offset, 2))
+
+
+def test_records_below_a_rotten_log_start_come_back_as_they_stood_there(disk, log, log_start_file):
+    lost = LostLife.of(view_of(disk, 4, 2), keeps_page_cache=True, has_faulty_disk=False)
+    log_start_file.rot(0, 0x80)
+    found = lost.as_found()
+    log.truncate_fully_and_start_at(0)
+    for _ in range(4):
+        append(log, size=11)
+    with pytest.raises(ViolationError, match="recovered 0-0 of epoch 0"):
+        found.check(view_of(disk, 4))
