@@ -116,11 +116,18 @@ class RepairChecker:
         held = {node for _, state in image.partitions() for node in state.target_replicas}
         return not _find_takers(image) <= held
 
-    def find_unrepaired(self, image: ClusterImage, core: Collection[int]) -> list[str]:
+    def find_unrepaired(
+        self, image: ClusterImage, core: Collection[int], awaits_help: Callable[[Key], bool]
+    ) -> list[str]:
         """The repairs that are still to be done, as sentences (LIVE-REPAIR).
 
         Replicas that are or shall be on brokers that are gone for good or draining, though others could take them, unless an administrator
         moves them; brokers that hold nothing; marks of repairs that have ended.
+
+        Args:
+            image: the metadata that counts.
+            core: the brokers that serve.
+            awaits_help: whether a replica of a partition waits for an operator (TRUNC-8): a reassignment need not end then.
         """
         takers = _find_takers(image).intersection(core)
         stranded = find_stranded(image, core)
@@ -129,9 +136,10 @@ class RepairChecker:
         for topic, state in image.partitions():
             for node in state.target_replicas:
                 held[node] = held.get(node, 0) + 1
-            if (topic.topic_id, state.partition) in stranded:
+            key = (topic.topic_id, state.partition)
+            if key in stranded:
                 continue
-            if state.is_reassigning and set(state.target_replicas) <= {*core}:
+            if state.is_reassigning and set(state.target_replicas) <= {*core} and not awaits_help(key):
                 found.append(f"{topic.name}-{state.partition} is still being reassigned to {state.target_replicas}")
             leaving = [node for node in state.target_replicas if node not in core or is_draining(image, node)]
             is_left_alone = state.is_reassigning and not _is_repair(topic, state)

@@ -8,6 +8,7 @@ from typing import Final
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.repair_checker import RepairChecker
+from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.throttle_checker import ThrottleChecker
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.groups import Until
@@ -33,6 +34,7 @@ class RebalanceWatch:
     Args:
         world: the cluster that is checked.
         metadata: knows the newest.
+        replicas: knows which partitions wait for an operator.
         mover: knows what administrators asked for.
         report: takes what is found in the midst of a node's step.
     """
@@ -41,11 +43,13 @@ class RebalanceWatch:
         self,
         world: World,
         metadata: MetadataChecker,
+        replicas: ReplicaChecker,
         mover: PartitionMover,
         report: Callable[[ViolationError], None],
     ) -> None:
         self._world = world
         self._metadata = metadata
+        self._replicas = replicas
         self.throttles = ThrottleChecker(lambda node_id: probe.throttle_rates(world.nodes[node_id]), report)
         profile = world.profile.repairs
         self.repairs = RepairChecker(profile, mover.has_asked_for) if profile is not None else None
@@ -87,7 +91,7 @@ class RebalanceWatch:
         """The repairs that the cluster still has to make, by what can be seen and by the controller's own plans (LIVE-REPAIR)."""
         if self.repairs is None:
             return []
-        found = self.repairs.find_unrepaired(self._metadata.image, core)
+        found = self.repairs.find_unrepaired(self._metadata.image, core, self._replicas.awaits_help)
         controller = probe.active_controller(self._world.nodes[number] for number in sorted(core))
         proposal = probe.proposed_repair(controller) if controller is not None else None
         if proposal is not None and proposal.moves:

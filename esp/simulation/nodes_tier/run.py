@@ -108,7 +108,7 @@ class Run:
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
-        self._rebalance = RebalanceWatch(world, self._metadata, self._clients.mover, self._on_found)
+        self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
         self._by_process: dict[Process, SimulatedNode] = {}
         self._found: ViolationError | None = None
         self._is_healed = False

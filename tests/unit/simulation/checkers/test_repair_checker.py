@@ -43,6 +43,9 @@ class Scene:
             now_s, lambda cluster: cluster.decide(decide_reassignments(cluster.image, wanted, for_repair=for_repair))
         )
 
+    def find_unrepaired(self, core, awaits_help=lambda _key: False):
+        return self.checker.find_unrepaired(self.cluster.image, core, awaits_help)
+
     def drain(self, now_s, number):
         record = ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=str(number), name=DRAINING, value="true")
         self.change(now_s, lambda cluster: cluster.apply([record]))
@@ -159,25 +162,36 @@ def test_repair_of_a_term_that_nobody_knows_may_go_on():
 
 def test_replica_on_a_broker_that_never_comes_back_is_still_to_be_moved():
     scene = Scene()
-    assert scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 3, 4}) == []
-    assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 3, 4})) == 1
+    assert scene.find_unrepaired({1, 2, 3, 4}) == []
+    assert len(scene.find_unrepaired({1, 3, 4})) == 1
     scene.change(0.0, lambda cluster: (cluster.fence(3), cluster.fence(4)))
-    assert scene.checker.find_unrepaired(scene.cluster.image, {1}) == []  # nobody could take it
+    assert scene.find_unrepaired({1}) == []  # nobody could take it
 
 
 def test_replica_on_a_broker_that_drains_is_still_to_be_moved():
     scene = Scene()
     scene.drain(0.0, 2)
-    assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 3, 4})) == 1
+    assert len(scene.find_unrepaired({1, 2, 3, 4})) == 1
 
 
 def test_what_nobody_may_lead_cannot_be_moved():
     scene = Scene()
     scene.move(0.0, 3, 4)
-    (found,) = scene.checker.find_unrepaired(scene.cluster.image, {3, 4})
+    (found,) = scene.find_unrepaired({3, 4})
     assert "still being reassigned" in found
     scene.change(1.0, lambda cluster: (cluster.fence(1), cluster.fence(2)))
-    assert scene.checker.find_unrepaired(scene.cluster.image, {3, 4}) == []
+    assert scene.find_unrepaired({3, 4}) == []
+
+
+def test_reassignment_of_a_partition_that_waits_for_an_operator_need_not_end():
+    """Where its replicas shall be is asked for all the same."""
+    scene = Scene()
+    scene.move(0.0, 1, 3)
+    key = (scene.topic.topic_id, 0)
+    assert scene.find_unrepaired({1, 2, 3, 4}, lambda other: other != key)
+    assert scene.find_unrepaired({1, 2, 3, 4}, lambda other: other == key) == []
+    (found,) = scene.find_unrepaired({1, 2, 4}, lambda other: other == key)
+    assert "is on [3]" in found
 
 
 @pytest.mark.parametrize("for_repair", [True, False])
@@ -185,7 +199,7 @@ def test_repair_towards_a_broker_that_never_comes_back_is_still_to_be_redirected
     """Unless an administrator asked for it."""
     scene = Scene()
     scene.move(0.0, 1, 3, for_repair=for_repair)
-    assert len(scene.checker.find_unrepaired(scene.cluster.image, {1, 2, 4})) == for_repair
+    assert len(scene.find_unrepaired({1, 2, 4})) == for_repair
 
 
 def test_what_waits_for_a_broker_that_is_gone_does_not_count_as_in_flight():
