@@ -185,6 +185,7 @@ def load_log_blocking(
         loader.epochs,
         segments=loader.unsynced,
         snapshots=[snapshot_path(path, offset) for offset in snapshots if offset >= recovery_point],
+        shortened=None if is_new or was_clean else loader.segments.active,
         directory=unsynced_directory,
         is_settled=is_new or (was_clean and loader.is_whole and not loader.removed),
     )

@@ -34,6 +34,8 @@ class Unsynced:
         epochs: the log's leader epochs.
         segments: sealed ones that may not be synced.
         snapshots: paths of producer snapshots that may not be synced.
+        shortened: the segment whose length may not be on the device, though all its batches are: a process before this one may have
+            cut it, and died before the sync.
         directory: the directory above, if the replica's name in it, and whose replica it is, may not be synced.
         is_settled: whether all that is there now was left by a clean shutdown, or was just begun and holds nothing.
     """
@@ -49,6 +51,7 @@ class Unsynced:
         "_names_synced",
         "_path",
         "_segments",
+        "_shortened",
         "_snapshots",
         "appended_batches",
         "appended_bytes",
@@ -65,6 +68,7 @@ class Unsynced:
         *,
         segments: list[Segment],
         snapshots: list[str],
+        shortened: Segment | None,
         directory: str | None,
         is_settled: bool,
     ) -> None:
@@ -79,6 +83,7 @@ class Unsynced:
         self._segments = [(0, segment) for segment in segments]
         """Sealed ones, with a number that is new whenever one is sealed."""
         self._snapshots = snapshots
+        self._shortened = shortened
         self._directory = directory
         self._is_settled = is_settled
         self._names_changed = 1  # a log that was just made or recovered may have new names
@@ -215,8 +220,10 @@ class Unsynced:
                 if cuts != self.cuts:
                     return False
                 yield from self._syncing_closed(segment.path(suffix))
-        if active_too:
+        if active_too or active is self._shortened:
             yield active.file
+            if cuts == self.cuts:
+                self._shortened = None
         for path in filter(self._disk.exists, snapshots):
             if cuts != self.cuts:
                 return False

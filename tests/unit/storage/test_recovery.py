@@ -1,13 +1,17 @@
 """What is believed of a log's files after a stop: REC-1..7, PROD-7, PROD-9."""
 
+import contextlib
 import dataclasses
 
 import pytest
 
 from esp.model.errors import CorruptionError
+from esp.model.ids import BrokerEpoch
 from esp.records.batch_header import read_header
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.storage.layout import LOG_SUFFIX
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.producer_state import ProducerStates
@@ -618,3 +622,52 @@ def test_a_log_of_kafka_s_that_starts_with_its_first_segment_has_no_line_and_is_
     disk.remove(path(first, ".log"))
     _, log = reopen(disk, SMALL)
     assert log.log_start_offset > 0
+
+
+@pytest.mark.parametrize("changes", range(4))
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cut_that_a_killed_recovery_left_unsynced_is_durable_after_a_clean_shutdown(changes: int, seed: int) -> None:
+    """The next recovery finds the shorter file in the page cache and has nothing to cut: a power loss would bring back the torn batch."""
+    disk = new_disk(seed)
+    directory, log = filled(disk)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    active = path(log.files.segments.active.base_offset, LOG_SUFFIX)
+    torn = disk.open(active)
+    torn.append([make_batch(log.log_end_offset, size=200)[:150]])
+    torn.sync_blocking()
+    wanted = read_all(log)
+    disk.crash()
+    disk.kill_after(changes)
+    with contextlib.suppress(ProcessKilledError):
+        reopen(disk, SMALL)
+    disk.crash()
+    directory, log = reopen(disk, SMALL)
+    assert read_all(log) == wanted
+    directory.close_blocking(BrokerEpoch(1))
+    disk.power_loss()
+    directory, log = reopen(disk, SMALL)
+    assert directory.was_clean
+    assert read_all(log) == wanted
+
+
+@pytest.mark.parametrize("changes", range(25))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_truncation_that_a_killed_process_left_unsynced_is_durable_after_a_clean_shutdown(
+    changes: int, seed: int
+) -> None:
+    disk = new_disk(seed)
+    directory, log = filled(disk, batches=3)
+    log.flush_blocking()
+    directory.write_checkpoints_blocking()
+    disk.kill_after(changes)
+    with contextlib.suppress(ProcessKilledError):
+        log.truncate_to(1)
+    disk.crash()
+    directory, log = reopen(disk, SMALL)
+    wanted = read_all(log)
+    directory.close_blocking(BrokerEpoch(1))
+    disk.power_loss()
+    directory, log = reopen(disk, SMALL)
+    assert directory.was_clean
+    assert read_all(log) == wanted
