@@ -85,10 +85,10 @@ def _section(title: str, words: str, columns: tuple[str, ...], rows: Iterable[tu
 
 
 def _topic_rows() -> Iterable[tuple[str, ...]]:
-    for name, entry in sorted(TOPIC_SETTINGS.items()):
+    for name, setting in sorted(TOPIC_SETTINGS.items()):
         known = known_settings("topic")[name]
-        node = "" if entry.broker_name is None else f"`{entry.broker_name}`"
-        yield f"`{name}`", known.kind.name.lower(), _value(known.default), node, entry.setting.doc
+        node = "" if setting.broker_name is None else f"`{setting.broker_name}`"
+        yield f"`{name}`", known.kind.name.lower(), _value(known.default), node, setting.doc
 
 
 def _broker_row(name: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ class ConfigRules:
     def is_list(self, resource_type: int, name: str) -> bool:
         """True if a setting takes a list, so that entries can be appended to it. For Kafka, client metrics have no lists."""
         if resource_type == TOPIC_RESOURCE:
-            return name in TOPIC_SETTINGS and TOPIC_SETTINGS[name].setting.kind is Kind.LIST
+            return name in TOPIC_SETTINGS and TOPIC_SETTINGS[name].kind is Kind.LIST
         if resource_type == BROKER_RESOURCE:
             known = known_settings("broker").get(name)
             return known is not None and known.kind is Kind.LIST

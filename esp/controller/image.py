@@ -8,8 +8,7 @@ from typing import NamedTuple
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
-from esp.settings.broker import INT_MAX
-from esp.settings.setting import find_integer
+from esp.settings.setting import INT_MAX, find_integer
 
 CLUSTER_DEFAULT = ""
 """The name under which the settings of all brokers stand among the settings of single brokers."""

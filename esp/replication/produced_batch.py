@@ -26,7 +26,8 @@ from esp.records.batch_header import (
     HeaderFields,
     read_fields,
 )
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 
 HIGHEST_CODEC = 4
 ZSTD = 4

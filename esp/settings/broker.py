@@ -6,19 +6,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId
-from esp.settings.ranges import (
-    COMPRESSION_TYPES,
-    LEAST_SEGMENT_BYTES,
-    LZ4_LEVELS,
-    TIMESTAMP_TYPES,
-    ZSTD_LEVELS,
-    gzip_level,
-)
 from esp.settings.rebalance import REBALANCE_MODES
-from esp.settings.setting import Kind, SettingError, Value, at_least, between, one_of, setting
-from esp.settings.topic import LONG_MAX
+from esp.settings.setting import INT_MAX, LONG_MAX, Kind, SettingError, Value, at_least, between, one_of, setting
 
-INT_MAX: Final = 2**31 - 1
 ANY_PORT: Final = 0
 """As a listener's port: whichever is free."""
 
@@ -41,10 +31,30 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 
 LEAST_METADATA_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 
+_COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_LZ4_LEVELS: Final = (1, 17)
+_ZSTD_LEVELS: Final = (-131_072, 22)
+_LEAST_SEGMENT_BYTES: Final = 1024 * 1024
+
 
 def _replica_selector(value: Value) -> None:
     if value not in ("", RACK_AWARE_SELECTOR, RACK_AWARE_SELECTOR.rpartition(".")[2]):
         raise SettingError(f"This release selects by rack only; give {RACK_AWARE_SELECTOR}")
+
+
+def _gzip_level(value: Value) -> None:
+    if value != -1 and value not in range(1, 10):
+        raise SettingError("Value must be between 1 and 9 or equal to -1")
+
+
+_cleanup_policy: Final = one_of("compact", "delete")
+
+
+def served_cleanup_policy(value: Value) -> None:
+    """Raise SettingError for a policy that is not Kafka's, or that this release does not serve."""
+    _cleanup_policy(value)
+    if isinstance(value, tuple) and "compact" in value:
+        raise SettingError("This release does not compact logs; give delete, which removes old segments", "compact")
 
 
 class Listener(NamedTuple):
@@ -323,16 +333,18 @@ class BrokerSettings:
     delete_topic_enable: bool = setting(True, Kind.BOOLEAN, "Whether topics can be deleted.")
 
     compression_type: str = setting(
-        "producer", Kind.STRING, "How batches are kept; producer: as they came.", one_of(*COMPRESSION_TYPES)
+        "producer", Kind.STRING, "How batches are kept; producer: as they came.", one_of(*_COMPRESSION_TYPES)
     )
     compression_gzip_level: int = setting(
-        -1, Kind.INT, "How hard the node compresses with gzip; -1: as gzip likes.", gzip_level
+        -1, Kind.INT, "How hard the node compresses with gzip; -1: as gzip likes.", _gzip_level
     )
-    compression_lz4_level: int = setting(9, Kind.INT, "How hard the node compresses with lz4.", between(*LZ4_LEVELS))
-    compression_zstd_level: int = setting(3, Kind.INT, "How hard the node compresses with zstd.", between(*ZSTD_LEVELS))
+    compression_lz4_level: int = setting(9, Kind.INT, "How hard the node compresses with lz4.", between(*_LZ4_LEVELS))
+    compression_zstd_level: int = setting(
+        3, Kind.INT, "How hard the node compresses with zstd.", between(*_ZSTD_LEVELS)
+    )
     message_max_bytes: int = setting(1_048_588, Kind.INT, "Largest batch that is taken, in bytes.", at_least(0))
     log_cleanup_policy: tuple[str, ...] = setting(
-        ("delete",), Kind.LIST, "What happens to old segments: delete.", one_of("compact", "delete")
+        ("delete",), Kind.LIST, "What happens to old segments: delete.", _cleanup_policy, served_cleanup_policy
     )
     log_flush_interval_messages: int = setting(
         LONG_MAX, Kind.LONG, "Records after which a log is flushed.", at_least(1)
@@ -343,7 +355,7 @@ class BrokerSettings:
     )
     log_index_size_max_bytes: int = setting(10_485_760, Kind.INT, "Largest size of an index in bytes.", at_least(4))
     log_message_timestamp_type: str = setting(
-        "CreateTime", Kind.STRING, "Whose clock stamps records.", one_of(*TIMESTAMP_TYPES)
+        "CreateTime", Kind.STRING, "The clock that stamps records.", one_of("CreateTime", "LogAppendTime")
     )
     log_message_timestamp_before_max_ms: int = setting(
         LONG_MAX, Kind.LONG, "How old a record's timestamp may be.", at_least(0)
@@ -358,7 +370,7 @@ class BrokerSettings:
         0, Kind.LONG, "At most so much earlier a new segment begins, at random.", at_least(0)
     )
     log_segment_bytes: int = setting(
-        1_073_741_824, Kind.INT, "Largest size of a segment in bytes.", at_least(LEAST_SEGMENT_BYTES)
+        1_073_741_824, Kind.INT, "Largest size of a segment in bytes.", at_least(_LEAST_SEGMENT_BYTES)
     )
     log_segment_delete_delay_ms: int = setting(
         60_000, Kind.LONG, "Milliseconds that deleted files stay on disk.", at_least(0)

@@ -11,7 +11,7 @@ from esp.settings.group import group_settings
 from esp.settings.known import WITHOUT_EFFECT, known_settings
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.setting import Kind, Source
-from esp.settings.topic_table import TOPIC_SETTINGS
+from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -57,14 +57,16 @@ def describe_topic(overrides: Mapping[str, str], node: NodeLayers) -> list[Descr
     """
     in_effect = with_changes(node.given, node.cluster, node.own)
     described = []
-    for name, entry in sorted(TOPIC_SETTINGS.items()):
-        setting, broker_name, field = entry
+    for name, setting in sorted(TOPIC_SETTINGS.items()):
+        broker_name = setting.broker_name
         synonyms = _synonyms(broker_name, node) if broker_name is not None else ()
         if name in overrides:
             synonyms = (Synonym(name, overrides[name].strip(), Source.TOPIC), *synonyms)
         if synonyms:
             value, source = synonyms[0].value, synonyms[0].source
-        elif field is not None and broker_name is not None:  # a duration that another unit of the family gives
+        elif (
+            name in EFFECTIVE_TOPIC_SETTINGS and broker_name is not None
+        ):  # a duration that another unit of the family gives
             value, source = str(getattr(in_effect, broker_name.replace(".", "_"))), Source.DEFAULT
         else:
             value, source = known_settings("topic")[name].default, Source.DEFAULT

@@ -14,7 +14,6 @@ from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.known import KnownSetting, Scope, known_settings
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.setting import Kind, Setting, SettingError, at_least, find_integer
-from esp.settings.topic_table import TOPIC_SETTINGS
 
 EFFECTIVE_AT_ONCE: Final = (
     "compression.gzip.level",
@@ -81,7 +80,6 @@ _OURS: Final[Mapping[str, Setting]] = {
 }
 """The settings that can be changed while a node runs, take effect at once, and are in no table of Kafka's."""
 
-_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
 _DURATIONS: Final = frozenset(("log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"))
 _THREADS: Final = frozenset(
     (
@@ -193,9 +191,9 @@ def _check_value(name: str, text: str) -> None:
     problem = setting.refusal(text) if setting is not None else None
     if known is not None and known.kind is Kind.CLASS and text != known.default:
         problem = f"Invalid value {text} for configuration {name}: Class {text} could not be found."
-    if problem is None and name in _AS_TOPICS:
-        served = TOPIC_SETTINGS[_AS_TOPICS[name]].setting.refusal(text)
-        problem = served and served.replace(f"configuration {_AS_TOPICS[name]}:", f"configuration {name}:")
+    of_node = BROKER_SETTINGS.get(name)
+    if problem is None and of_node is not None and of_node.served is not None:
+        problem = of_node.refusal(text)
     if problem is not None:
         raise _refusal(problem)
 

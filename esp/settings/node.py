@@ -43,7 +43,6 @@ from esp.settings.quorum import (
     parse_voters,
 )
 from esp.settings.setting import SettingError, Value
-from esp.settings.topic_table import TOPIC_SETTINGS
 
 __all__ = [
     "BrokerSettings",
@@ -53,8 +52,6 @@ __all__ = [
 
 _LOGGER: Final = logging.getLogger(__name__)
 _FIELDS: Final = {field.name for field in fields(BrokerSettings)}
-_CHECKED_AS_TOPICS: Final = {"log.cleanup.policy": "cleanup.policy"}
-"""Settings of a node that topics take over, and of which this release serves fewer values than Kafka."""
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _UNIT_MS: Final = {"minutes": _MINUTE_MS, "hours": _HOUR_MS}
@@ -210,8 +207,6 @@ class _Reader:
         """Return the value of a setting that was given."""
         try:
             value = BROKER_SETTINGS[name].parse(self._given[name].text)
-            if name in _CHECKED_AS_TOPICS:
-                TOPIC_SETTINGS[_CHECKED_AS_TOPICS[name]].setting.parse(self._given[name].text)
         except SettingError as error:
             raise self.refusal(name, error.reason) from error
         return value

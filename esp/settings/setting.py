@@ -10,6 +10,8 @@ Check = Callable[[Value], None]
 """Raises SettingError for a value that its setting does not take."""
 
 _INTEGER_LIMITS: Final = {"SHORT": 2**15, "INT": 2**31, "LONG": 2**63}
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
 _DIGITS_MAX: Final = len(str(2**63))
 """More are no number of any type; Python refuses to read thousands of them."""
 
@@ -66,6 +68,7 @@ class Setting:
         doc: one line for DescribeConfigs and messages.
         check: the conditions of a value beyond its type.
         served: further conditions of a new value; a value that stands in a metadata log already need not meet them.
+        broker_name: of a topic's setting: the node's setting that counts where the topic has none of its own, None if there is none.
     """
 
     name: str
@@ -73,6 +76,12 @@ class Setting:
     doc: str
     check: Check | None = None
     served: Check | None = None
+    broker_name: str | None = None
+
+    @property
+    def field(self) -> str:
+        """The name of the field that declares it."""
+        return self.name.replace(".", "_")
 
     def parse(self, text: str) -> Value:
         """Return the value that ``text``, given by a client or an operator, stands for.
@@ -111,9 +120,16 @@ Default = TypeVar("Default")
 _DECLARED: Final = "setting"
 
 
-def setting(default: Default, kind: Kind, doc: str, check: Check | None = None) -> Default:
+def setting(
+    default: Default,
+    kind: Kind,
+    doc: str,
+    check: Check | None = None,
+    served: Check | None = None,
+    broker_name: str | None = None,
+) -> Default:
     """Declare a field of a dataclass as the setting of its name, with dots for underscores; the arguments are those of :class:`Setting`."""
-    declared: Default = field(default=default, metadata={_DECLARED: (kind, doc, check)})
+    declared: Default = field(default=default, metadata={_DECLARED: (kind, doc, check, served, broker_name)})
     return declared
 
 

@@ -1,13 +1,48 @@
-"""The settings of one topic, typed and complete, for the code to read. Names, ranges and texts: :mod:`esp.settings.node`."""
+"""The settings of one topic, typed and complete, for the code to read; each is declared here, by its field."""
 
+import re
 from dataclasses import dataclass, field
+from typing import Any, Final
 
+from esp.settings.broker import BrokerSettings, served_cleanup_policy
+from esp.settings.setting import Check, Kind, SettingError, Value, at_least, declared_settings, setting
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
-
-LONG_MAX = 2**63 - 1
 
 AS_PRODUCED = "producer"
 """The ``compression.type`` of batches that are kept as they came."""
+
+_THROTTLED_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
+_NODE: Final = BrokerSettings()
+_OF_NODE: Final = {declared.name: declared for declared in declared_settings(BrokerSettings)}
+
+
+def _inherited(broker_name: str, check: Check | None = None) -> Any:
+    """Declare a field as the topic's setting of its name, which the node's setting ``broker_name`` stands in for.
+
+    Type, default, text and range are those of the node's setting.
+
+    Args:
+        broker_name: the name of the node's setting.
+        check: the range, where it is another than that of the node's setting.
+    """
+    of_node = _OF_NODE[broker_name]
+    default = getattr(_NODE, of_node.field)
+    return setting(default, of_node.kind, of_node.doc, check or of_node.check, of_node.served, broker_name)
+
+
+def _throttled(name: str) -> Check:
+    """The check of a topic's list of throttled replicas, the setting ``name``."""
+
+    def check(value: Value) -> None:
+        parts = value if isinstance(value, tuple) else ()
+        if parts and parts[0] != "*" and not all(_THROTTLED_REPLICA.fullmatch(part) for part in parts):
+            raise SettingError(
+                f"{name} must be the literal '*' or a list of replicas in the following format: "
+                "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+                f"[{', '.join(parts)}]",
+            )
+
+    return check
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,33 +50,50 @@ class TopicSettings:
     """A topic's effective settings: its own values over the broker's over Kafka's defaults.
 
     Each field is Kafka's topic setting of that name with dots as underscores; times in milliseconds, sizes in bytes, -1 for "no limit"
-    where Kafka has it. ``rebalance_throttled_replicas`` is the controller's own mark (REPAIR-4).
+    where Kafka has it. ``rebalance_throttled_replicas`` is the controller's own mark (REPAIR-4), and not a setting that clients know.
     """
 
-    cleanup_policy: str = "delete"
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_type: str = "producer"
-    compression_zstd_level: int = 3
-    file_delete_delay_ms: int = 60_000
-    flush_messages: int = LONG_MAX
-    flush_ms: int = LONG_MAX
-    follower_replication_throttled_replicas: ThrottledReplicas = NO_REPLICAS
-    index_interval_bytes: int = 4096
-    leader_replication_throttled_replicas: ThrottledReplicas = NO_REPLICAS
-    max_message_bytes: int = 1_048_588
-    message_timestamp_after_max_ms: int = 3_600_000
-    message_timestamp_before_max_ms: int = LONG_MAX
-    message_timestamp_type: str = "CreateTime"
-    min_insync_replicas: int = 1
+    cleanup_policy: str = setting(
+        ",".join(_NODE.log_cleanup_policy),
+        Kind.LIST,
+        _OF_NODE["log.cleanup.policy"].doc,
+        served=served_cleanup_policy,
+        broker_name="log.cleanup.policy",
+    )
+    """As it is stored, which any words may be: an unknown policy must not fall back to the node's, which may delete."""
+    compression_gzip_level: int = _inherited("compression.gzip.level")
+    compression_lz4_level: int = _inherited("compression.lz4.level")
+    compression_type: str = _inherited("compression.type")
+    compression_zstd_level: int = _inherited("compression.zstd.level")
+    file_delete_delay_ms: int = _inherited("log.segment.delete.delay.ms")
+    flush_messages: int = _inherited("log.flush.interval.messages")
+    flush_ms: int = _inherited("log.flush.interval.ms", at_least(0))
+    follower_replication_throttled_replicas: ThrottledReplicas = setting(
+        NO_REPLICAS,
+        Kind.LIST,
+        "Replicas, as partition:broker, that fetch no faster than follower.replication.throttled.rate unless they are in sync; *: all.",
+        _throttled("follower.replication.throttled.replicas"),
+    )
+    index_interval_bytes: int = _inherited("log.index.interval.bytes")
+    leader_replication_throttled_replicas: ThrottledReplicas = setting(
+        NO_REPLICAS,
+        Kind.LIST,
+        "Leaders, as partition:broker, that send no faster than leader.replication.throttled.rate to replicas not in sync; *: all.",
+        _throttled("leader.replication.throttled.replicas"),
+    )
+    max_message_bytes: int = _inherited("message.max.bytes")
+    message_timestamp_after_max_ms: int = _inherited("log.message.timestamp.after.max.ms")
+    message_timestamp_before_max_ms: int = _inherited("log.message.timestamp.before.max.ms")
+    message_timestamp_type: str = _inherited("log.message.timestamp.type")
+    min_insync_replicas: int = _inherited("min.insync.replicas")
     rebalance_throttled_replicas: ThrottledReplicas = NO_REPLICAS
-    retention_bytes: int = -1
-    retention_ms: int = 604_800_000
-    segment_bytes: int = 1_073_741_824
-    segment_index_bytes: int = 10_485_760
-    segment_jitter_ms: int = 0
-    segment_ms: int = 604_800_000
-    unclean_leader_election_enable: bool = False
+    retention_bytes: int = _inherited("log.retention.bytes")
+    retention_ms: int = _inherited("log.retention.ms", at_least(-1))
+    segment_bytes: int = _inherited("log.segment.bytes")
+    segment_index_bytes: int = _inherited("log.index.size.max.bytes")
+    segment_jitter_ms: int = _inherited("log.roll.jitter.ms")
+    segment_ms: int = _inherited("log.roll.ms")
+    unclean_leader_election_enable: bool = _inherited("unclean.leader.election.enable")
     keeps_batches: bool = field(init=False)
     """True if produced batches go into the log as they came: no other codec, no other timestamps. It is read for every batch."""
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.settings.broker import BrokerSettings
-from esp.settings.setting import SettingError, Value
+from esp.settings.setting import LONG_MAX, SettingError, Value
 from esp.settings.throttled_replicas import REPAIRED_REPLICAS, parse_throttled_replicas, read_repaired_replicas
-from esp.settings.topic import LONG_MAX, TopicSettings
-from esp.settings.topic_table import TOPIC_SETTINGS
+from esp.settings.topic import TopicSettings
+from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
 
 
 def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
@@ -22,20 +22,18 @@ def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings)
         broker: the node's.
     """
     values: dict[str, Any] = {}
-    for name, entry in TOPIC_SETTINGS.items():
-        if entry.field is None:
-            continue
-        value: Value = () if entry.broker_name is None else getattr(broker, entry.broker_name.replace(".", "_"))
+    for name, setting in EFFECTIVE_TOPIC_SETTINGS.items():
+        value: Value = () if setting.broker_name is None else getattr(broker, setting.broker_name.replace(".", "_"))
         if name in overrides:
             with suppress(SettingError):
-                value = entry.setting.parse_stored(overrides[name])
-        if entry.broker_name is None:
+                value = setting.parse_stored(overrides[name])
+        if setting.broker_name is None:
             assert isinstance(value, tuple), (
                 "no node's setting stands in for the two lists of throttled replicas, and for nothing else"
             )
-            values[entry.field] = parse_throttled_replicas(value)
+            values[setting.field] = parse_throttled_replicas(value)
         else:
-            values[entry.field] = ",".join(value) if isinstance(value, tuple) else value
+            values[setting.field] = ",".join(value) if isinstance(value, tuple) else value
     if REPAIRED_REPLICAS in overrides:
         values["rebalance_throttled_replicas"] = read_repaired_replicas(overrides[REPAIRED_REPLICAS])
     return TopicSettings(**values)
@@ -45,16 +43,16 @@ def find_stored_problems(overrides: Mapping[str, str]) -> list[str]:
     """Return the settings of a topic that do not count as they stand in the metadata log, in words for the operator."""
     problems: list[str] = []
     for name, text in overrides.items():
-        entry = TOPIC_SETTINGS.get(name)
-        if entry is None:
+        setting = TOPIC_SETTINGS.get(name)
+        if setting is None:
             continue
         try:
-            entry.setting.parse_stored(text)
+            setting.parse_stored(text)
         except SettingError as error:
             problems.append(f"{name}={text} is ignored, the node's counts: {error.reason}")
             continue
         try:
-            entry.setting.parse(text)
+            setting.parse(text)
         except SettingError as error:
             problems.append(f"{name}={text} is kept without its effect: {error.reason}")
     return problems
@@ -81,14 +79,14 @@ def validate_topic_overrides(overrides: Mapping[str, str | None], changed: Colle
     values: dict[str, Value] = {}
     for name, text in overrides.items():
         assert text is not None, "nulls were refused above"
-        entry = TOPIC_SETTINGS.get(name)
-        if entry is None:
+        setting = TOPIC_SETTINGS.get(name)
+        if setting is None:
             continue
-        problem = entry.setting.refusal(text) if name in given else None
+        problem = setting.refusal(text) if name in given else None
         if problem is not None:
             raise ApiError(ErrorCode.invalid_config, problem)
         with suppress(SettingError):
-            values[name] = entry.setting.parse_stored(text)
+            values[name] = setting.parse_stored(text)
     if values.get("remote.storage.enable"):
         raise ApiError(
             ErrorCode.invalid_config,

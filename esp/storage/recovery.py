@@ -16,7 +16,8 @@ from esp.model.errors import CorruptionError
 from esp.model.ids import INTERNAL_TOPICS, METADATA_PARTITION, TopicId, TopicPartition
 from esp.ports.disk import Disk
 from esp.records.batch_header import HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 from esp.storage.layout import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

@@ -17,7 +17,8 @@ from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.ports.disk import Disk, File
 from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, offset_file_name
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from esp.storage.offset_index import OffsetIndex

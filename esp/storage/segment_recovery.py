@@ -18,7 +18,7 @@ from esp.records.batch_header import (
     BatchHeader,
     read_header,
 )
-from esp.settings.topic import LONG_MAX
+from esp.settings.setting import LONG_MAX
 from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from esp.settings.topic import LONG_MAX
+from esp.settings.setting import LONG_MAX
 from esp.storage.segment import Segment, SegmentIndexes
 from esp.storage.steps import Reading
 

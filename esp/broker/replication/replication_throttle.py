@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from esp.ports.clock import Clock, Timer
 from esp.replication.replication_quota import ReplicationQuota
-from esp.settings.topic import LONG_MAX
+from esp.settings.setting import LONG_MAX
 
 FETCH_US: Final = 100_000
 """A reservation is for the bytes of this time at most: the pace is even, and no partition's turn keeps the others waiting long."""

@@ -20,7 +20,7 @@ from esp.model.ids import NodeId
 from esp.protocol.fetch_codec import FetchResult
 from esp.protocol.follower_fetch_codec import FetchedPartition
 from esp.records.batch_header import read_header
-from esp.settings.topic import LONG_MAX
+from esp.settings.setting import LONG_MAX
 from esp.simulation.checkers.violation import ViolationError
 
 _S: Final = 1_000_000

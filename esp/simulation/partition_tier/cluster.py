@@ -19,7 +19,8 @@ from esp.model.ids import NO_NODE, ZERO_UUID, LeaderEpoch, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.replication.isr_changes import IsrChange
 from esp.replication.partition_leader import PartitionLeader, effective_min_isr
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 from esp.simulation.partition_tier.checks import PartitionChecks
 from esp.simulation.partition_tier.controller import Election, Image, PartitionController
 from esp.simulation.partition_tier.decisions import DecidingController

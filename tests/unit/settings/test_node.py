@@ -16,7 +16,7 @@ from esp.settings.setting import Kind
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
 from esp.settings.topic import TopicSettings
 from esp.settings.topic_overrides import resolve_topic_settings
-from esp.settings.topic_table import TOPIC_SETTINGS
+from esp.settings.topic_table import EFFECTIVE_TOPIC_SETTINGS, TOPIC_SETTINGS
 
 KAFKA = {
     resource: {entry["name"]: entry for entry in entries}
@@ -93,7 +93,7 @@ def test_every_setting_with_an_effect_is_kafka_s_of_the_same_type():
 
 
 def test_all_settings_of_a_topic_are_known_with_their_types():
-    assert {name: entry.setting.kind.name.lower() for name, entry in TOPIC_SETTINGS.items()} == {
+    assert {name: setting.kind.name.lower() for name, setting in TOPIC_SETTINGS.items()} == {
         name: entry["type"] for name, entry in KAFKA["topic"].items()
     }
 
@@ -130,14 +130,11 @@ def test_defaults_that_stand_in_for_others_are_kafka_s():
 
 
 def test_every_field_of_a_topic_but_the_lists_of_throttled_replicas_comes_from_a_setting_of_the_node():
-    for entry in TOPIC_SETTINGS.values():
-        if entry.field is not None:
-            assert hasattr(TopicSettings(), entry.field)
-            if isinstance(getattr(TopicSettings(), entry.field), ThrottledReplicas):
-                assert entry.broker_name is None
-                continue
-            assert hasattr(BrokerSettings(), entry.broker_name.replace(".", "_"))
-            assert entry.broker_name in BROKER_SETTINGS
+    for setting in EFFECTIVE_TOPIC_SETTINGS.values():
+        if isinstance(getattr(TopicSettings(), setting.field), ThrottledReplicas):
+            assert setting.broker_name is None
+        else:
+            assert BROKER_SETTINGS[setting.broker_name].field in dir(BrokerSettings())
 
 
 # What is listed is asked
@@ -170,9 +167,9 @@ def test_every_field_of_a_topic_is_asked_somewhere(field):
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(BrokerSettings)])
 def test_every_field_of_a_node_is_asked_somewhere(field):
     of_topics = {
-        entry.broker_name.replace(".", "_")
-        for entry in TOPIC_SETTINGS.values()
-        if entry.broker_name is not None and entry.field in READ
+        BROKER_SETTINGS[setting.broker_name].field
+        for setting in EFFECTIVE_TOPIC_SETTINGS.values()
+        if setting.broker_name is not None and setting.field in READ
     }
     assert field in READ | of_topics
 

@@ -3,7 +3,8 @@ import pytest
 from esp.model.errors import ApiError, ErrorCode
 from esp.settings.broker import BrokerSettings
 from esp.settings.node import load_broker_settings
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 from esp.settings.topic_overrides import find_stored_problems, resolve_topic_settings, validate_topic_overrides
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from esp.model.errors import CorruptionError
 from esp.records.batch_header import read_header
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 from esp.storage.log import Log
 from esp.storage.segment_files import CutPlace
 from tests.unit.storage.helpers import REPLICA, append, headers, make_batch, new_disk, new_log, read_all

@@ -1,4 +1,5 @@
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.setting import LONG_MAX
+from esp.settings.topic import TopicSettings
 from esp.storage.segment import Segment
 from esp.storage.segments import Segments
 from esp.storage.steps import read_blocking

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from esp.broker.replication.replication_throttle import ReplicationThrottle, Share, release
-from esp.settings.topic import LONG_MAX
+from esp.settings.setting import LONG_MAX
 from esp.simulation.machine.clock import SimulatedClock
 from esp.simulation.machine.loop import SimulatedLoop
 

@@ -8,8 +8,9 @@ from esp.broker.replication.replication_throttle import Share
 from esp.broker.replication.throttles import ReplicaThrottles
 from esp.model.ids import TopicPartition
 from esp.settings.broker import BrokerSettings
+from esp.settings.setting import LONG_MAX
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.topic import TopicSettings
 
 MARKED = TopicSettings(rebalance_throttled_replicas=ThrottledReplicas(replicas=frozenset([(0, 3)])))
 LISTED = ThrottledReplicas(replicas=frozenset([(0, 3)]))

@@ -13,8 +13,9 @@ from esp.broker.replication.session import ReplicaSession
 from esp.model.ids import TopicPartition
 from esp.records.builder import NewRecord, build_batch
 from esp.replication.replication_quota import ReplicationQuota
+from esp.settings.setting import LONG_MAX
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
-from esp.settings.topic import LONG_MAX, TopicSettings
+from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.throttle_checker import Meter, Rates, ThrottleChecker
 from esp.simulation.seeds import run_seed
 
