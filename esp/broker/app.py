@@ -29,7 +29,7 @@ from esp.broker.running_node import RunningNode
 from esp.broker.waiting import time_limit
 from esp.broker.warm_up import WarmUp
 from esp.controller.features import SUPPORTED_FEATURES
-from esp.controller.image import FeatureRange
+from esp.controller.image import ClusterImage, FeatureRange
 from esp.model.ids import NO_BROKER_EPOCH
 from esp.ports.env import Env
 from esp.ports.network import Address
@@ -101,7 +101,9 @@ class BrokerNode:
                 segment_ms=settings.metadata_log_segment_ms,
             ),
         )
-        metadata = MetadataLoader(env)
+        metadata = MetadataLoader(
+            env, ClusterImage(own_unclean_leader_election=settings.unclean_leader_election_enable)
+        )
         assert directories.metadata.meta is not None, "the directory is formatted"
         config = RaftConfig(
             settings=settings,

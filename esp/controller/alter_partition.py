@@ -40,8 +40,6 @@ def decide_alter_partition(
     sender: NodeId,
     broker_epoch: BrokerEpoch,
     changes: Sequence[IsrProposal],
-    *,
-    unclean_elections: bool = False,
 ) -> Decision[list[PartitionState | ApiError]]:
     """Change in-sync sets as their leader asks; the reply has one entry for each change, in that order: the new state, or a refusal.
 
@@ -50,7 +48,6 @@ def decide_alter_partition(
         sender: the broker that asks; only a partition's leader may.
         broker_epoch: of the sender.
         changes: the broker's proposals.
-        unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH, for all of it.
@@ -79,7 +76,7 @@ def decide_alter_partition(
             is_acceptable=acceptable_leaders(image, state),
             min_insync_replicas=image.min_insync_replicas(topic),
             target_isr=tuple(node for node, _ in change.new_isr),
-            election=automatic_election(image, topic, unclean_elections=unclean_elections),
+            election=automatic_election(image, topic),
             recovering=change.recovering,
         )
         # A proposal of what is so already raises the partition epoch all the same: it is how a leader makes sure that no late copy of an

@@ -112,7 +112,6 @@ def decide_broker_registration(
     *,
     has_session: bool = False,
     is_connected: bool = False,
-    unclean_elections: bool = False,
 ) -> Decision[BrokerEpoch]:
     """Register a broker, fenced; its former registration is replaced.
 
@@ -125,7 +124,6 @@ def decide_broker_registration(
         next_offset: offset of the first record of this decision, which becomes the broker's epoch (BRK-1).
         has_session: whether the registered incarnation has a live session and is not known to be dead.
         is_connected: whether the connection of its last heartbeat is open.
-        unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:
         ApiError: DUPLICATE_BROKER_REGISTRATION, if another incarnation lives; INVALID_REGISTRATION, if its directories cannot be its own;
@@ -145,9 +143,7 @@ def decide_broker_registration(
     records: list[MetadataRecord] = []
     if existing is not None:
         is_clean = registration.previous_broker_epoch == existing.epoch
-        records += plan_broker_gone(
-            image, registration.node_id, unclean=not is_clean, unclean_elections=unclean_elections
-        )
+        records += plan_broker_gone(image, registration.node_id, unclean=not is_clean)
     epoch = BrokerEpoch(next_offset)
     assert existing is None or epoch > existing.epoch, "each registration has a greater epoch (BRK-1)"
     records.append(
@@ -181,9 +177,7 @@ def is_duplicate(existing: BrokerImage, registration: BrokerRegistration, *, is_
     return is_connected or not (has_its_directory and existing.endpoints == registration.endpoints)
 
 
-def decide_unregister_broker(
-    image: ClusterImage, node_id: NodeId, *, unclean_elections: bool = False
-) -> Decision[None]:
+def decide_unregister_broker(image: ClusterImage, node_id: NodeId) -> Decision[None]:
     """Forget a broker; it leaves all in-sync sets, and the eligible ones too, since it may never come back.
 
     That it was to be emptied, or forced out, is forgotten with it: a broker that gets its id later begins without.
@@ -196,7 +190,7 @@ def decide_unregister_broker(
         raise ApiError(ErrorCode.broker_id_not_registered, f"Broker ID {node_id} is not currently registered")
     _check_last_copies(image, node_id)
     changes: tuple[MetadataRecord, ...] = (
-        *plan_broker_gone(image, node_id, unclean=True, unclean_elections=unclean_elections),
+        *plan_broker_gone(image, node_id, unclean=True),
         *_settings_that_go_with(image, node_id),
     )
     return Decision((*changes, UnregisterBrokerRecord(broker_id=node_id, broker_epoch=broker.epoch)), None)

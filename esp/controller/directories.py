@@ -23,8 +23,6 @@ def decide_assign_directories(
     node_id: NodeId,
     broker_epoch: BrokerEpoch,
     wanted: Sequence[tuple[DirectoryId, TopicId, int]],
-    *,
-    unclean_elections: bool = False,
 ) -> Decision[list[ApiError | None]]:
     """Write down where a broker's replicas are; the reply has one entry for each, in that order: None, or a refusal.
 
@@ -39,7 +37,6 @@ def decide_assign_directories(
         node_id: the broker.
         broker_epoch: of the broker.
         wanted: directory, topic and partition.
-        unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH, for all of it.
@@ -60,7 +57,7 @@ def decide_assign_directories(
         if node_id not in state.replicas:
             reply.append(ApiError(ErrorCode.not_leader_or_follower))
             continue
-        record = _plan(image, topic, state, broker, directory, unclean_elections=unclean_elections)
+        record = _plan(image, topic, state, broker, directory)
         if record is not None:
             records.append(record)
             changed[topic_id, number] = apply_partition_change(state, record)
@@ -75,8 +72,6 @@ def _plan(
     state: PartitionState,
     broker: BrokerImage,
     directory: DirectoryId,
-    *,
-    unclean_elections: bool,
 ) -> PartitionChangeRecord | None:
     """The change of one partition that follows from its broker's report; None if none does."""
     node_id = broker.node_id
@@ -93,7 +88,7 @@ def _plan(
         is_acceptable=acceptable_leaders(image, replace(state, directories=placed)),
         min_insync_replicas=image.min_insync_replicas(topic),
         target_isr=state.isr if is_online else others,
-        election=automatic_election(image, topic, unclean_elections=unclean_elections),
+        election=automatic_election(image, topic),
         unclean_shutdown=node_id if is_lost and {*state.isr, *state.elr} - {node_id} else None,
         directories={node_id: place},
         gone=node_id if is_gone else None,

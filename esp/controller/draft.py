@@ -133,6 +133,7 @@ class ClusterDraft:
             client_metrics_configs=self.client_metrics_configs,
             features=self.features,
             next_producer_id=self.next_producer_id,
+            own_unclean_leader_election=base.own_unclean_leader_election,
         )
         delta = ClusterDelta(
             changed_partitions={

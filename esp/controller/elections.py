@@ -66,7 +66,7 @@ def decide_preferred_leaders(image: ClusterImage) -> Decision[bool]:
     return Decision(tuple(records), False)
 
 
-def decide_unclean_leaders(image: ClusterImage, *, unclean_elections: bool) -> Decision[bool]:
+def decide_unclean_leaders(image: ClusterImage) -> Decision[bool]:
     """Elect any active replica where there is no leader and the topic's settings allow it; the reply as :func:`decide_preferred_leaders`.
 
     Needed where the setting came after the leader had gone.
@@ -74,7 +74,7 @@ def decide_unclean_leaders(image: ClusterImage, *, unclean_elections: bool) -> D
     records: list[MetadataRecord] = []
     for topic in image.topics_by_id.values():
         for state in topic.partitions:
-            if state.leader == NO_NODE and image.unclean_leader_election(topic, default=unclean_elections):
+            if state.leader == NO_NODE and image.unclean_leader_election(topic):
                 record = _plan(image, topic, state, Election.UNCLEAN)
                 if record is not None:
                     records.append(record)

@@ -64,16 +64,13 @@ _TRANSITIONS: Final = {
 """Every legal transition: a broker that is shutting down does not serve again under this registration (ISR-11)."""
 
 
-def decide_heartbeat(
-    image: ClusterImage, heartbeat: Heartbeat, sessions: BrokerSessions, *, unclean_elections: bool = False
-) -> Decision[HeartbeatReply]:
+def decide_heartbeat(image: ClusterImage, heartbeat: Heartbeat, sessions: BrokerSessions) -> Decision[HeartbeatReply]:
     """Let a broker serve, fence it, or advance its controlled shutdown.
 
     Args:
         image: the newest state, committed or not.
         heartbeat: the broker's heartbeat.
         sessions: how far the others are (BRK-7); not changed.
-        unclean_elections: the node's own ``unclean.leader.election.enable``.
 
     Raises:
         ApiError: STALE_BROKER_EPOCH.
@@ -90,16 +87,16 @@ def decide_heartbeat(
                 assert heartbeat.metadata_offset >= broker.registration_offset, "it knows its registration (BRK-5)"
                 records = (
                     _change(broker, fenced=UNFENCE),
-                    *plan_leaderless(image, node_id, unclean_elections=unclean_elections),
+                    *plan_leaderless(image, node_id),
                 )
             case _BrokerState.CONTROLLED_SHUTDOWN:
-                changes = plan_broker_gone(image, node_id, unclean=False, unclean_elections=unclean_elections)
+                changes = plan_broker_gone(image, node_id, unclean=False)
                 if broker.in_controlled_shutdown:
                     records = tuple(changes)
                 else:
                     records = (_change(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *changes)
             case _BrokerState.FENCED | _BrokerState.SHUTDOWN_NOW if not broker.fenced:
-                records = _fence(image, broker, unclean_elections=unclean_elections)
+                records = _fence(image, broker)
     reply = HeartbeatReply(
         caught_up=heartbeat.metadata_offset >= broker.registration_offset,
         fenced=next_state in (_BrokerState.FENCED, _BrokerState.SHUTDOWN_NOW),
@@ -111,9 +108,7 @@ def decide_heartbeat(
     return Decision(records, reply)
 
 
-def decide_fence(
-    image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch, *, unclean_elections: bool = False
-) -> Decision[bool]:
+def decide_fence(image: ClusterImage, node_id: NodeId, broker_epoch: BrokerEpoch) -> Decision[bool]:
     """Fence a broker whose session is over, and elect others where it led, all in one (BRK-6); the reply is true if it served till now.
 
     Nothing happens if it has registered anew or is fenced already.
@@ -121,7 +116,7 @@ def decide_fence(
     broker = image.brokers.get(node_id)
     if broker is None or broker.epoch != broker_epoch or broker.fenced:
         return Decision((), False)
-    return Decision(_fence(image, broker, unclean_elections=unclean_elections), True)
+    return Decision(_fence(image, broker), True)
 
 
 def decide_offline_directories(
@@ -129,8 +124,6 @@ def decide_offline_directories(
     node_id: NodeId,
     broker_epoch: BrokerEpoch,
     offline: Collection[DirectoryId],
-    *,
-    unclean_elections: bool = False,
 ) -> Decision[None]:
     """Move leadership away from directories that a broker has lost (KIP-858); directories that were known as lost change nothing.
 
@@ -143,7 +136,7 @@ def decide_offline_directories(
         return Decision((), None)
     left = tuple(directory for directory in broker.log_dirs if directory not in offline)
     assert len(left) + len(lost) == len(broker.log_dirs), "a directory is lost or left"
-    changes = plan_directories_gone(image, node_id, lost, unclean_elections=unclean_elections)
+    changes = plan_directories_gone(image, node_id, lost)
     return Decision((*changes, _change(broker, log_dirs=left)), None)
 
 
@@ -179,9 +172,9 @@ def _leads(image: ClusterImage, node_id: NodeId) -> bool:
     return any(partition.leader == node_id for topic in image.topics_by_id.values() for partition in topic.partitions)
 
 
-def _fence(image: ClusterImage, broker: BrokerImage, *, unclean_elections: bool) -> tuple[MetadataRecord, ...]:
+def _fence(image: ClusterImage, broker: BrokerImage) -> tuple[MetadataRecord, ...]:
     assert not broker.fenced, "no broker is fenced twice"
-    changes = plan_broker_gone(image, broker.node_id, unclean=False, unclean_elections=unclean_elections)
+    changes = plan_broker_gone(image, broker.node_id, unclean=False)
     return (*changes, _change(broker, fenced=FENCE))
 
 

@@ -83,6 +83,8 @@ class TopicImage:
 class ClusterImage:
     """Everything that the metadata log says up to ``offset`` (included; -1 for nothing), whose record has ``epoch``.
 
+    ``own_unclean_leader_election`` alone is no part of the log, but a setting of the node that keeps the image.
+
     Images share unchanged parts. The mappings are never changed; their order follows from the log, alike on all nodes.
     """
 
@@ -101,6 +103,8 @@ class ClusterImage:
     features: Mapping[str, int] = field(default_factory=dict)
     """The levels of features that the cluster works at; level 0 has no entry."""
     next_producer_id: ProducerId = _FIRST_PRODUCER_ID
+    own_unclean_leader_election: bool = False
+    """``unclean.leader.election.enable`` of the node that keeps the image, which stands in no record."""
 
     def partitions(self) -> Iterator[tuple[TopicImage, PartitionState]]:
         """All partitions with their topic."""
@@ -118,17 +122,16 @@ class ClusterImage:
         default = _count(self.broker_configs.get(CLUSTER_DEFAULT, {}).get(MIN_INSYNC_REPLICAS, ""), 1)
         return min(_count(topic.configs.get(MIN_INSYNC_REPLICAS, ""), default), replica_count)
 
-    def unclean_leader_election(self, topic: TopicImage, *, default: bool) -> bool:
+    def unclean_leader_election(self, topic: TopicImage) -> bool:
         """True if a leader may be elected that may lack committed records, without being asked (ELECT-1.5).
 
         Args:
-            topic: its own setting counts first, then that of all brokers.
-            default: the node's own setting, which counts last.
+            topic: its own setting counts first, then that of all brokers, then that of the node that keeps the image.
         """
         text = topic.configs.get(UNCLEAN_LEADER_ELECTION)
         if text is None:
             text = self.broker_configs.get(CLUSTER_DEFAULT, {}).get(UNCLEAN_LEADER_ELECTION)
-        return default if text is None else text.strip().lower() == "true"
+        return self.own_unclean_leader_election if text is None else text.strip().lower() == "true"
 
 
 def _count(text: str, default: int) -> int:

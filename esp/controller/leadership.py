@@ -13,16 +13,13 @@ from esp.model.partition import PartitionState
 from esp.schemas.metadata_records import NO_LEADER_CHANGE, PartitionChangeRecord
 
 
-def plan_broker_gone(
-    image: ClusterImage, gone: NodeId, *, unclean: bool, unclean_elections: bool = False
-) -> Iterator[PartitionChangeRecord]:
+def plan_broker_gone(image: ClusterImage, gone: NodeId, *, unclean: bool) -> Iterator[PartitionChangeRecord]:
     """Take a broker out of all in-sync sets, and elect others where it led.
 
     Args:
         image: the newest state.
         gone: the broker.
         unclean: it may have lost the tails of its logs, and leaves the eligible sets too (BRK-2).
-        unclean_elections: the node's own ``unclean.leader.election.enable``, for topics without that setting.
     """
     unclean_shutdown = gone if unclean else None
     for topic in image.topics_by_id.values():
@@ -36,16 +33,13 @@ def plan_broker_gone(
                     isr,
                     is_active=lambda node: node != gone and is_active_broker(image, node),
                     unclean_shutdown=unclean_shutdown,
-                    unclean_elections=unclean_elections,
                 ):
                     assert change.leader != gone, "a broker that is gone is not elected (BRK-8)"
                     assert change.isr is None or gone not in change.isr, "it leaves every in-sync set (ISR-7)"
                     yield change
 
 
-def plan_leaderless(
-    image: ClusterImage, back: NodeId, *, unclean_elections: bool = False
-) -> Iterator[PartitionChangeRecord]:
+def plan_leaderless(image: ClusterImage, back: NodeId) -> Iterator[PartitionChangeRecord]:
     """Elect leaders for partitions without one, now that a broker is back. Arguments as of :func:`plan_broker_gone`."""
     for topic in image.topics_by_id.values():
         for partition in topic.partitions:
@@ -56,22 +50,21 @@ def plan_leaderless(
                     partition,
                     partition.isr,
                     is_active=lambda node: node == back or is_active_broker(image, node),
-                    unclean_elections=unclean_elections,
                 )
 
 
 def plan_directories_gone(
-    image: ClusterImage, node_id: NodeId, offline: Collection[DirectoryId], *, unclean_elections: bool = False
+    image: ClusterImage, node_id: NodeId, offline: Collection[DirectoryId]
 ) -> Iterator[PartitionChangeRecord]:
     """Take a broker out of the in-sync sets of the partitions that it has in ``offline`` directories (KIP-858)."""
     for topic in image.topics_by_id.values():
         for partition in topic.partitions:
             if node_id in partition.isr and partition.directories[partition.replicas.index(node_id)] in offline:
-                yield from plan_replica_gone(image, topic, partition, node_id, unclean_elections=unclean_elections)
+                yield from plan_replica_gone(image, topic, partition, node_id)
 
 
 def plan_replica_gone(
-    image: ClusterImage, topic: TopicImage, partition: PartitionState, node_id: NodeId, *, unclean_elections: bool
+    image: ClusterImage, topic: TopicImage, partition: PartitionState, node_id: NodeId
 ) -> Iterator[PartitionChangeRecord]:
     """Take one replica out of its partition's in-sync set, and elect another if it led."""
     return _change(
@@ -80,7 +73,6 @@ def plan_replica_gone(
         partition,
         tuple(node for node in partition.isr if node != node_id),
         is_active=lambda node: node != node_id and is_active_broker(image, node),
-        unclean_elections=unclean_elections,
     )
 
 
@@ -112,7 +104,6 @@ def _change(
     *,
     is_active: Callable[[NodeId], bool],
     unclean_shutdown: NodeId | None = None,
-    unclean_elections: bool,
 ) -> Iterator[PartitionChangeRecord]:
     """The change of one partition, if there is one."""
     change = plan_partition_change(
@@ -120,7 +111,7 @@ def _change(
         is_acceptable=acceptable_leaders(image, partition, is_active),
         min_insync_replicas=image.min_insync_replicas(topic),
         target_isr=target_isr,
-        election=automatic_election(image, topic, unclean_elections=unclean_elections),
+        election=automatic_election(image, topic),
         unclean_shutdown=unclean_shutdown,
         is_there=is_active,
     )
@@ -130,6 +121,6 @@ def _change(
         yield change
 
 
-def automatic_election(image: ClusterImage, topic: TopicImage, *, unclean_elections: bool) -> Election:
+def automatic_election(image: ClusterImage, topic: TopicImage) -> Election:
     """The kind of election without a request: unclean only where ``unclean.leader.election.enable`` is true."""
-    return Election.UNCLEAN if image.unclean_leader_election(topic, default=unclean_elections) else Election.ONLINE
+    return Election.UNCLEAN if image.unclean_leader_election(topic) else Election.ONLINE

@@ -37,7 +37,6 @@ def decide_reassignments(
     wanted: Sequence[Reassignment],
     *,
     may_change_replication_factor: bool = True,
-    unclean_elections: bool = False,
     for_repair: bool = False,
 ) -> Decision[list[ApiError | None]]:
     """Begin, change or cancel reassignments; the reply has one entry for each, in that order: None, or a refusal.
@@ -46,7 +45,6 @@ def decide_reassignments(
         image: the newest state, committed or not.
         wanted: the requested changes; a partition may be named more than once, the later one counts from the earlier one on.
         may_change_replication_factor: if false, a target must have as many replicas as the partition has, or is about to have (KIP-860).
-        unclean_elections: the node's own ``unclean.leader.election.enable``.
         for_repair: whether self-repair asks: its copies have a budget of their own (REPAIR-4).
     """
     records: list[MetadataRecord] = []
@@ -57,7 +55,7 @@ def decide_reassignments(
             topic, state = _find(image, one)
             state = changed.get((topic.topic_id, one.partition), state)
             if one.replicas is None:
-                record = _cancel(image, topic, state, unclean_elections=unclean_elections)
+                record = _cancel(image, topic, state)
             else:
                 check_replicas(image, one.replicas)
                 if not may_change_replication_factor:
@@ -103,16 +101,14 @@ def _start(
     return _plan(image, topic, state, sets, state.isr, Election.ONLINE)
 
 
-def _cancel(
-    image: ClusterImage, topic: TopicImage, state: PartitionState, *, unclean_elections: bool
-) -> PartitionChangeRecord | None:
+def _cancel(image: ClusterImage, topic: TopicImage, state: PartitionState) -> PartitionChangeRecord | None:
     """REASSIGN-3. Kafka only requires that one replica is left in the in-sync set; here the minimum is, if a complete copy goes."""
     if not state.is_reassigning:
         raise ApiError(ErrorCode.no_reassignment_in_progress)
     sets = reverted_sets(state)
     assert set(sets.replicas).isdisjoint(state.adding_replicas), "what came goes again (REASSIGN-3)"
     isr = tuple(node for node in state.isr if node in sets.replicas)
-    election = automatic_election(image, topic, unclean_elections=unclean_elections)
+    election = automatic_election(image, topic)
     if election is not Election.UNCLEAN:
         name = f"{topic.name}:{state.partition}"
         if not isr:

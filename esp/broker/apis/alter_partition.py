@@ -29,10 +29,9 @@ async def handle_at_controller(
     ]
     controller = services.controller
     sender, broker_epoch = NodeId(message.broker_id), BrokerEpoch(message.broker_epoch)
-    unclean = controller.config.unclean_leader_election
     results = iter(
         await controller.commit(
-            lambda image: decide_alter_partition(image, sender, broker_epoch, changes, unclean_elections=unclean),
+            lambda image: decide_alter_partition(image, sender, broker_epoch, changes),
             "Alter partition",
         )
     )

@@ -39,7 +39,6 @@ async def handle_at_controller(
             image,
             wanted,
             may_change_replication_factor=message.allow_replication_factor_change,
-            unclean_elections=controller.config.unclean_leader_election,
         ),
         "Reassignment",
     )

@@ -28,10 +28,9 @@ async def handle_at_controller(
     ]
     controller = services.controller
     node_id, broker_epoch = NodeId(message.broker_id), BrokerEpoch(message.broker_epoch)
-    unclean = controller.config.unclean_leader_election
     errors = iter(
         await controller.commit(
-            lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted, unclean_elections=unclean),
+            lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted),
             "Assign replicas to directories",
         )
     )

@@ -21,10 +21,8 @@ async def handle_at_controller(
     services: ControllerServices, _request: Request, message: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     """Forget it."""
-    node_id, unclean = NodeId(message.broker_id), services.controller.config.unclean_leader_election
-    await services.controller.commit(
-        lambda image: decide_unregister_broker(image, node_id, unclean_elections=unclean), "Unregister broker"
-    )
+    node_id = NodeId(message.broker_id)
+    await services.controller.commit(lambda image: decide_unregister_broker(image, node_id), "Unregister broker")
     return UnregisterBrokerResponse(throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None)
 
 

@@ -25,8 +25,6 @@ class ControllerConfig:
     """Raises ApiError if a topic may not have these settings."""
     config_rules: ConfigRules
     """The settings that resources may have."""
-    unclean_leader_election: bool
-    """``unclean.leader.election.enable``, for topics and clusters without that setting."""
     session_timeout_ms: int
     """``broker.session.timeout.ms``."""
     max_idle_interval_ms: int
@@ -57,7 +55,6 @@ def controller_config(
         validate_topic_configs=validate_topic_overrides,
         config_rules=ConfigRules(settings),
         internal_replication={OFFSETS_TOPIC: settings.offsets_topic_replication_factor},
-        unclean_leader_election=settings.unclean_leader_election_enable,
         session_timeout_ms=settings.broker_session_timeout_ms,
         max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
         auto_leader_rebalance=settings.auto_leader_rebalance_enable,

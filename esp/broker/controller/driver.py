@@ -121,7 +121,6 @@ class ControllerDriver:
                 self._proposals.next_offset,
                 has_session=self._has_session(term, node_id),
                 is_connected=self._is_connected(term, node_id),
-                unclean_elections=self.config.unclean_leader_election,
             )
 
         try:
@@ -146,17 +145,14 @@ class ControllerDriver:
         """
         term = self._require_term()
         node_id, broker_epoch = heartbeat.node_id, heartbeat.broker_epoch
-        unclean = self.config.unclean_leader_election
         try:
             if heartbeat.offline_log_dirs:
                 self._proposals.propose(
-                    lambda image: decide_offline_directories(
-                        image, node_id, broker_epoch, heartbeat.offline_log_dirs, unclean_elections=unclean
-                    ),
+                    lambda image: decide_offline_directories(image, node_id, broker_epoch, heartbeat.offline_log_dirs),
                     "Offline directories",
                 )
             reply = self._proposals.propose(
-                lambda image: decide_heartbeat(image, heartbeat, term.sessions, unclean_elections=unclean),
+                lambda image: decide_heartbeat(image, heartbeat, term.sessions),
                 "Broker heartbeat",
             )
         except ApiError:

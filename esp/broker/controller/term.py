@@ -194,10 +194,7 @@ class ControllerTerm:
 
     def _fence(self, node_id: NodeId, epoch: BrokerEpoch, reason: str) -> None:
         """Each broker for itself, so that the next decision sees what the one before has done."""
-        unclean = self._config.unclean_leader_election
-        has_served = self._propose(
-            lambda image: decide_fence(image, node_id, epoch, unclean_elections=unclean), f"Fencing of broker {node_id}"
-        )
+        has_served = self._propose(lambda image: decide_fence(image, node_id, epoch), f"Fencing of broker {node_id}")
         if has_served:
             log.warning("broker %d of epoch %d is fenced: %s", node_id, epoch, reason)
 
@@ -239,8 +236,7 @@ class ControllerTerm:
             self._repair()
 
     def _elect_unclean(self) -> int:
-        unclean = self._config.unclean_leader_election
-        more = self._propose(lambda image: decide_unclean_leaders(image, unclean_elections=unclean), "Unclean leaders")
+        more = self._propose(decide_unclean_leaders, "Unclean leaders")
         return _AT_ONCE_US if more else self._config.unclean_election_interval_ms * 1000
 
     def _propose(self, decide: Callable[[ClusterImage], Decision[Reply]], name: str) -> Reply | None:

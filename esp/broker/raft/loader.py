@@ -60,14 +60,15 @@ class MetadataLoader:
 
     Args:
         env: the outside; its host ends the node when a record cannot be applied.
+        empty: the state before the first record.
     """
 
-    def __init__(self, env: Env) -> None:
-        self.image = EMPTY_IMAGE
+    def __init__(self, env: Env, empty: ClusterImage = EMPTY_IMAGE) -> None:
+        self.image = self._empty = empty
         """The committed state, as it was published last."""
         self._host = env.host
-        self._replay = MetadataReplay(EMPTY_IMAGE)
-        self._committed = ReplayPoint(EMPTY_IMAGE)
+        self._replay = MetadataReplay(empty)
+        self._committed = ReplayPoint(empty)
         self._proposed: deque[_Proposed] = deque()
         self._subscribers: list[OnChange] = []
         self._is_published = False
@@ -86,7 +87,7 @@ class MetadataLoader:
         """Call ``callback`` with every committed image and what it changed, the first time with everything; at once if there is one."""
         self._subscribers.append(callback)
         if self._is_published:
-            callback(self.image, image_difference(EMPTY_IMAGE, self.image))
+            callback(self.image, image_difference(self._empty, self.image))
 
     def propose(self, raft: ProposalLog, records: Sequence[MetadataRecord]) -> None:
         """Take records into the newest state, and append them as one batch to the log.
@@ -134,7 +135,7 @@ class MetadataLoader:
     def load(self, batches: Iterable[Buffer], end_offset: int, epoch: LeaderEpoch) -> None:
         """Replace everything by a snapshot's records (RAFT-33). It is seen with the next :meth:`publish` or at once if there was one."""
         assert not self._proposed, "a leader loads no snapshot (RAFT-32)"
-        replay = MetadataReplay(EMPTY_IMAGE)
+        replay = MetadataReplay(self._empty)
         for batch in batches:
             self._replay_batch(replay, batch, offset=end_offset - 1)
         try:

@@ -162,7 +162,7 @@ class DecidingController:
     def reassign(self, target: tuple[NodeId, ...] | None) -> bool:
         """Give the partition other replicas, or cancel that (REASSIGN-1, REASSIGN-3); returns whether that was accepted."""
         wanted = [Reassignment(_TOPIC, 0, target)]
-        decision = decide_reassignments(self._replay.image, wanted, unclean_elections=self._unclean_allowed)
+        decision = decide_reassignments(self._replay.image, wanted)
         self._apply(decision.records)
         self._publish()
         return decision.reply == [None]

@@ -27,17 +27,15 @@ async def allocate_producer_ids(driver, node_id, broker_epoch):
 
 
 async def alter_partitions(driver, sender, broker_epoch, changes):
-    unclean = driver.config.unclean_leader_election
     return await driver.commit(
-        lambda image: decide_alter_partition(image, sender, broker_epoch, changes, unclean_elections=unclean),
+        lambda image: decide_alter_partition(image, sender, broker_epoch, changes),
         "Alter partition",
     )
 
 
 async def assign_directories(driver, node_id, broker_epoch, wanted):
-    unclean = driver.config.unclean_leader_election
     return await driver.commit(
-        lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted, unclean_elections=unclean),
+        lambda image: decide_assign_directories(image, node_id, broker_epoch, wanted),
         "Directories",
     )
 
@@ -47,7 +45,4 @@ async def elect_leaders(driver, election, wanted):
 
 
 async def unregister_broker(driver, node_id):
-    unclean = driver.config.unclean_leader_election
-    return await driver.commit(
-        lambda image: decide_unregister_broker(image, node_id, unclean_elections=unclean), "Unregister broker"
-    )
+    return await driver.commit(lambda image: decide_unregister_broker(image, node_id), "Unregister broker")

@@ -1,5 +1,6 @@
 """Clusters for tests of the controller: built from records, as every cluster is."""
 
+import dataclasses
 import random
 import uuid
 
@@ -60,6 +61,10 @@ class Cluster:
             self.next_offset += 1
         self.delta = self.replay.publish(self.next_offset - 1, LeaderEpoch(1))
 
+    def set_own_unclean_leader_election(self, allowed):
+        """``unclean.leader.election.enable`` of the node that decides."""
+        self.replay = MetadataReplay(dataclasses.replace(self.image, own_unclean_leader_election=allowed))
+
     def decide(self, decision):
         self.apply(decision.records)
         return decision.reply
@@ -95,10 +100,8 @@ class Cluster:
         }
         return Heartbeat(**fields | changes)
 
-    def plan_heartbeat(self, number, *, unclean_elections=False, **changes):
-        return decide_heartbeat(
-            self.image, self.heartbeat(number, **changes), self.sessions, unclean_elections=unclean_elections
-        )
+    def plan_heartbeat(self, number, **changes):
+        return decide_heartbeat(self.image, self.heartbeat(number, **changes), self.sessions)
 
     def beat(self, number, **changes):
         """A heartbeat, with what an active controller does about it."""
@@ -123,11 +126,9 @@ class Cluster:
                     self.beat(broker.node_id)
         return beats
 
-    def fence(self, number, *, unclean_elections=False):
+    def fence(self, number):
         self.sessions.end(NodeId(number), self.epoch(number))
-        return self.decide(
-            decide_fence(self.image, NodeId(number), self.epoch(number), unclean_elections=unclean_elections)
-        )
+        return self.decide(decide_fence(self.image, NodeId(number), self.epoch(number)))
 
     def lose_directories(self, number, *directories):
         self.decide(decide_offline_directories(self.image, NodeId(number), self.epoch(number), directories))

@@ -134,6 +134,7 @@ def test_leaderless_partitions_get_a_leader_where_the_settings_have_come_to_allo
         cluster.apply([ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name="t", name=name, value=value)])
     if cluster_default is not None:
         cluster.set_cluster_config("unclean.leader.election.enable", cluster_default)
-    decision = decide_unclean_leaders(cluster.image, unclean_elections=own)
+    cluster.set_own_unclean_leader_election(own)
+    decision = decide_unclean_leaders(cluster.image)
     assert len(decision.records) == is_elected
     assert not decision.reply

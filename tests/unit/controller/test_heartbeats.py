@@ -148,7 +148,8 @@ def test_an_unclean_election_happens_at_a_fencing_only_where_the_settings_say_so
     cluster.create_partition(1, 2, topic="default")
     cluster.register(2)
     cluster.unfence(2)  # it is in no in-sync set any more
-    cluster.fence(1, unclean_elections=True)
+    cluster.set_own_unclean_leader_election(True)
+    cluster.fence(1)
     assert [cluster.partition(name).leader for name in ("yes", "no", "default")] == [2, -1, 2]
 
 

@@ -201,7 +201,8 @@ def test_a_cancel_that_would_leave_nobody_in_sync_is_refused_unless_unclean_elec
         "Unable to revert partition assignment for t:0 because it would require an unclean leader election.",
     )
     assert cluster.partition("t") == before
-    assert reassign(cluster, None, unclean_elections=True) is None
+    cluster.set_own_unclean_leader_election(True)
+    assert reassign(cluster, None) is None
     after = cluster.partition("t")
     assert (after.replicas, after.isr, after.leader) == ((1, 2), (), -1)
     assert after.last_known_elr == (), "the leader that went is no replica any more"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.broker.raft.loader import MetadataLoader, encode_snapshot
-from esp.controller.image import EMPTY_IMAGE
+from esp.controller.image import EMPTY_IMAGE, ClusterImage
 from esp.controller.replay import MetadataReplay
 from esp.model.ids import LeaderEpoch
 from esp.records.builder import NewRecord, build_batch
@@ -153,6 +153,21 @@ def test_the_first_snapshot_is_seen_only_with_what_follows_it():
     assert changes == []
     loader.publish(5, LeaderEpoch(1))
     assert changes[0][0].features == {"x": 1}
+
+
+def test_every_image_has_the_node_s_own_setting_of_unclean_elections():
+    raft = Raft()
+    raft.log = [b""] * 5
+    loader = MetadataLoader(SimpleNamespace(host=Host()), ClusterImage(own_unclean_leader_election=True))
+    loader.load([_batch([_feature()])], 5, LeaderEpoch(1))
+    loader.publish(5, LeaderEpoch(1))
+    assert loader.image.own_unclean_leader_election
+    loader.propose(raft, [_feature("y")])
+    assert loader.newest.own_unclean_leader_election
+    raft.is_active = False
+    loader.roll_back()
+    assert loader.newest.own_unclean_leader_election
+    assert loader.newest.features == {"x": 1}
 
 
 def test_no_snapshot_is_made_within_a_transaction():
