@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from esp.model.partition import PartitionState
 from esp.replication.partition_leader import PartitionLeader, effective_min_isr
 from esp.simulation.checkers.reassignment import check_reassignment
 from esp.simulation.partition_tier.controller import Election, Image
 from esp.simulation.partition_tier.memory_log import KeptBatch, LogWatcher, MemoryLog
-
-if TYPE_CHECKING:
-    from esp.simulation.partition_tier.node import PartitionNode
+from esp.simulation.partition_tier.node import PartitionNode
 
 
 class InvariantError(AssertionError):
@@ -119,7 +116,7 @@ class PartitionChecks(LogWatcher):
         if isinstance(node.role, PartitionLeader):
             self._check_commit(node, node.role, offset)
 
-    def _check_commit(self, node: "PartitionNode", leader: PartitionLeader, offset: int) -> None:
+    def _check_commit(self, node: PartitionNode, leader: PartitionLeader, offset: int) -> None:
         # By the minimum that counted when the ISR was decided, or came to count while that lasted: no other is right (ELR-3).
         min_isr = self._least_min_isr[leader.state.partition_epoch]
         if len(leader.state.isr) < min_isr:
@@ -142,7 +139,7 @@ class PartitionChecks(LogWatcher):
         if leader.log.settings.flush_messages == 1 and offset > node.log.recovery_point:
             self.fail("INV-HW-EVIDENCE", f"{node.node_id} commits {offset}, flushed up to {node.log.recovery_point}")
 
-    def check_promptness(self, node: "PartitionNode", leader: PartitionLeader) -> None:
+    def check_promptness(self, node: PartitionNode, leader: PartitionLeader) -> None:
         """INV-HW-PROMPT: a leader has committed what it knows that all hold it has to wait for (HW-6, KAFKA-13091)."""
         log = node.log
         min_isr = effective_min_isr(log.settings.min_insync_replicas, len(leader.state.replicas))
@@ -214,12 +211,12 @@ class PartitionChecks(LogWatcher):
             if not candidates <= leader.maximal_isr:
                 self.fail("INV-MAXISR", f"{candidates} are candidates, the leader counts {set(leader.maximal_isr)}")
 
-    def _check_complete(self, invariant: str, node: "PartitionNode") -> None:
+    def _check_complete(self, invariant: str, node: PartitionNode) -> None:
         """That a candidate holds all that was committed (ELR-2)."""
         if node.log.log_end_offset < self.committed_end:
             self.fail(invariant, f"{node.node_id} ends at {node.log.log_end_offset}, committed is {self.committed_end}")
 
-    def answered(self, node: "PartitionNode", leader_epoch: int, asked_epoch: int) -> None:
+    def answered(self, node: PartitionNode, leader_epoch: int, asked_epoch: int) -> None:
         """INV-EPOCH-LEADER: a follower in an epoch is answered by its leader, in that epoch (TRUNC-3.2)."""
         if asked_epoch != leader_epoch:
             self.fail(

@@ -219,8 +219,10 @@ class PartitionCluster:
         self.is_calm = False
         self.is_quiet = False
         """True if there is no more load; before that, with ``is_calm``, there are no more faults."""
-        self.deletions = PartitionDeletions(self, seed)
-        self.producers = PartitionProducers(self)
+        deletions = PartitionDeletions(self.checks, self.random, seed, deletes=profile.deletes)
+        self.maybe_delete = deletions.maybe_delete
+        self.on_stopped, self.on_answered = self.checks.stopped, self.checks.answered
+        self.producers = PartitionProducers(self, deletions.draw_size)
         self.checks.elected(Election(ids[0], 1, "isr"))
         for node in self.nodes:
             node.begin(self.controller.image)
