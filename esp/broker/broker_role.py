@@ -15,13 +15,13 @@ from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server, connection_limits
-from esp.broker.controller_channel import ControllerChannel
+from esp.broker.controller_client.channel import ControllerChannel
+from esp.broker.controller_client.lifecycle import BrokerLifecycle
+from esp.broker.controller_client.producer_ids import ProducerIdBlocks, ProducerIds
 from esp.broker.groups.config import shard_config
 from esp.broker.groups.coordinators import GroupCoordinators
-from esp.broker.lifecycle import BrokerLifecycle
-from esp.broker.maintenance import Maintenance
-from esp.broker.producer_ids import ProducerIdBlocks, ProducerIds
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.maintenance import Maintenance
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks

@@ -13,7 +13,7 @@ from esp.broker.controller.config import controller_config
 from esp.broker.controller.driver import ControllerDriver
 from esp.broker.controller.registrar import ControllerRegistrar
 from esp.broker.controller.services import ControllerServices
-from esp.broker.controller_channel import ControllerChannel
+from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import PLAINTEXT, ControllerRegistration

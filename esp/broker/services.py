@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
-from esp.broker.controller_channel import ControllerChannel
+from esp.broker.controller_client.channel import ControllerChannel
+from esp.broker.controller_client.producer_ids import ProducerIds
 from esp.broker.groups.coordinators import GroupCoordinators
-from esp.broker.producer_ids import ProducerIds
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
 from esp.controller.image import FeatureRange

@@ -20,7 +20,7 @@ OVERLAP_MUTANTS: Final = (
         "checkpoints-are-written-without-the-lock",
         "REC-6 broken",
         "REC-6",
-        "esp.broker.maintenance",
+        "esp.broker.replication.maintenance",
         """        async with self._replicas.directories_lock:
             for directory in self._online():
 """,

@@ -37,7 +37,7 @@ ROT_MUTANTS: Final = (
         "nobody-scrubs",
         "REC-4 broken",
         "REC-4",
-        "esp.broker.maintenance",
+        "esp.broker.replication.maintenance",
         "                while offset < replica_log.sealed_end_offset:\n",
         "                while offset < replica_log.log_start_offset:\n",
         node_count=3,

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest, Feature, Listener
 from kio.static.primitive import i16, i32, u16
 
-from esp.broker.controller_channel import ControllerCalls
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.raft.loader import OnChange
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import ControllerRegistration

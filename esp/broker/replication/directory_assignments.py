@@ -19,7 +19,7 @@ from kio.schema.assign_replicas_to_dirs.v0.response import AssignReplicasToDirsR
 from kio.schema.types import BrokerId
 from kio.static.primitive import i32, i64
 
-from esp.broker.controller_channel import ControllerCalls
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.isr_updates import CALL_TIMEOUT_MS
 from esp.broker.tasks import Tasks

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from esp.broker.controller_channel import ControllerCalls
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.directory_assignments import PARTITIONS_MAX, assign
 from esp.controller.directories import NOWHERE
 from esp.controller.image import ClusterImage, TopicImage

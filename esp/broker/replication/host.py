@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from esp.broker.controller_channel import ControllerCalls
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.live_settings import LiveSettings
 from esp.broker.replication.directories import ReplicaDirectories
 from esp.broker.replication.directory_assignments import DirectoryAssignments

@@ -14,7 +14,7 @@ from kio.schema.alter_partition.v3.response import AlterPartitionResponse
 from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32, i64
 
-from esp.broker.controller_channel import ControllerCalls
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
-from esp.broker.controller_channel import ControllerCalls
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.replication.fetcher import FollowerHost
 from esp.broker.replication.fetchers import ReplicaFetchers
 from esp.broker.replication.hosted_partition import HostedPartition

@@ -182,7 +182,7 @@ class Controller:
                     if isr:
                         self.change(name, state.partition, isr=isr, **leader)
 
-    # The calls of brokers (esp.broker.controller_channel.ControllerCalls).
+    # The calls of brokers (esp.broker.controller_client.channel.ControllerCalls).
 
     async def call(self, api_key, message, *, timeout_ms):
         await asyncio.sleep(self.delay_s)

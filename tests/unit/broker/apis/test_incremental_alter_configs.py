@@ -150,7 +150,7 @@ async def test_a_resource_that_is_named_twice_is_not_changed(node):
 @simulated()
 async def test_levels_of_loggers_change_and_go_back(node):
     client = await node.client()
-    name = "esp.broker.lifecycle"
+    name = "esp.broker.controller_client.lifecycle"
     before = (await describe(client, BROKER_LOGGER, "1", name))[name]
     assert await alter(client, (BROKER_LOGGER, "1", (name, SET, "ERROR")), validate_only=True) == FINE
     assert (await describe(client, BROKER_LOGGER, "1", name))[name] == before

@@ -6,7 +6,7 @@ from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsReque
 from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 
-from esp.broker.controller_channel import ControllerChannel
+from esp.broker.controller_client.channel import ControllerChannel
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.network import Address

@@ -9,7 +9,7 @@ from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResp
 from kio.schema.types import BrokerId
 from kio.static.primitive import i64
 
-from esp.broker.controller_channel import ControllerChannel
+from esp.broker.controller_client.channel import ControllerChannel
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId, ProducerId
 from esp.protocol.registry import ApiKey

@@ -7,7 +7,7 @@ import pytest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 
-from esp.broker.lifecycle import TRANSITIONS, BrokerLifecycle, BrokerState, registration_request
+from esp.broker.controller_client.lifecycle import TRANSITIONS, BrokerLifecycle, BrokerState, registration_request
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import BrokerRegistration
 from esp.controller.image import FeatureRange

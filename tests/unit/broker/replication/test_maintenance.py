@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from esp.broker import maintenance
+from esp.broker.replication import maintenance
 from esp.model.errors import ErrorCode
 from tests.unit.broker.conversation import create_topic, fetch, init_producer_id, list_offset, produce
 from tests.unit.broker.simulated_node import records, simulated, values

@@ -4,7 +4,7 @@ import datetime as dt
 import pytest
 from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
 
-from esp.broker.producer_ids import ProducerIdBlocks, ProducerIds
+from esp.broker.controller_client.producer_ids import ProducerIdBlocks, ProducerIds
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.protocol.registry import ApiKey

@@ -19,7 +19,7 @@ from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest,
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16, i64, u16
 
-from esp.broker.controller_channel import ControllerCalls
+from esp.broker.controller_client.channel import ControllerCalls
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import BrokerRegistration
