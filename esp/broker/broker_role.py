@@ -6,7 +6,7 @@ recover all logs (REC-8: registration comes first); follow the metadata; ask to 
 """
 
 import asyncio
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from esp.broker.apis.fetch import FetchHandler
@@ -21,6 +21,7 @@ from esp.broker.controller_client.producer_ids import ProducerIdBlocks, Producer
 from esp.broker.groups.config import shard_config
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.maintenance import Maintenance
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
@@ -46,6 +47,21 @@ _METADATA_POLL_US: Final = 1_000_000
 """The interval at which a broker looks for its own registration in the metadata although no change was reported."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClientSide:
+    """A broker's client listeners with the parts that they rest on: all that a broker has before the node's metadata is known."""
+
+    env: Env
+    settings: BrokerSettings
+    tasks: Tasks
+    """The tasks of all background work."""
+    dispatcher: Dispatcher
+    """Is given the parts that its handlers work with."""
+    server: Server
+    endpoints: dict[str, Address]
+    """The addresses at which clients find the listeners, by the listeners' names; complete once they are bound."""
+
+
 class BrokerRole:
     """The client listeners of one node and, once it is started, its broker.
 
@@ -56,12 +72,10 @@ class BrokerRole:
     """
 
     def __init__(self, env: Env, settings: BrokerSettings, make_dispatcher: MakeDispatcher = Dispatcher) -> None:
-        self._env = env
-        self._settings = settings
-        self._tasks = Tasks(env.host)
-        self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, self._tasks, env.clock)
+        tasks = Tasks(env.host)
+        self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, tasks, env.clock)
         self.server = Server(env, self.dispatcher, connection_limits(settings))
-        self._endpoints: dict[str, Address] = {}
+        self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, {})
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
         self.running: RunningBroker | None = None
@@ -73,13 +87,15 @@ class BrokerRole:
         Raises:
             OperatorError: an address cannot be bound.
         """
-        advertised = {listener.name: listener for listener in self._settings.advertised_listeners}
-        for listener in self._settings.client_listeners:
+        settings, host = self._client_side.settings, self._client_side.env.host
+        advertised = {listener.name: listener for listener in settings.advertised_listeners}
+        for listener in settings.client_listeners:
             bound = await self.server.listen(listener.name, Address(listener.host, listener.port))
             self.listening.append(bound)
             told = advertised.get(listener.name)
             if told is not None:  # else, as in Kafka, it serves the clients that know of it
-                self._endpoints[listener.name] = Address(told.host or self._env.host.name, told.port or bound.port)
+                endpoint = Address(told.host or host.name, told.port or bound.port)
+                self._client_side.endpoints[listener.name] = endpoint
 
     async def start(self, node: RunningNode, local: Dispatcher | None) -> None:
         """Come up; clients are served when this returns.
@@ -91,10 +107,7 @@ class BrokerRole:
         Raises:
             OperatorError: the node cannot serve like this.
         """
-        running = RunningBroker(
-            self._env, self._settings, node, self._tasks, self.server, self.dispatcher, self._endpoints, local
-        )
-        self.running = running
+        running = self.running = RunningBroker(self._client_side, node, local)
         await running.join()
         self.server.open()
 
@@ -108,43 +121,35 @@ class RunningBroker:
     """The parts of a broker, wired; made when the node's metadata is known.
 
     Args:
-        env: the outside.
-        settings: the node's own.
-        node: what the node has in any role.
-        tasks: where background work lives.
-        server: the client listeners.
-        dispatcher: is given what its handlers work with.
-        endpoints: where clients find the listeners, by their names.
+        client_side: the broker's client listeners, bound.
+        node: the node's parts of any role.
         local: the controller of this node, if it has that role.
     """
 
-    def __init__(
-        self,
-        env: Env,
-        settings: BrokerSettings,
-        node: RunningNode,
-        tasks: Tasks,
-        server: Server,
-        dispatcher: Dispatcher,
-        endpoints: Mapping[str, Address],
-        local: Dispatcher | None,
-    ) -> None:
+    def __init__(self, client_side: ClientSide, node: RunningNode, local: Dispatcher | None) -> None:
+        env, settings, tasks = client_side.env, client_side.settings, client_side.tasks
         self._env = env
         self._settings = settings
         self._node = node
         self._tasks = tasks
-        self._server = server
-        self._endpoints = endpoints
+        self._server = client_side.server
+        self._endpoints = client_side.endpoints
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
         self._is_recovered = False
         directories, raft = node.directories, node.raft
         self._cache = cache = MetadataCache(directories.cluster_id, settings.node_id)
         self._liveness = BrokerLiveness(env, settings.node_id, self._address_of)
         self.replicas = replicas = ReplicaHost(
-            env, settings.node_id, settings, directories.data, directories.lock, tasks
+            env,
+            settings.node_id,
+            settings,
+            directories.data,
+            directories.lock,
+            tasks,
+            on_leading=self._on_leading,
+            on_directory_failed=self._on_directory_failed,
         )
         self.groups = GroupCoordinators(env, shard_config(settings, replicas.on_disk_error), cache, tasks)
-        replicas.on_leading = self.groups.on_leading
         heartbeats, self._replication, forwarded = self._channels = tuple(
             ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
             for purpose in ("heartbeats", "replication", "forwarded")
@@ -160,9 +165,8 @@ class RunningBroker:
             on_stale=replicas.stop_leading,
             on_registered=self._mark_running,
         )
-        replicas.on_directory_failed = lambda: lifecycle.set_offline_log_dirs(replicas.offline_directories)
         raft.on_leadership(lifecycle.on_leadership)
-        self._provide(dispatcher, forwarded)
+        self._provide(client_side.dispatcher, forwarded)
 
     async def join(self) -> None:
         """Register, recover the logs, and be unfenced; the broker is ready to serve when this returns.
@@ -232,6 +236,14 @@ class RunningBroker:
                 ApiKey.FETCH: FetchHandler(services, self._tasks, long_requests).handle,
             },
         )
+
+    def _on_leading(self, hosted: HostedPartition) -> None:
+        """A replica here begins to lead in a new epoch: if its partition holds groups, this node coordinates them."""
+        self.groups.on_leading(hosted)
+
+    def _on_directory_failed(self) -> None:
+        """Let the controller know at once, so that others lead what the directory held."""
+        self.lifecycle.set_offline_log_dirs(self.replicas.offline_directories)
 
     def _is_current(self) -> bool:
         """True if the controller takes this broker for alive, and the metadata as of a moment ago is applied (BRK-9)."""

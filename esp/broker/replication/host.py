@@ -151,6 +151,8 @@ class ReplicaHost:
         directories: the open data directories.
         directories_lock: the node's, for all of them.
         tasks: where background work lives.
+        on_leading: called with each replica that begins to lead, in each of its epochs; that it does so no more, its waiters are told.
+        on_directory_failed: called when :attr:`offline_directories` has grown: the controller should know at once.
     """
 
     def __init__(
@@ -161,6 +163,9 @@ class ReplicaHost:
         directories: Sequence[LogDirectory],
         directories_lock: asyncio.Lock,
         tasks: Tasks,
+        *,
+        on_leading: Callable[[HostedPartition], None],
+        on_directory_failed: Callable[[], None],
     ) -> None:
         self._env = env
         self._node_id = node_id
@@ -187,10 +192,8 @@ class ReplicaHost:
         self._gone: list[GoneLog] = []
         self._told_gone: set[tuple[TopicId, int]] = set()
         """Logs of which the controller has written down that they are gone, as long as the metadata here does not say so."""
-        self.on_directory_failed: Callable[[], None] | None = None
-        """Called when :attr:`offline_directories` has grown: the controller should know at once."""
-        self.on_leading: Callable[[HostedPartition], None] | None = None
-        """Called with each replica that begins to lead, in each of its epochs; that it does so no more, its waiters are told."""
+        self._on_leading = on_leading
+        self._on_directory_failed = on_directory_failed
         self._unmade: dict[tuple[TopicId, int], None] = {}
         """Replicas that should be here, and could not be made."""
         self._to_wake: dict[HostedPartition, None] = {}
@@ -270,8 +273,7 @@ class ReplicaHost:
 
     def began_to_lead(self, hosted: HostedPartition) -> None:
         """A partition is led here in an epoch that is new."""
-        if self.on_leading is not None:
-            self.on_leading(hosted)
+        self._on_leading(hosted)
 
     def may_join(self, hosted: HostedPartition) -> None:
         """A follower of a partition that is led here may join its in-sync set."""
@@ -536,8 +538,7 @@ class ReplicaHost:
             self._roles.give_up(hosted)
             self.tell_directory(hosted)
         self.moves.on_directory_failed(directory)
-        if self.on_directory_failed is not None:
-            self.on_directory_failed()
+        self._on_directory_failed()
 
     # Waking and flushing.
 

@@ -325,7 +325,20 @@ class Broker:
         self.metadata = MetadataCache("c", self.node_id)
         self.is_current = True
         """Whether the node is to believe that it knows who leads."""
-        self.replicas = ReplicaHost(env, self.node_id, settings, self.directories, asyncio.Lock(), tasks)
+        self.groups = None
+        """Its coordinators of groups, where a test gives it any."""
+        self.told_offline = []
+        """The log directories that were offline each time one of them failed."""
+        self.replicas = ReplicaHost(
+            env,
+            self.node_id,
+            settings,
+            self.directories,
+            asyncio.Lock(),
+            tasks,
+            on_leading=lambda hosted: self.groups and self.groups.on_leading(hosted),
+            on_directory_failed=lambda: self.told_offline.append(self.replicas.offline_directories),
+        )
         services = SimpleNamespace(
             env=env,
             node_id=self.node_id,

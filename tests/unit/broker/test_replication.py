@@ -533,8 +533,6 @@ def test_a_log_directory_that_fails_stops_its_replicas_and_no_others(node):
         broker = cluster[node]
         broker.kill()
         await broker.start(log_dirs=("/data", "/more"))
-        told = []
-        broker.replicas.on_directory_failed = lambda: told.append(broker.replicas.offline_directories)
         cluster.controller.create(partitions=4, leader=1)
         await cluster.applied()
         failing = [number for number in range(4) if broker.log("t", number).path.startswith("/more")]
@@ -544,7 +542,7 @@ def test_a_log_directory_that_fails_stops_its_replicas_and_no_others(node):
         waiting = [produce_later(client, "t", records(b"x"), partition=number, timeout_ms=1000) for number in range(4)]
         codes = [of_one_partition(await answer).error_code for answer in waiting]
         assert all((code == 0) == (number not in failing) for number, code in enumerate(codes))
-        assert told == [(broker.directory_ids[1],)]
+        assert broker.told_offline == [(broker.directory_ids[1],)]
         assert all(broker.hosted("t", number).is_offline == (number in failing) for number in range(4))
         await asyncio.sleep(5)
         assert broker.process.alive

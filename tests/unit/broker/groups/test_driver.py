@@ -34,7 +34,6 @@ def coordinate(cluster):
         broker.groups = GroupCoordinators(
             broker.env, shard_config(broker.settings, broker.replicas.on_disk_error), broker.metadata, broker.tasks
         )
-        broker.replicas.on_leading = broker.groups.on_leading
     cluster.controller.create(TOPIC)
 
 
@@ -164,7 +163,6 @@ async def test_a_partition_whose_disk_takes_no_records_of_groups_is_looked_at_by
         broker.metadata,
         broker.tasks,
     )
-    broker.replicas.on_leading = broker.groups.on_leading
     await cluster.until(lambda: is_served(cluster))
     broker.disk.fail("write", f"*{TOPIC}-0/*.log")
     assert errors(await commit_at(cluster, 7)) != [ErrorCode.none]

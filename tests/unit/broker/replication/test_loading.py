@@ -274,7 +274,16 @@ def test_the_metadata_log_is_cut_between_two_turns_of_the_loading_and_never_with
         directory = LogDirectory.open_blocking(disk, "/a")
         directory.format_blocking(MetaProperties("cluster", NODE, IDS["/a"]))
         directory.create_log_blocking(METADATA_PARTITION, TopicId(METADATA_TOPIC_ID), TopicSettings())
-        replicas = ReplicaHost(env, NODE, BrokerSettings(), [directory], asyncio.Lock(), Tasks(env.host))
+        replicas = ReplicaHost(
+            env,
+            NODE,
+            BrokerSettings(),
+            [directory],
+            asyncio.Lock(),
+            Tasks(env.host),
+            on_leading=lambda _hosted: None,
+            on_directory_failed=lambda: pytest.fail("no directory fails here"),
+        )
         loading = asyncio.create_task(process.run(replicas.load(topic_image([state(), *[state()] * 7]))))
         cuts = 0
         while not loading.done():
