@@ -18,7 +18,7 @@ from esp.broker.connections.server import Server, connection_limits
 from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.controller_client.lifecycle import BrokerLifecycle
 from esp.broker.controller_client.producer_ids import ProducerIdBlocks, ProducerIds
-from esp.broker.groups.config import shard_config
+from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -149,7 +149,7 @@ class RunningBroker:
             on_leading=self._on_leading,
             on_directory_failed=self._on_directory_failed,
         )
-        self.groups = GroupCoordinators(env, shard_config(settings, replicas.on_disk_error), cache, tasks)
+        self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         heartbeats, self._replication, forwarded = self._channels = tuple(
             ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
             for purpose in ("heartbeats", "replication", "forwarded")

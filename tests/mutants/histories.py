@@ -70,8 +70,8 @@ HISTORY_MUTANTS: Final = (
         "groups forget",
         "GROUPS",
         "esp.broker.apis.offset_fetch",
-        "        core = services.groups.shard_of(group.group_id, or_empty=True).core\n",
-        "        core = services.groups.shard_of(group.group_id, or_empty=True)._core\n",
+        "        core = services.groups.coordinator_of(group.group_id, or_empty=True).core\n",
+        "        core = services.groups.coordinator_of(group.group_id, or_empty=True)._core\n",
         is_gap=True,
     ),
 )

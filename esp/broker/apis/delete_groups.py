@@ -36,8 +36,8 @@ def handle(
 
 def _delete(services: Services, group_id: GroupId) -> asyncio.Future[DeleteGroupResult]:
     try:
-        shard = services.groups.shard_of(group_id, or_empty=True)
-        return shard.ask(shard.core.delete_group, str(group_id))
+        coordinator = services.groups.coordinator_of(group_id, or_empty=True)
+        return coordinator.ask(coordinator.core.delete_group, str(group_id))
     except ApiError as error:
         refused: asyncio.Future[DeleteGroupResult] = asyncio.get_running_loop().create_future()
         refused.set_result(DeleteGroupResult(error=error.code))

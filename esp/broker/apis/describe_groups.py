@@ -38,7 +38,7 @@ def handle(services: Services, request: Request, message: DescribeGroupsRequest)
 
 def _describe(services: Services, group_id: str) -> DescribedGroup:
     try:
-        return services.groups.shard_of(group_id, or_empty=True).core.describe_group(group_id)
+        return services.groups.coordinator_of(group_id, or_empty=True).core.describe_group(group_id)
     except ApiError as error:
         return DescribedGroup(group_id=group_id, error=error.code)
 

@@ -16,7 +16,7 @@ def handle(services: Services, request: Request, message: HeartbeatRequest) -> H
     Raises:
         ApiError: NOT_COORDINATOR.
     """
-    shard = services.groups.shard_of(message.group_id)
+    coordinator = services.groups.coordinator_of(message.group_id)
     heartbeat = Heartbeat(
         group_id=message.group_id,
         generation_id=message.generation_id,
@@ -24,7 +24,7 @@ def handle(services: Services, request: Request, message: HeartbeatRequest) -> H
         group_instance_id=message.group_instance_id,
     )
     try:
-        error = shard.core.heartbeat(heartbeat, shard.now())
+        error = coordinator.core.heartbeat(heartbeat, coordinator.now())
     except ApiError as refusal:
         if refusal.code is not ErrorCode.coordinator_load_in_progress:
             raise

@@ -50,8 +50,8 @@ def handle(
         reason=message.reason,
     )
     try:
-        shard = services.groups.shard_of(join.group_id)
-        return answered(shard.ask(shard.core.join, join), translate)
+        coordinator = services.groups.coordinator_of(join.group_id)
+        return answered(coordinator.ask(coordinator.core.join, join), translate)
     except ApiError as error:
         return translate(JoinResult(error=error.code, member_id=join.member_id))
 

@@ -35,8 +35,10 @@ def handle(
         if isinstance(message, RequestUpTo2)
         else tuple(LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in message.members)
     )
-    shard = services.groups.shard_of(message.group_id)
-    return answered(shard.ask(shard.core.leave, LeaveGroup(group_id=message.group_id, members=members)), translate)
+    coordinator = services.groups.coordinator_of(message.group_id)
+    return answered(
+        coordinator.ask(coordinator.core.leave, LeaveGroup(group_id=message.group_id, members=members)), translate
+    )
 
 
 def _response(request: Request, result: LeaveResult) -> LeaveGroupResponse:

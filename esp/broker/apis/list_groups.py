@@ -19,9 +19,9 @@ def handle(services: Services, request: Request, message: ListGroupsRequest) -> 
     """
     wanted = ListGroups(states=tuple(message.states_filter), types=tuple(message.types_filter))
     groups = []
-    for shard in services.groups:
+    for coordinator in services.groups:
         try:
-            groups += shard.core.list_groups(wanted)
+            groups += coordinator.core.list_groups(wanted)
         except ApiError as error:
             if error.code is not ErrorCode.not_coordinator:  # then they are another node's
                 raise

@@ -68,12 +68,12 @@ def handle(services: Services, request: Request, message: AnyRequest) -> Respons
         offsets=offsets,
     )
     try:
-        shard = services.groups.shard_of(commit.group_id, or_empty=True)
-        answer = shard.ask(shard.core.commit_offsets, commit)
+        coordinator = services.groups.coordinator_of(commit.group_id, or_empty=True)
+        answer = coordinator.ask(coordinator.core.commit_offsets, commit)
     except ApiError as error:
         refused = tuple(PartitionError(each.partition, error.code) for each in offsets)
         return translate(OffsetCommitResult(partitions=refused))
-    shard.remember_commit(request.client, answer)
+    coordinator.remember_commit(request.client, answer)
     return answered(answer, translate)
 
 

@@ -39,9 +39,10 @@ def handle(
         for partition in topic.partitions
         if services.metadata.has_partition(topic.name, partition.partition_index)
     )
-    shard = services.groups.shard_of(message.group_id)
+    coordinator = services.groups.coordinator_of(message.group_id)
     return answered(
-        shard.ask(shard.core.delete_offsets, OffsetDelete(group_id=message.group_id, partitions=known)), translate
+        coordinator.ask(coordinator.core.delete_offsets, OffsetDelete(group_id=message.group_id, partitions=known)),
+        translate,
     )
 
 

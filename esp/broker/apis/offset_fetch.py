@@ -122,7 +122,7 @@ def _wanted(image: ClusterImage, message: AnyRequest) -> list[_WantedGroup]:
 
 def _commit_under_way(services: Services, request: Request, group: _WantedGroup) -> asyncio.Future[Any] | None:
     try:
-        return services.groups.shard_of(group.group_id, or_empty=True).commit_of(request.client)
+        return services.groups.coordinator_of(group.group_id, or_empty=True).commit_of(request.client)
     except ApiError:
         return None
 
@@ -162,7 +162,7 @@ def _fetch(services: Services, group: _WantedGroup) -> OffsetFetchResult:
             for number in topic.partitions
         )
     try:
-        core = services.groups.shard_of(group.group_id, or_empty=True).core
+        core = services.groups.coordinator_of(group.group_id, or_empty=True).core
     except ApiError as error:
         return OffsetFetchResult(error=error.code)
     return core.fetch_offsets(

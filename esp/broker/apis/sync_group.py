@@ -37,8 +37,8 @@ def handle(
         protocol_name=message.protocol_name,
         assignments={each.member_id: each.assignment for each in message.assignments},
     )
-    shard = services.groups.shard_of(sync.group_id)
-    return answered(shard.ask(shard.core.sync, sync), _response)
+    coordinator = services.groups.coordinator_of(sync.group_id)
+    return answered(coordinator.ask(coordinator.core.sync, sync), _response)
 
 
 def _response(result: SyncResult) -> SyncGroupResponse:

@@ -22,7 +22,7 @@ class CoordinatorConfig:
     """Called when the partition's log could not be written."""
 
 
-def shard_config(
+def coordinator_config(
     settings: BrokerSettings, on_disk_error: Callable[[HostedPartition, Exception], None]
 ) -> CoordinatorConfig:
     """Return the coordinators' configuration according to the node's settings."""

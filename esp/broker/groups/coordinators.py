@@ -21,13 +21,13 @@ _DRIVER: Final = "esp.broker.groups.driver"
 
 
 class GroupCoordinators:
-    """Begins shards as this node comes to lead their partitions, and finds the one of a group.
+    """Begins a coordinator as this node comes to lead its partition, and finds the one of a group.
 
     Args:
         env: the outside.
-        config: what shards must know of the node.
+        config: the facts of the node that coordinators rest on.
         metadata: as clients are told; says how many partitions there are.
-        tasks: where shards load.
+        tasks: the tasks in which coordinators load.
     """
 
     def __init__(self, env: Env, config: CoordinatorConfig, metadata: MetadataCache, tasks: Tasks) -> None:
@@ -35,37 +35,37 @@ class GroupCoordinators:
         self._config = config
         self._metadata = metadata
         self._tasks = tasks
-        self._shards: dict[int, GroupCoordinatorDriver] = {}
+        self._coordinators: dict[int, GroupCoordinatorDriver] = {}
 
     def on_leading(self, hosted: HostedPartition) -> None:
         """This node leads a partition, in a new epoch."""
         if hosted.name.topic != OFFSETS_TOPIC:
             return
         number = hosted.name.partition
-        before = self._shards.get(number)
+        before = self._coordinators.get(number)
         if before is not None:
             before.end()
         driver_class = load_driver_class()
-        shard = self._shards[number] = driver_class(self._env, hosted, self._config)
-        self._tasks.start(shard.load(), name=f"load the groups of {hosted.name}")
+        coordinator = self._coordinators[number] = driver_class(self._env, hosted, self._config)
+        self._tasks.start(coordinator.load(), name=f"load the groups of {hosted.name}")
 
     def on_deleted(self, topics: Iterable[TopicImage]) -> None:
         """These topics were deleted."""
         gone = [TopicPartition(topic.name, number) for topic in topics for number in range(len(topic.partitions))]
-        for number, shard in tuple(self._shards.items()):
+        for number, coordinator in tuple(self._coordinators.items()):
             if gone:
-                shard.forget_partitions(gone)
-            if shard.has_ended:
-                del self._shards[number]
+                coordinator.forget_partitions(gone)
+            if coordinator.has_ended:
+                del self._coordinators[number]
 
     def close(self) -> None:
         """Coordinate nothing any more; waiting requests are answered so."""
-        for shard in self._shards.values():
-            shard.end()
-        self._shards.clear()
+        for coordinator in self._coordinators.values():
+            coordinator.end()
+        self._coordinators.clear()
 
-    def shard_of(self, group_id: str, *, or_empty: bool = False) -> "GroupCoordinatorDriver":
-        """The shard that has a group.
+    def coordinator_of(self, group_id: str, *, or_empty: bool = False) -> "GroupCoordinatorDriver":
+        """The coordinator that has a group.
 
         Args:
             group_id: its name.
@@ -77,14 +77,14 @@ class GroupCoordinators:
         if not group_id and not or_empty:
             raise ApiError(ErrorCode.invalid_group_id)
         topic = self._metadata.image.topics_by_name.get(OFFSETS_TOPIC)
-        shard = None if topic is None else self._shards.get(partition_for(group_id, len(topic.partitions)))
-        if shard is None:
+        coordinator = None if topic is None else self._coordinators.get(partition_for(group_id, len(topic.partitions)))
+        if coordinator is None:
             raise ApiError(ErrorCode.not_coordinator)
-        return shard
+        return coordinator
 
     def __iter__(self) -> "Iterator[GroupCoordinatorDriver]":
-        """All shards, by partition."""
-        return (self._shards[number] for number in sorted(self._shards))
+        """All coordinators, by partition."""
+        return (self._coordinators[number] for number in sorted(self._coordinators))
 
 
 def load_driver_class() -> "type[GroupCoordinatorDriver]":

@@ -2,7 +2,7 @@
 
 Life: the log is read, and once all that it holds is committed, the groups are served (so no answer can be lost after it was given); it ends
 when the node leads no more, and the waiting requests are answered with the error upon which clients look for another coordinator. A
-shard that has ended stays so: the next epoch has its own.
+coordinator that has ended stays so: the next epoch has its own.
 
 Effects of the core are done in their order. What it appends is committed when the high watermark passes it, which on a node that is the
 only replica is at once.
@@ -67,7 +67,7 @@ class GroupCoordinatorDriver:
     """
 
     def __init__(self, env: Env, hosted: HostedPartition, config: CoordinatorConfig) -> None:
-        assert hosted.leader is not None, "a shard belongs to a leader"
+        assert hosted.leader is not None, "a coordinator belongs to a leader"
         self._clock = env.clock
         self._hosted = hosted
         self._leader = hosted.leader
@@ -162,7 +162,7 @@ class GroupCoordinatorDriver:
         return self._has_ended
 
     def _leads(self) -> bool:
-        """True if this node leads the partition still in the shard's epoch; if not, the shard ends."""
+        """True if this node leads the partition still in the coordinator's epoch; if not, the coordinator ends."""
         if not self._has_ended and self._hosted.leader is not self._leader:
             self.end()
         return not self._has_ended

@@ -15,13 +15,13 @@ from kio.static.primitive import i32, i64
 from esp.broker.raft.wire.metadata_partition import (
     PARTITION,
     TOP_LEVEL,
-    TOPIC,
     answered_partition,
     asked_partition,
     decode_endpoints,
     encode_endpoints,
     leadership,
     node_endpoints,
+    only_topic,
     voter_key,
 )
 from esp.model.errors import ErrorCode
@@ -44,21 +44,17 @@ def encode_vote_request(request: VoteRequest) -> vote_request.VoteRequest:
     return vote_request.VoteRequest(
         cluster_id=request.cluster_id,
         voter_id=BrokerId(request.voter.node_id),
-        topics=(
-            vote_request.TopicData(
-                topic_name=TOPIC,
-                partitions=(
-                    vote_request.PartitionData(
-                        partition_index=PARTITION,
-                        replica_epoch=i32(request.candidate_epoch),
-                        replica_id=BrokerId(request.candidate.node_id),
-                        replica_directory_id=request.candidate.directory_id,
-                        voter_directory_id=request.voter.directory_id,
-                        last_offset_epoch=i32(request.last_epoch),
-                        last_offset=i64(request.last_epoch_end_offset),
-                        pre_vote=request.pre_vote,
-                    ),
-                ),
+        topics=only_topic(
+            vote_request.TopicData,
+            vote_request.PartitionData(
+                partition_index=PARTITION,
+                replica_epoch=i32(request.candidate_epoch),
+                replica_id=BrokerId(request.candidate.node_id),
+                replica_directory_id=request.candidate.directory_id,
+                voter_directory_id=request.voter.directory_id,
+                last_offset_epoch=i32(request.last_epoch),
+                last_offset=i64(request.last_epoch_end_offset),
+                pre_vote=request.pre_vote,
             ),
         ),
     )
@@ -97,17 +93,13 @@ def encode_begin_request(request: BeginQuorumEpochRequest) -> begin_request.Begi
     return begin_request.BeginQuorumEpochRequest(
         cluster_id=request.cluster_id,
         voter_id=BrokerId(request.voter.node_id),
-        topics=(
-            begin_request.TopicData(
-                topic_name=TOPIC,
-                partitions=(
-                    begin_request.PartitionData(
-                        partition_index=PARTITION,
-                        voter_directory_id=request.voter.directory_id,
-                        leader_id=BrokerId(request.leader_id),
-                        leader_epoch=i32(request.leader_epoch),
-                    ),
-                ),
+        topics=only_topic(
+            begin_request.TopicData,
+            begin_request.PartitionData(
+                partition_index=PARTITION,
+                voter_directory_id=request.voter.directory_id,
+                leader_id=BrokerId(request.leader_id),
+                leader_epoch=i32(request.leader_epoch),
             ),
         ),
         leader_endpoints=encode_endpoints(begin_request.LeaderEndpoint, request.leader_endpoints),
@@ -144,21 +136,15 @@ def encode_end_request(request: EndQuorumEpochRequest) -> end_request.EndQuorumE
     """For the member that is asked."""
     return end_request.EndQuorumEpochRequest(
         cluster_id=request.cluster_id,
-        topics=(
-            end_request.TopicData(
-                topic_name=TOPIC,
-                partitions=(
-                    end_request.PartitionData(
-                        partition_index=PARTITION,
-                        leader_id=BrokerId(request.leader_id),
-                        leader_epoch=i32(request.leader_epoch),
-                        preferred_candidates=tuple(
-                            end_request.ReplicaInfo(
-                                candidate_id=BrokerId(key.node_id), candidate_directory_id=key.directory_id
-                            )
-                            for key in request.preferred_candidates
-                        ),
-                    ),
+        topics=only_topic(
+            end_request.TopicData,
+            end_request.PartitionData(
+                partition_index=PARTITION,
+                leader_id=BrokerId(request.leader_id),
+                leader_epoch=i32(request.leader_epoch),
+                preferred_candidates=tuple(
+                    end_request.ReplicaInfo(candidate_id=BrokerId(key.node_id), candidate_directory_id=key.directory_id)
+                    for key in request.preferred_candidates
                 ),
             ),
         ),
@@ -213,6 +199,6 @@ def _answer(schema: ModuleType, response: Response, **result: Any) -> dict[str, 
     )
     return {
         "error_code": ErrorCode.none,
-        "topics": (schema.TopicData(topic_name=TOPIC, partitions=(partition,)),),
+        "topics": only_topic(schema.TopicData, partition),
         "node_endpoints": node_endpoints(schema.NodeEndpoint, response),
     }

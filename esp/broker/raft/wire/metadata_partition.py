@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i32Timedelta, u16
@@ -12,6 +12,8 @@ from esp.model.ids import METADATA_TOPIC, NO_NODE, ZERO_UUID, DirectoryId, Leade
 from esp.ports.network import Address
 from esp.raft.messages import Response
 from esp.raft.voters import VoterEndpoint, VoterKey
+
+TopicData = TypeVar("TopicData")
 
 TOPIC: Final = TopicName(METADATA_TOPIC)
 PARTITION: Final = i32(0)
@@ -35,6 +37,11 @@ class _NodeEndpoint(Protocol):
 
 
 # --- partitions ----------------------------------------------------------------------------------------------------------------------
+
+
+def only_topic(topic_data: Callable[..., TopicData], partition: Any) -> tuple[TopicData]:
+    """The topics of a message that is about one partition, the metadata log's."""
+    return (topic_data(topic_name=TOPIC, partitions=(partition,)),)
 
 
 def asked_partition(message: Any) -> Any:

@@ -28,6 +28,6 @@ async def test_while_the_group_is_read_all_is_well(node, monkeypatch):
     client = await node.client()
     await until_coordinated(client)
     joined = await member(client)
-    [shard] = node.node.broker.running.groups._shards.values()
-    monkeypatch.setattr(shard, "_is_loaded", False)
+    [coordinator] = node.node.broker.running.groups._coordinators.values()
+    monkeypatch.setattr(coordinator, "_is_loaded", False)
     assert await heartbeat(client, joined) is ErrorCode.none

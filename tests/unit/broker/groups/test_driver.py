@@ -2,7 +2,7 @@
 
 import asyncio
 
-from esp.broker.groups.config import shard_config
+from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.request import ClientContext
 from esp.groups.requests import CommittedOffset, JoinGroup, OffsetCommit, OffsetFetch, Protocol
@@ -32,19 +32,22 @@ def coordinate(cluster):
     """Give each broker coordinators, and the cluster the topic, led by broker 1."""
     for broker in cluster.brokers.values():
         broker.groups = GroupCoordinators(
-            broker.env, shard_config(broker.settings, broker.replicas.on_disk_error), broker.metadata, broker.tasks
+            broker.env,
+            coordinator_config(broker.settings, broker.replicas.on_disk_error),
+            broker.metadata,
+            broker.tasks,
         )
     cluster.controller.create(TOPIC)
 
 
-def shard(cluster, node=1):
-    return cluster[node].groups.shard_of("g")
+def coordinator(cluster, node=1):
+    return cluster[node].groups.coordinator_of("g")
 
 
 def state_of(cluster, node=1):
     """None if the groups are served there, else why not."""
     try:
-        assert shard(cluster, node).core
+        assert coordinator(cluster, node).core
     except ApiError as error:
         return error.code
     return None
@@ -55,7 +58,7 @@ def is_served(cluster, node=1):
 
 
 def commit_at(cluster, offset, node=1):
-    one = shard(cluster, node)
+    one = coordinator(cluster, node)
     return one.ask(one.core.commit_offsets, OffsetCommit(group_id="g", offsets=(CommittedOffset(PLACE, offset),)))
 
 
@@ -64,7 +67,7 @@ def errors(result):
 
 
 def committed_at(cluster, node=1):
-    found = shard(cluster, node).core.fetch_offsets(OffsetFetch(group_id="g", partitions=(PLACE,)))
+    found = coordinator(cluster, node).core.fetch_offsets(OffsetFetch(group_id="g", partitions=(PLACE,)))
     return found.offsets[0].offset
 
 
@@ -87,15 +90,15 @@ async def test_the_last_commit_of_a_connection_is_known_until_it_is_answered(clu
     here, there = (ClientContext("PLAINTEXT", Address("127.0.0.1", port)) for port in (1, 2))
     first, last = commit_at(cluster, 7), commit_at(cluster, 8)
     for answer in (first, last):
-        shard(cluster).remember_commit(here, answer)
-    assert shard(cluster).commit_of(here) is last
-    assert shard(cluster).commit_of(there) is None
+        coordinator(cluster).remember_commit(here, answer)
+    assert coordinator(cluster).commit_of(here) is last
+    assert coordinator(cluster).commit_of(there) is None
     await last
     assert committed_at(cluster) == 8
     await asyncio.sleep(0)
-    assert shard(cluster).commit_of(here) is None
-    shard(cluster).remember_commit(here, last)
-    assert shard(cluster).commit_of(here) is None
+    assert coordinator(cluster).commit_of(here) is None
+    coordinator(cluster).remember_commit(here, last)
+    assert coordinator(cluster).commit_of(here) is None
 
 
 @clustered()
@@ -103,7 +106,7 @@ async def test_the_next_leader_knows_what_was_answered_and_the_last_one_sends_it
     coordinate(cluster)
     await cluster.until(lambda: is_served(cluster))
     assert errors(await commit_at(cluster, 7)) == [ErrorCode.none]
-    one = shard(cluster)
+    one = coordinator(cluster)
     waiting = one.ask(
         one.core.join,
         JoinGroup(
@@ -159,7 +162,7 @@ async def test_a_partition_whose_disk_takes_no_records_of_groups_is_looked_at_by
     broker = cluster[1]
     broker.groups = GroupCoordinators(
         broker.env,
-        shard_config(broker.settings, lambda hosted, error: told.append((hosted.name.topic, error.code))),
+        coordinator_config(broker.settings, lambda hosted, error: told.append((hosted.name.topic, error.code))),
         broker.metadata,
         broker.tasks,
     )
