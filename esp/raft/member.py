@@ -69,10 +69,23 @@ class LeaderContact(NamedTuple):
 
 
 class Member:
-    """One member of the quorum; see :class:`~esp.raft.node.RaftNode` for the arguments.
+    """One member of the quorum.
 
     Invariants: the epoch never falls (RAFT-2); within an epoch a known leader stays the known leader, and a vote stays the vote; the high
     watermark never falls.
+
+    Args:
+        local: this node, with the directory that holds its log.
+        cluster_id: requests of other clusters are refused.
+        has_controller_role: whether it votes, or may come to vote.
+        endpoints: where its own controller listeners are reached; empty without the role.
+        listener_name: which listener of a voter the others call.
+        voters: the voters by the newest record of them, committed or not (RAFT-40).
+        bootstrap: where to ask for the leader besides the voters.
+        quorum_state: the content of the file of that name; None if there is none yet.
+        log: the log after recovery.
+        settings: timing.
+        random: the source of all randomness.
     """
 
     def __init__(

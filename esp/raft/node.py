@@ -13,12 +13,10 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, LeaderEpoch, NodeId
 from esp.model.now import Now
 from esp.ports.network import Address
-from esp.ports.random import Random
 from esp.raft.effects import Effect, Flush
 from esp.raft.elections import Elections, find_ballot
 from esp.raft.following import Following
 from esp.raft.leading import Leading, QuorumDescription
-from esp.raft.log_outline import LogOutline
 from esp.raft.member import LeaderContact, Member
 from esp.raft.messages import (
     BeginQuorumEpochRequest,
@@ -35,13 +33,10 @@ from esp.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from esp.raft.quorum_state import QuorumState
 from esp.raft.roles import Election, Follower, LeaderState, Resigned, Role, Unattached
-from esp.raft.settings import QuorumSettings
 from esp.raft.snapshot import SnapshotId
 from esp.raft.voter_changes import VoterChanges
-from esp.raft.voter_history import VoterHistory
-from esp.raft.voters import VoterEndpoint, VoterKey, VoterSet, find_address
+from esp.raft.voters import VoterSet, find_address
 
 
 class Reception:
@@ -155,52 +150,16 @@ class RaftNode:
     """One member of the quorum. The effects that a method returns are to be done in their order.
 
     Args:
-        local: this node, with the directory that holds its log.
-        cluster_id: requests of other clusters are refused.
-        has_controller_role: whether it votes, or may come to vote.
-        endpoints: where its own controller listeners are reached; empty without the role.
-        listener_name: which listener of a voter the others call.
-        voters: the voters by the newest record of them, committed or not (RAFT-40).
-        bootstrap: where to ask for the leader besides the voters.
-        quorum_state: the content of the file of that name; None if there is none yet.
-        log: the log after recovery.
-        settings: timing.
-        random: the source of all randomness.
+        member: the member as it starts.
     """
 
-    def __init__(
-        self,
-        local: VoterKey,
-        *,
-        cluster_id: str,
-        has_controller_role: bool,
-        endpoints: tuple[VoterEndpoint, ...],
-        listener_name: str,
-        voters: VoterHistory,
-        bootstrap: Sequence[Address],
-        quorum_state: QuorumState | None,
-        log: LogOutline,
-        settings: QuorumSettings,
-        random: Random,
-    ) -> None:
-        self._member = Member(
-            local,
-            cluster_id=cluster_id,
-            has_controller_role=has_controller_role,
-            endpoints=endpoints,
-            listener_name=listener_name,
-            voters=voters,
-            bootstrap=bootstrap,
-            quorum_state=quorum_state,
-            log=log,
-            settings=settings,
-            random=random,
-        )
-        self._leading = Leading(self._member)
-        self._changes = VoterChanges(self._member, self._leading)
-        self._elections = Elections(self._member, self._leading.begin)
-        self._following = Following(self._member, self._elections)
-        self._reception = Reception(self._member, self._elections, self._following, self._leading, self._changes)
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self._leading = Leading(member)
+        self._changes = VoterChanges(member, self._leading)
+        self._elections = Elections(member, self._leading.begin)
+        self._following = Following(member, self._elections)
+        self._reception = Reception(member, self._elections, self._following, self._leading, self._changes)
 
     # What the driver reads
 

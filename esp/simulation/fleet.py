@@ -4,8 +4,9 @@ import multiprocessing
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
+from typing import Final
 
 from esp.simulation.outcome import Outcome
 from esp.simulation.seeds import prepare_process, run_seed
@@ -63,41 +64,8 @@ class Summary:
     def add(self, outcome: Outcome) -> None:
         """Count one run."""
         self.seeds += 1
-        self.simulated_s += outcome.simulated_s
-        self.cpu_s += outcome.cpu_s
-        self.faults += outcome.faults
-        self.acked_records += outcome.acked_records
-        self.read_records += outcome.read_records
-        self.steps += outcome.steps
-        self.partitions += outcome.partitions
-        self.excused_partitions += outcome.excused_partitions
-        self.poisoned_nodes += outcome.poisoned_nodes
-        self.rotten_files += outcome.rotten_files
-        self.replaced_disks += outcome.replaced_disks
-        self.lost_caches += outcome.lost_caches
-        self.lost_files += outcome.lost_files
-        self.markers_in_place += outcome.markers_in_place
-        self.repairs += outcome.repairs
-        self.abandoned_nodes += outcome.abandoned_nodes
-        self.given_up_starts += outcome.given_up_starts
-        self.group_commits += outcome.group_commits
-        self.group_generations += outcome.group_generations
-        self.excused_groups += outcome.excused_groups
-        self.forgotten_producers += outcome.forgotten_producers
-        self.retired_batches += outcome.retired_batches
-        self.losses += outcome.losses
-        self.waiting_partitions += outcome.waiting_partitions
-        self.told_offsets += outcome.told_offsets
-        self.told_unplaced += outcome.told_unplaced
-        self.told_stale += outcome.told_stale
-        self.told_lower_starts += outcome.told_lower_starts
-        self.told_unknown_newest += outcome.told_unknown_newest
-        self.emptied_replicas += outcome.emptied_replicas
-        self.fallen_log_starts += outcome.fallen_log_starts
-        self.forgotten_log_starts += outcome.forgotten_log_starts
-        self.moved_replicas += outcome.moved_replicas
-        self.spoilt_batches += outcome.spoilt_batches
-        self.excused_reads += outcome.excused_reads
+        for name in _SUMMED:
+            setattr(self, name, getattr(self, name) + getattr(outcome, name))
         self.administered.update(outcome.administered)
         if outcome.violation is not None:
             self.failed.append(outcome)
@@ -147,6 +115,10 @@ class Summary:
         for outcome in self.failed[:FAILED_SHOWN]:
             yield f"  seed {outcome.seed}: {outcome.violation}"
             yield f"    again: make sim SEED={outcome.seed}    fewer faults: make sim-shrink SEED={outcome.seed}"
+
+
+_SUMMED: Final = {each.name for each in fields(Summary)} & {each.name for each in fields(Outcome)} - {"administered"}
+"""The figures of a run that are added up."""
 
 
 def run_seeds(

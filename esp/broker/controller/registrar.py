@@ -8,9 +8,10 @@ import logging
 from typing import Final, Protocol
 
 from kio.schema.controller_registration.v0.request import ControllerRegistrationRequest, Feature, Listener
-from kio.static.primitive import i16, i32, u16
+from kio.static.primitive import i32
 
 from esp.broker.controller_client.channel import ControllerCalls
+from esp.broker.controller_client.registration_fields import encode_features, encode_listeners
 from esp.broker.raft.loader import OnChange
 from esp.broker.tasks import Tasks
 from esp.controller.brokers import ControllerRegistration
@@ -95,17 +96,6 @@ def registration_request(registration: ControllerRegistration) -> ControllerRegi
         controller_id=i32(registration.node_id),
         incarnation_id=registration.incarnation_id,
         zk_migration_ready=False,
-        listeners=tuple(
-            Listener(
-                name=name,
-                host=address.host,
-                port=u16(address.port),
-                security_protocol=i16(registration.security_protocols[name]),
-            )
-            for name, address in registration.endpoints.items()
-        ),
-        features=tuple(
-            Feature(name=name, min_supported_version=i16(low), max_supported_version=i16(high))
-            for name, (low, high) in registration.features.items()
-        ),
+        listeners=encode_listeners(Listener, registration.endpoints, registration.security_protocols),
+        features=encode_features(Feature, registration.features),
     )

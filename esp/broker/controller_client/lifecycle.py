@@ -17,9 +17,10 @@ from typing import Any, Final
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Feature, Listener
 from kio.schema.types import BrokerId
-from kio.static.primitive import i16, i64, u16
+from kio.static.primitive import i64
 
 from esp.broker.controller_client.channel import ControllerCalls
+from esp.broker.controller_client.registration_fields import encode_features, encode_listeners
 from esp.broker.tasks import Tasks
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import BrokerRegistration
@@ -379,19 +380,8 @@ def registration_request(registration: BrokerRegistration, epoch: BrokerEpoch) -
         broker_id=BrokerId(registration.node_id),
         cluster_id=registration.cluster_id,
         incarnation_id=registration.incarnation_id,
-        listeners=tuple(
-            Listener(
-                name=name,
-                host=address.host,
-                port=u16(address.port),
-                security_protocol=i16(registration.security_protocols[name]),
-            )
-            for name, address in registration.endpoints.items()
-        ),
-        features=tuple(
-            Feature(name=name, min_supported_version=i16(low), max_supported_version=i16(high))
-            for name, (low, high) in registration.features.items()
-        ),
+        listeners=encode_listeners(Listener, registration.endpoints, registration.security_protocols),
+        features=encode_features(Feature, registration.features),
         rack=registration.rack,
         log_dirs=registration.log_dirs,
         previous_broker_epoch=i64(registration.previous_broker_epoch if epoch == NO_BROKER_EPOCH else epoch),

@@ -11,6 +11,7 @@ from esp.model.errors import CorruptionError, OperatorError
 from esp.model.ids import ZERO_UUID, DirectoryId, uuid_to_base64
 from esp.ports.env import Env
 from esp.raft.log_outline import LogOutline
+from esp.raft.member import Member
 from esp.raft.node import RaftNode
 from esp.raft.snapshot import FIRST, SnapshotContents, SnapshotId, read_snapshot
 from esp.raft.voter_history import VoterHistory
@@ -74,17 +75,19 @@ async def read_member(env: Env, log: Log, config: RaftConfig) -> RecoveredMember
         snapshot_id=None if latest == FIRST else latest,
     )
     node = RaftNode(
-        config.local,
-        cluster_id=config.cluster_id,
-        has_controller_role=config.can_vote,
-        endpoints=config.endpoints,
-        listener_name=config.listener,
-        voters=voters,
-        bootstrap=config.bootstrap_servers,
-        quorum_state=read_quorum_state(env.disk, log.path),
-        log=outline,
-        settings=quorum_settings(config.settings),
-        random=env.random,
+        Member(
+            config.local,
+            cluster_id=config.cluster_id,
+            has_controller_role=config.can_vote,
+            endpoints=config.endpoints,
+            listener_name=config.listener,
+            voters=voters,
+            bootstrap=config.bootstrap_servers,
+            quorum_state=read_quorum_state(env.disk, log.path),
+            log=outline,
+            settings=quorum_settings(config.settings),
+            random=env.random,
+        )
     )
     return RecoveredMember(node, voters, snapshots, initial)
 

@@ -17,6 +17,7 @@ from esp.model.now import Now
 from esp.ports.network import Address
 from esp.raft import effects
 from esp.raft.effects import Effect, Peer
+from esp.raft.member import Member
 from esp.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from esp.raft.node import RaftNode
 from esp.raft.roles import Role
@@ -194,17 +195,19 @@ class QuorumMember:
         disk = self.disk
         endpoints = (VoterEndpoint(LISTENER, "host", self.port),) if self.has_controller_role else ()
         self.node = RaftNode(
-            self.key,
-            cluster_id=CLUSTER_ID,
-            has_controller_role=self.has_controller_role,
-            endpoints=endpoints,
-            listener_name=LISTENER,
-            voters=disk.history(),
-            bootstrap=bootstrap,
-            quorum_state=disk.quorum_state,
-            log=disk.outline(),
-            settings=self.settings,
-            random=SeededRandom(self.random),
+            Member(
+                self.key,
+                cluster_id=CLUSTER_ID,
+                has_controller_role=self.has_controller_role,
+                endpoints=endpoints,
+                listener_name=LISTENER,
+                voters=disk.history(),
+                bootstrap=bootstrap,
+                quorum_state=disk.quorum_state,
+                log=disk.outline(),
+                settings=self.settings,
+                random=SeededRandom(self.random),
+            )
         )
         snapshot = disk.snapshot
         self.applied = 0 if snapshot is None else snapshot.snapshot_id.end_offset

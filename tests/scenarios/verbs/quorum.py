@@ -13,6 +13,7 @@ from esp.model.now import Now
 from esp.ports.network import Address
 from esp.raft import effects, messages
 from esp.raft.effects import Effect
+from esp.raft.member import Member
 from esp.raft.node import RaftNode
 from esp.raft.quorum_state import QuorumState
 from esp.raft.voters import VoterSet
@@ -197,21 +198,23 @@ class QuorumStage(Courier):
             member = self._members[number] = Voter(number, QuorumDisk(key(number).directory_id, self._voters, 1))
         member.life += 1
         member.node = RaftNode(
-            key(number),
-            cluster_id=CLUSTER,
-            has_controller_role=True,
-            endpoints=endpoints(number),
-            listener_name=LISTENER,
-            voters=member.disk.history(),
-            bootstrap=[
-                Address(endpoint.host, endpoint.port)
-                for voter in self._voters.voters[:1]
-                for endpoint in voter.endpoints
-            ],
-            quorum_state=member.disk.quorum_state,
-            log=member.disk.outline(),
-            settings=quorum_settings(BrokerSettings()),
-            random=Chance(),
+            Member(
+                key(number),
+                cluster_id=CLUSTER,
+                has_controller_role=True,
+                endpoints=endpoints(number),
+                listener_name=LISTENER,
+                voters=member.disk.history(),
+                bootstrap=[
+                    Address(endpoint.host, endpoint.port)
+                    for voter in self._voters.voters[:1]
+                    for endpoint in voter.endpoints
+                ],
+                quorum_state=member.disk.quorum_state,
+                log=member.disk.outline(),
+                settings=quorum_settings(BrokerSettings()),
+                random=Chance(),
+            )
         )
         self._do(member, member.node.start)
 

@@ -10,6 +10,7 @@ from esp.model.now import Now
 from esp.ports.network import Address
 from esp.raft.effects import Commit, Persist, Reply, Send
 from esp.raft.log_outline import LogOutline
+from esp.raft.member import Member
 from esp.raft.messages import FetchRequest, FetchResponse, VoteRequest, VoteResponse
 from esp.raft.node import RaftNode
 from esp.raft.voter_history import VoterHistory
@@ -49,17 +50,19 @@ def member(number=1, voters=(1, 2, 3), *, log=None, state=None, role=True, kraft
         zero = DirectoryId(uuid.UUID(int=0))
         known = VoterSet(tuple(Voter(VoterKey(NodeId(each), zero), endpoints(each)) for each in voters))
     return RaftNode(
-        key(number, disk),
-        cluster_id=CLUSTER,
-        has_controller_role=role,
-        endpoints=(own or endpoints(number)) if role else (),
-        listener_name=LISTENER,
-        voters=VoterHistory(known, kraft_version),
-        bootstrap=(),
-        quorum_state=state,
-        log=log or LogOutline(),
-        settings=quorum_settings(BrokerSettings()),
-        random=SeededRandom(Random(number)),
+        Member(
+            key(number, disk),
+            cluster_id=CLUSTER,
+            has_controller_role=role,
+            endpoints=(own or endpoints(number)) if role else (),
+            listener_name=LISTENER,
+            voters=VoterHistory(known, kraft_version),
+            bootstrap=(),
+            quorum_state=state,
+            log=log or LogOutline(),
+            settings=quorum_settings(BrokerSettings()),
+            random=SeededRandom(Random(number)),
+        )
     )
 
 
