@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from esp.broker import lifecycle
+from esp.broker.controller_client import lifecycle
 from esp.groups import group as states
 from esp.raft import roles
 from esp.replication import isr_changes
