@@ -142,8 +142,8 @@ class BrokerNode:
                     await raft.caught_up()
             except TimeoutError:
                 log.warning(
-                    "node %d has not found the leader of the metadata quorum yet; trying on. A majority of the controllers must run, and "
-                    "be reached from here (controller.quorum.bootstrap.servers), and no other node may have node.id %d",
+                    "node %d has not found the leader of the metadata quorum yet; retrying. A majority of the controllers must run and "
+                    "be reachable from here (controller.quorum.bootstrap.servers), and no other node may have node.id %d",
                     self._settings.node_id,
                     self._settings.node_id,
                 )
@@ -159,7 +159,7 @@ class BrokerNode:
         (REC-1).
         """
         running = self.running
-        assert running is not None, "only a node that has come up is stopped in order"
+        assert running is not None, "only a node that has come up is shut down cleanly"
         if self._warm_up is not None:
             self._warm_up.close()
         if self.metrics is not None:

@@ -56,7 +56,7 @@ async def until_applied(services: Services, condition: Callable[[ClusterImage], 
     except TimeoutError:
         if services.metadata.begin_complaint():
             log.warning(
-                "clients are answered before this node follows what they asked for: it was not done here within %d ms; "
+                "clients are answered before this node has applied their change: it was not applied within %d ms; "
                 "the metadata is applied up to offset %d",
                 limit_ms,
                 services.metadata.image.offset,

@@ -51,7 +51,7 @@ def open_directories_blocking(env: Env, settings: BrokerSettings) -> NodeDirecto
         check_directories(env, tuple(opened.values()), metadata, node_id=settings.node_id)
         raise OperatorError(
             f"The data directory {metadata.path} is not formatted, and the settings of node {settings.node_id} name other controllers.",
-            "Run `esp format --cluster-id ID` with this node's settings (and the same ID on every node); `esp format --help` tells more.",
+            "Run `esp format --cluster-id ID` with this node's settings (and the same ID on every node); see `esp format --help`.",
         )
     cluster_id = format_new_directories_blocking(
         env,

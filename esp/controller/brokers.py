@@ -232,7 +232,7 @@ def _check_last_copies(image: ClusterImage, node_id: NodeId) -> None:
         return
     held = f"the last complete copy of {len(lost)} partition(s): {listed(lost)}"
     if str(node_id) in forced_removals(image):
-        log.warning("broker %d is unregistered by force, and with it goes %s", node_id, held)
+        log.warning("broker %d is unregistered by force, and with it is lost %s", node_id, held)
         return
     raise ApiError(
         ErrorCode.policy_violation,
@@ -273,7 +273,9 @@ def _require_directories(image: ClusterImage, registration: BrokerRegistration) 
 
 def _require_features(image: ClusterImage, features: Mapping[str, FeatureRange]) -> None:
     if METADATA_VERSION not in features:
-        raise ApiError(ErrorCode.invalid_registration, f"The broker says nothing of {METADATA_VERSION}")
+        raise ApiError(
+            ErrorCode.invalid_registration, f"The broker does not state its supported versions of {METADATA_VERSION}"
+        )
     for name, level in image.features.items():
         low, high = features.get(name, FeatureRange(0, 0))
         if not low <= level <= high:

@@ -104,7 +104,7 @@ def _find_problem(image: ClusterImage, authority: FeatureAuthority, update: Feat
         if upgrade_type != UpgradeType.UPGRADE:
             return "Can't downgrade to a newer version."
         if feature == KRAFT_VERSION:
-            return "Can't upgrade a quorum whose voters stand in controller.quorum.voters."
+            return "Can't upgrade a quorum whose voters are set in controller.quorum.voters."
     return None
 
 

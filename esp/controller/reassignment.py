@@ -106,7 +106,7 @@ def _cancel(image: ClusterImage, topic: TopicImage, state: PartitionState) -> Pa
     if not state.is_reassigning:
         raise ApiError(ErrorCode.no_reassignment_in_progress)
     sets = reverted_sets(state)
-    assert set(sets.replicas).isdisjoint(state.adding_replicas), "what came goes again (REASSIGN-3)"
+    assert set(sets.replicas).isdisjoint(state.adding_replicas), "the added replicas are removed again (REASSIGN-3)"
     isr = tuple(node for node in state.isr if node in sets.replicas)
     election = automatic_election(image, topic)
     if election is not Election.UNCLEAN:

@@ -125,7 +125,7 @@ def find_in_flight(
                 stalled.add(name)
             if waits or any(node in draining for node in state.target_replicas):
                 strays.add(name)
-    assert stalled <= strays <= own, "nothing of others' is redirected (REPAIR-5)"
+    assert stalled <= strays <= own, "only reassignments of self-repair are redirected (REPAIR-5)"
     return InFlight(going_on, frozenset(own), frozenset(stalled), frozenset(strays))
 
 
@@ -189,7 +189,7 @@ class Census:
             self.reassigning.update(names)
         else:
             self.assigned.subtract(replicas)
-            assert min(self.assigned.values(), default=0) >= 0, "what is taken away was counted"
+            assert min(self.assigned.values(), default=0) >= 0, "a subtracted replica was counted"
             self.reassigning.difference_update(names)
 
 
@@ -334,7 +334,7 @@ class SelfRepair:
             return Decision((), Begun())
         withdrawn = self._find_withdrawable(image)
         moves = self._next_moves(withdrawn)
-        assert {move.name for move in moves}.isdisjoint(withdrawn), "what is withdrawn does not move (REPAIR-3)"
+        assert {move.name for move in moves}.isdisjoint(withdrawn), "a withdrawn move does not begin (REPAIR-3)"
         wanted = [Reassignment(*name, None) for name in withdrawn]
         wanted += [Reassignment(move.topic, move.partition, move.after) for move in moves]
         decision = decide_reassignments(image, wanted, for_repair=True)
@@ -420,7 +420,7 @@ class SelfRepair:
             proposal.command,
         )
         for reason in proposal.left_alone:
-            log.info("self-repair leaves alone %s", reason)
+            log.info("self-repair does not move %s", reason)
 
     def _forget_what_is_done(self, image: ClusterImage, names: Iterable[tuple[str, int]]) -> None:
         """Forget the moves of these partitions that changed since they were planned or begun."""

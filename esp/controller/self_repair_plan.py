@@ -125,7 +125,7 @@ def _find_problem(one: PartitionView, alive: Collection[NodeId], leaving: Collec
     if one.leader not in alive:
         return "it has no leader"
     away = [node for node in one.replicas if node not in alive and node not in leaving]
-    return f"its replica on broker {_listed(away)} is away and not given up" if away else None
+    return f"its replica on broker {_listed(away)} is offline and not given up" if away else None
 
 
 def _listed(nodes: Collection[NodeId]) -> str:

@@ -131,11 +131,11 @@ class GroupState(Enum):
 class GroupEvent(Enum):
     """The events that may change a group's state; their other consequences are described where they happen."""
 
-    REBALANCE_NEEDED = "members came, went or changed what they tell the leader"
+    REBALANCE_NEEDED = "members joined, left or changed their metadata"
     ALL_JOINED = "all members have joined, or the time for it is over and at least one has"
-    NONE_JOINED = "the time to join is over, or the last member left, and nobody is there"
+    NONE_JOINED = "the time to join is over, or the last member left, and no member remains"
     ASSIGNMENT_COMMITTED = "the leader's assignments are committed in the log"
-    REMOVED = "the group was deleted, or has neither members nor offsets any more, or is unloaded"
+    REMOVED = "the group was deleted, or has neither members nor offsets left, or is unloaded"
 
 
 TRANSITIONS: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = MappingProxyType(

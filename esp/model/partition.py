@@ -55,19 +55,19 @@ def find_contradictions(state: PartitionState) -> Iterator[str]:
     if not replicas:
         yield "it has no replica"
     if len(replicas) != len(state.replicas):
-        yield "a replica stands twice"
+        yield "a replica is listed twice"
     if len(isr) != len(state.isr) or len(elr) != len(state.elr):
         yield "a replica is twice in sync or twice eligible"
     if not isr <= replicas:
-        yield "the ISR has more than the replicas"
+        yield "the ISR lists a node that is no replica"
     if not elr <= replicas:
-        yield "the ELR has more than the replicas"
+        yield "the ELR lists a node that is no replica"
     if not elr.isdisjoint(isr):
         yield "a replica is both in sync and eligible"
     if not replicas.issuperset(state.adding_replicas) or not replicas.issuperset(state.removing_replicas):
-        yield "replicas come or go that are none"
+        yield "a node is added or removed that is no replica"
     if state.is_reassigning and not state.target_replicas:
-        yield "all replicas go"
+        yield "all replicas are removed"
     yield from _find_contradictions_of_leader(state)
 
 

@@ -73,7 +73,7 @@ class ClusterView:
     def __post_init__(self) -> None:
         known = self.brokers_by_id
         if len(known) != len(self.brokers) or len(self.partitions_by_name) != len(self.partitions):
-            raise ValueError("a broker or a partition stands twice in the view")
+            raise ValueError("a broker or a partition is listed twice in the view")
         for partition in self.partitions:
             if not partition.replicas or not all(node in known for node in partition.replicas):
                 raise ValueError(f"{partition.name} has replicas {partition.replicas} that are not in the view")

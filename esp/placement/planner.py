@@ -118,7 +118,7 @@ def make_plan(view: ClusterView, intent: PlannedIntent, limits: Limits, seed: in
         return Refusal(tuple(reasons))
     targets = targets_of(view.brokers, intent)
     if not targets:
-        nobody = "no broker is alive and may get replicas"
+        nobody = "no broker that is alive may get replicas"
         return Refusal((Violation(Constraint.BROKER_COUNT, f"cluster {view.cluster_id}", nobody),))
     is_counted = _counted_by(intent)
     draft = Draft(view, targets, limits, seed, is_counted)

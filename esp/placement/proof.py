@@ -78,13 +78,13 @@ class _Moves:
         brokers = self._view.brokers_by_id
         dead = [node for node in move.after if not brokers[node].is_alive]
         if dead:
-            yield Constraint.TARGET_ALIVE, f"broker {_listed(dead)} is not alive, so that the move would not end"
+            yield Constraint.TARGET_ALIVE, f"broker {_listed(dead)} is not alive, so the move would not end"
         leaving = [node for node in move.adding if node not in self._targets and node not in dead]
         if leaving:
-            yield Constraint.TARGET_ALIVE, f"broker {_listed(leaving)} is to be emptied, and gets nothing"
+            yield Constraint.TARGET_ALIVE, f"broker {_listed(leaving)} is draining, and gets no replicas"
         leader = partition.leader
         if leader is None or leader not in brokers or not brokers[leader].is_alive:
-            yield Constraint.SOURCE_ALIVE, "it has no leader that is alive, so that there is no replica to copy from"
+            yield Constraint.SOURCE_ALIVE, "it has no leader that is alive, so there is no replica to copy from"
         racks = len({brokers[node].rack for node in move.after})
         required = required_racks(tuple(brokers[node].rack for node in move.before), len(move.after), self._racks)
         if racks < required:
@@ -132,10 +132,10 @@ class _Disks:
                 reason = f"its disk would hold {peak} bytes, {peak - limit} more than the limit of {limit}"
                 yield Violation(Constraint.DISK_LIMIT, f"broker {node}", reason, position)
         if {(link.source, link.target): link.size_bytes for link in step.links} != copied:
-            yield Violation(Constraint.FIGURES, entry, "its links are not those of its moves", position)
+            yield Violation(Constraint.FIGURES, entry, "its links do not match its moves", position)
         said = {disk.broker_id: (disk.written_bytes, disk.freed_bytes, disk.peak_bytes) for disk in step.disks}
         if said != {node: (written[node], freed[node], self._said_held[node]) for node in sorted({*written, *freed})}:
-            yield Violation(Constraint.FIGURES, entry, "what it says of disks is not what its moves do", position)
+            yield Violation(Constraint.FIGURES, entry, "its disk figures do not match its moves", position)
 
 
 def _listed(nodes: tuple[NodeId, ...] | list[NodeId]) -> str:

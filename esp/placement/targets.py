@@ -27,7 +27,7 @@ def choose_target(draft: Draft, shares: Shares, position: int, leaving: NodeId |
     used_racks = {draft.rack[node] for node in others}
     candidates = [node for node in draft.targets if node not in replicas]
     if not candidates:
-        reason = f"it shall have {len(others) + 1} replica(s), and {len(draft.targets)} broker(s) may hold one"
+        reason = f"it needs {len(others) + 1} replica(s), and only {len(draft.targets)} broker(s) may hold one"
         return _violation(draft, position, Constraint.BROKER_COUNT, reason)
     required = draft.required_racks(position, len(others) + 1)
     if len(used_racks) < required:

@@ -279,7 +279,7 @@ class Following:
             end_offset = own_end.end_offset
         if end_offset < (member.high_watermark or log.start_offset):
             member.fail(
-                f"the leader's log parts from this one at {end_offset}, below the high watermark {member.high_watermark} (RAFT-10)"
+                f"the leader's log diverges from this one at {end_offset}, below the high watermark {member.high_watermark} (RAFT-10)"
             )
         elif end_offset < log.end_offset:
             log.truncate_to(end_offset)

@@ -97,7 +97,9 @@ class LogOutline:
             if next_start > start_offset:
                 kept.insert(0, EpochStart(self.start_epoch, start_offset))
         self._epochs = kept
-        assert self.start_offset <= self.flushed_offset <= self.end_offset, "a snapshot holds what was in the log"
+        assert self.start_offset <= self.flushed_offset <= self.end_offset, (
+            "a snapshot holds records that were in the log"
+        )
 
     def restart_at(self, snapshot_id: SnapshotId) -> None:
         """The log is empty and begins where a fetched snapshot ends (RAFT-32)."""

@@ -102,7 +102,7 @@ class VoterChanges:
         if response.error is ErrorCode.none:
             change.is_reached = True
         else:
-            self._end(state, change, response.error, "The new voter refused the leader's word.")
+            self._end(state, change, response.error, "The new voter refused the leader's request.")
 
     def on_probe_failed(self, state: LeaderState, change: VoterChange) -> None:
         """The node that is to be added does not answer at the address that was given for it."""

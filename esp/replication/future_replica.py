@@ -58,7 +58,7 @@ class FutureReplica:
             self.log.truncate_fully_and_start_at(cut.offset)
         else:
             self.log.truncate_to(cut.offset)
-        assert self.log.log_end_offset <= cut.offset, "a copy that parts from its source is cut (KIP-101)"
+        assert self.log.log_end_offset <= cut.offset, "a copy that diverges from its source is truncated (KIP-101)"
 
     def must_begin_below(self, records: Buffer, source: ReplicaLog) -> bool:
         """True if :meth:`take` will put the files of the copy, which is empty, aside: the source starts within a batch."""

@@ -30,7 +30,7 @@ class Phase(Enum):
     COMMITTED = "no change is pending"
     IN_FLIGHT = "sent, not answered"
     RESEND = "not answered, to be sent again"
-    UNSURE = "its fate is open until newer metadata comes"
+    UNSURE = "its outcome is unknown until newer metadata arrives"
 
 
 class Event(Enum):
@@ -40,7 +40,7 @@ class Event(Enum):
     INSTALLED = "a state at least as new is committed"
     REFUSED = "the controller did not apply it"
     FATE_UNKNOWN = "an earlier copy may have been applied"
-    LOST = "no answer, or one that settles nothing"
+    LOST = "no answer, or an inconclusive one"
 
 
 TRANSITIONS: Final[Mapping[tuple[Phase, Event], Phase]] = {
@@ -198,5 +198,7 @@ class IsrChanges:
         members = frozenset(self.committed.isr) | self._unconfirmed
         if self.pending is not None:
             members |= frozenset(self.pending.isr)
-        assert (self.pending is None) is (self.phase is Phase.COMMITTED), "a change is pending until its fate is known"
+        assert (self.pending is None) is (self.phase is Phase.COMMITTED), (
+            "a change is pending until its outcome is known"
+        )
         self.maximal_isr = members

@@ -65,7 +65,7 @@ def iterate_fetched(
             raise MisplacedBatchError(f"it begins at offset {base_offset}, and the log ends at {next_offset}")
         if not epoch <= batch_epoch <= leader_epoch:
             raise MisplacedBatchError(
-                f"it is of leader epoch {batch_epoch}, comes after one of {epoch}, and its leader is that of {leader_epoch}"
+                f"its leader epoch is {batch_epoch}, the batch before it has {epoch}, and its leader has {leader_epoch}"
             )
         yield batch, header
         log_is_empty = False
@@ -194,7 +194,7 @@ class Next(Enum):
     FETCH = "fetch from the new position"
     BACK_OFF = "fetch again after replica.fetch.backoff.ms, or when the metadata changed"
     ASK_RANGE = "ask the leader where its log starts and ends (TRUNC-5)"
-    IGNORE = "the answer is none for where the replica stands now; a fetch that is is under way, or due"
+    IGNORE = "the answer does not match the replica's position; a fetch that does is under way or due"
 
 
 class PartitionFollower:
@@ -296,7 +296,7 @@ class PartitionFollower:
             return Next.FETCH
         if start_offset > own_end:
             _logger.warning(
-                "The log ends at %d, before its leader's start %d: it begins anew there", own_end, start_offset
+                "The log ends at %d, before its leader's start %d: it starts again there, empty", own_end, start_offset
             )
             log.truncate_fully_and_start_at(start_offset)
             return Next.FETCH
@@ -330,7 +330,7 @@ class PartitionFollower:
             _logger.error("A batch from the leader of epoch %d cannot follow the log: %s", self.leader_epoch, error)
             return False
         except CorruptionError as error:
-            _logger.error("Of what the leader of epoch %d sent a batch is dropped: %s", self.leader_epoch, error)
+            _logger.error("A batch from the leader of epoch %d is dropped: %s", self.leader_epoch, error)
             return False
         return True
 

@@ -36,7 +36,9 @@ def delete_records(log: ReplicaLog, offset: int) -> int:
     if not 0 <= start_offset <= log.high_watermark:
         raise ApiError(ErrorCode.offset_out_of_range)
     log.raise_log_start(start_offset)
-    assert start_offset <= log.log_start_offset <= log.high_watermark, "what was asked for is hidden (LOG-12)"
+    assert start_offset <= log.log_start_offset <= log.high_watermark, (
+        "records below the requested offset are hidden (LOG-12)"
+    )
     return start_offset
 
 

@@ -50,7 +50,10 @@ def while_settling(error: ApiError, led_us: int) -> ApiError:
         led_us: the time for which the leader has led.
     """
     if error.code is ErrorCode.out_of_order_sequence_number and led_us < SETTLING_US:
-        return ApiError(ErrorCode.not_leader_or_follower, f"{error.message}; it may be on its way from another leader")
+        return ApiError(
+            ErrorCode.not_leader_or_follower,
+            f"{error.message}; an earlier batch may still be on its way back from the previous leader",
+        )
     return error
 
 
@@ -95,7 +98,7 @@ class RefusedBatches:
             del self.by_partition[partition]
         for each in missing:
             if _is_before(each, sequence):
-                raise ApiError(refused.code, f"The batch from sequence {each} on was refused and is to come first")
+                raise ApiError(refused.code, f"The batch at sequence {each} was refused and must be sent first")
 
     def refuse(self, partition: Hashable, records: memoryview | None, code: ErrorCode) -> None:
         """A batch was refused, by :meth:`check` or for any other reason. With one that is no matter of time the producer begins anew."""

@@ -193,7 +193,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         try:
             self._buffer.room()
         except OSError as error:
-            log.warning("ending the connection of %s: no memory for what it sends: %s", self.peer, error)
+            log.warning("closing the connection of %s: no memory for its request: %s", self.peer, error)
             self._transport.abort()
 
     def _let_others_receive(self) -> None:

@@ -118,7 +118,7 @@ class ValueReader:
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
                 return value
-        raise CorruptionError("an integer that does not end")
+        raise CorruptionError("an unterminated integer")
 
 
 STRING_BYTES_MAX: Final = 32_767

@@ -184,4 +184,4 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return value, position + index + 1
-    raise CorruptionError("metadata frame begins with an integer that does not end")
+    raise CorruptionError("metadata frame begins with an unterminated integer")

@@ -101,7 +101,7 @@ class DiskReserve:
         except FileNotFoundError:  # a thread, or the loop beside a thread, has just done so
             return True
         _logger.error(
-            "%s: the disk is full; the last %d bytes, kept in reserve, are used. Make room, or the node will end",
+            "%s: the disk is full; the last %d bytes, kept in reserve, are used. Make room, or the node will stop",
             self._directory,
             RESERVE_BYTES,
         )

@@ -494,7 +494,7 @@ class Log:
             end_offset = self.log_end_offset
             active_too = end_offset > self.recovery_point
             if (yield from self._unsynced.syncing(self._segments.active, active_too=active_too)):
-                assert end_offset <= self.log_end_offset, "what was flushed is there still (LOG-1)"
+                assert end_offset <= self.log_end_offset, "flushed records are still there (LOG-1)"
                 self.recovery_point = max(self.recovery_point, end_offset)
                 return True
             if cuts == self._unsynced.cuts:

@@ -109,8 +109,8 @@ def warn_of_strays(disk: Disk, directory: str, strays: Collection[str]) -> None:
     if strays:
         size = sum(disk.stat(f"{path}/{name}").size for path in strays for name in disk.listdir(path))
         _logger.warning(
-            "%s: %d directories that end in -stray, %d bytes: replicas that went to other nodes, or of deleted topics; they are kept until "
-            "you remove them",
+            "%s: %d directories that end in -stray, %d bytes: replicas that moved to other nodes, or belong to deleted topics; they are "
+            "kept until you remove them",
             directory,
             len(strays),
             size,
@@ -204,7 +204,7 @@ class LogDirectory:
         except OSError as error:
             raise OperatorError(
                 f"The data directory {path} cannot be used: {error}.",
-                "Make it a directory that this user may write to, or set log.dirs to one.",
+                "Make the directory writable for this user, or set log.dirs to another one.",
             ) from error
         if lock is None:
             raise OperatorError(
@@ -217,7 +217,8 @@ class LogDirectory:
         except OSError as error:
             lock.release()
             raise OperatorError(
-                f"The data directory {path} cannot be read: {error}.", "Repair the disk, or take it out of log.dirs."
+                f"The data directory {path} cannot be read: {error}.",
+                "Repair the disk, or remove the directory from log.dirs.",
             ) from error
         except OperatorError:
             lock.release()
@@ -259,7 +260,7 @@ class LogDirectory:
             if self.was_clean:
                 raise OperatorError(
                     f"{path} holds records, and no readable {PARTITION_METADATA_FILE} that says of which topic.",
-                    "Restore the file from a copy; if you move the directory away, the partition begins anew, empty.",
+                    "Restore the file from a copy; without the directory, the partition starts again, empty.",
                 )
             self.running_marker.remove()  # this node may not say that it has lost nothing (BRK-3)
             self.mark_stray(partition)

@@ -51,7 +51,7 @@ def sound_part(segment: Segment, position: int, data: Buffer, offset: int, end_o
     view = memoryview(data)
     size, problem = _measure_sound(view, offset, end_offset)
     if problem is not None and not size:
-        raise CorruptionError(f"{segment.file.path} has rotted at {position}: {problem}")
+        raise CorruptionError(f"{segment.file.path} is corrupt at {position}: {problem}")
     if segment.checked_start <= position <= segment.checked_end:
         segment.checked_end = max(segment.checked_end, position + size)
     else:
@@ -70,7 +70,7 @@ def _measure_sound(view: memoryview, offset: int, end_offset: int) -> tuple[int,
         header = read_header(view, position)
         size = header.size
         if size < HEADER_SIZE or size > available - position or header.magic != MAGIC or header.last_offset_delta < 0:
-            return position, "what stands there is no batch"
+            return position, "the bytes there are no batch"
         if crc32c(view[position + ATTRIBUTES_OFFSET : position + size]) != header.crc:
             return position, "a batch that does not match its checksum"
         if header.base_offset < next_offset or header.last_offset < offset or header.next_offset > end_offset:

@@ -86,7 +86,7 @@ def read_meta_properties(disk: Disk, path: str) -> MetaProperties | None:
     except (ValueError, OSError) as error:
         raise OperatorError(
             f"{path} cannot be read: {error}.",
-            "Restore the file from a copy, or take the directory out of log.dirs; without it the owner of the data is unknown.",
+            "Restore the file from a copy, or remove the directory from log.dirs; without the file the owner of the data is unknown.",
         ) from error
 
 

@@ -397,7 +397,7 @@ class _Loader:
         """The log lost all below its start: it goes on, empty, at the start (REC-7)."""
         self.is_whole = False
         _logger.warning(
-            "%s ends at offset %d below its start %d: it starts over, empty",
+            "%s ends at offset %d below its start %d: it starts again, empty",
             self._path,
             self.end_offset,
             self.log_start_offset,

@@ -101,7 +101,7 @@ def iterate_headers_blocking(
                 if note_rot is None:
                     raise CorruptionError("a batch that does not match its checksum")
                 note_rot(
-                    CorruptionError(f"{file.path} has rotted at {position}: a batch that does not match its checksum")
+                    CorruptionError(f"{file.path} is corrupt at {position}: a batch that does not match its checksum")
                 )
                 next_offset = base_offset + 1
                 position += size
@@ -180,7 +180,7 @@ def restore_segment_blocking(
     if leader_epoch >= 0 and header[0] < trusted_end:  # the log end is what the last batch says
         batch = memoryview(file.read_blocking(position, header[1] + SIZE_BEFORE_LENGTH_ENDS))
         if crc32c(batch[ATTRIBUTES_OFFSET:]) != header[4]:
-            raise CorruptionError(f"{file.path} has rotted at {position}: a batch that does not match its checksum")
+            raise CorruptionError(f"{file.path} is corrupt at {position}: a batch that does not match its checksum")
     if reason is not None and next_offset < trusted_end:
         flushed = "closed cleanly" if trusted_end == LONG_MAX else f"flushed up to offset {trusted_end}"
         raise CorruptionError(f"{file.path} is broken at {segment.size}, although it was {flushed}: {reason}")
@@ -237,7 +237,7 @@ def require_nothing_missing_blocking(segment: Segment, disk: Disk) -> None:
     if end_offset < segment.next_base_offset:
         raise CorruptionError(
             f"{segment.path(LOG_SUFFIX)} ends at offset {end_offset}, and the next segment begins at {segment.next_base_offset}: "
-            "what stood between them is missing"
+            "the records between them are missing"
         )
 
 

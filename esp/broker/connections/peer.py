@@ -267,7 +267,7 @@ class _Link:
 
     def _on_open(self, connection: Connection) -> "_Link":
         if self.has_ended:
-            raise ConnectionAbortedError("not wanted any more")
+            raise ConnectionAbortedError("the connection is no longer needed")
         self.connection = connection
         unsent, self._unsent = self._unsent, []
         connection.write(unsent)
@@ -297,11 +297,11 @@ class _Link:
                         self.connection.expect(_FRAME_LENGTH.size + length)
                     break
                 if not self._calls:
-                    raise DecodeError("an answer came that nobody asked for")
+                    raise DecodeError("a response arrived that matches no request")
                 self._answer(self._calls.popleft(), received[start : start + length])
                 position = start + length
         except DecodeError as error:
-            self._fail(f"its answer makes no sense: {error}")
+            self._fail(f"its response cannot be decoded: {error}")
         return end if self.has_ended else position
 
     def _answer(self, call: _Call, frame: memoryview) -> None:

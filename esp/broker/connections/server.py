@@ -79,7 +79,7 @@ class Server:
         except OSError as error:
             raise OperatorError(
                 f"Cannot listen on {name}://{address}: {error.strerror or error}",
-                "Stop what uses that port, or give another address in `listeners`.",
+                "Stop the process that uses that port, or set another address in `listeners`.",
             ) from error
         self._listeners.append(listener)
         return listener.address

@@ -96,7 +96,7 @@ class ControllerDriver:
         node_id = registration.node_id
         if registration.cluster_id != self.config.cluster_id:
             log.warning(
-                "broker %d of cluster %s is refused, this is cluster %s: it has the data directory, or the controllers, of another cluster",
+                "broker %d of cluster %s is refused, this is cluster %s: its data directory or controllers belong to another cluster",
                 node_id,
                 registration.cluster_id,
                 self.config.cluster_id,

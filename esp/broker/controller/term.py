@@ -110,7 +110,7 @@ class ControllerTerm:
             in_transaction: the log ends within a metadata transaction that will not be completed.
         """
         if in_transaction:
-            reason = AbortTransactionRecord(reason="The controller that began it is gone")
+            reason = AbortTransactionRecord(reason="The controller that began it is no longer active")
             self._propose(lambda _: Decision((reason,), None), "Abort")
         if METADATA_VERSION not in self._proposals.newest.features:
             records = bootstrap_records(self._config.min_insync_replicas, self._config.features)
@@ -189,7 +189,7 @@ class ControllerTerm:
             self.sessions.renew(now_us)
         for node_id, epoch in self.sessions.expired(now_us):
             self.sessions.end(node_id, epoch)
-            self._fence(node_id, epoch, f"it was not heard of for {self._config.session_timeout_ms} ms")
+            self._fence(node_id, epoch, f"no heartbeat for {self._config.session_timeout_ms} ms")
         self.watch_sessions()
 
     def _fence(self, node_id: NodeId, epoch: BrokerEpoch, reason: str) -> None:

@@ -268,7 +268,7 @@ class BrokerLifecycle:
         self._answered_us = self._env.clock.monotonic_us()
         if answer.error_code in _UNKNOWN_HERE:
             log.warning(
-                "the controller no longer knows broker epoch %d (%s): registering anew",
+                "the controller no longer knows broker epoch %d (%s): registering again",
                 request.broker_epoch,
                 answer.error_code.name,
             )
@@ -325,11 +325,11 @@ class BrokerLifecycle:
             if limit_ms is not None and now_us - begun_us > limit_ms * 1000:
                 raise OperatorError(
                     f"Broker {self._registration.node_id} could not register within {limit_ms} ms: {reason}.",
-                    "See to it that a majority of the controllers runs and can be reached, or raise "
+                    "Make sure that a majority of the controllers runs and is reachable, or raise "
                     "initial.broker.registration.timeout.ms.",
                 )
             if now_us - told_us > REGISTRATION_ATTEMPT_MS * 1000:
-                log.warning("broker %d is not registered yet: %s; trying on", self._registration.node_id, reason)
+                log.warning("broker %d is not registered yet: %s; retrying", self._registration.node_id, reason)
                 told_us = now_us
             await self._progress.wait(REGISTRATION_BACKOFF_US)
 
@@ -347,19 +347,19 @@ class BrokerLifecycle:
             return "no active controller answers"
         if answer.error_code is ErrorCode.inconsistent_cluster_id:
             raise OperatorError(
-                f"Broker {node_id} belongs to the cluster {self._registration.cluster_id}, but the controllers are those of another one.",
-                "Give it the addresses of its own cluster's controllers (controller.quorum.bootstrap.servers or controller.quorum.voters), "
-                "or data directories that are formatted with that cluster's id.",
+                f"Broker {node_id} belongs to the cluster {self._registration.cluster_id}, but its controllers belong to another cluster.",
+                "Set controller.quorum.bootstrap.servers or controller.quorum.voters to the controllers of its own cluster, or use data "
+                "directories that are formatted for the cluster of these controllers.",
             )
         if answer.error_code is ErrorCode.unsupported_version:
             raise OperatorError(
-                f"Broker {node_id} cannot work at the level of a feature that the cluster works at.",
+                f"Broker {node_id} does not support a feature level that the cluster has finalized.",
                 "Use the release that the other nodes use, or a newer one.",
             )
         if answer.error_code is ErrorCode.duplicate_broker_registration:
             return (
                 f"another broker with node.id {node_id} is registered and alive, or was until a moment ago "
-                "(if it goes on, two nodes have that node.id)"
+                "(if this continues, two nodes have that node.id)"
             )
         if answer.error_code is not ErrorCode.none:
             return f"the controller refuses it with {answer.error_code.name}"

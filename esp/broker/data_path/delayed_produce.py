@@ -25,7 +25,7 @@ Finish = Callable[[dict[int, ErrorCode]], None]
 
 
 def _not_started(_failed: dict[int, ErrorCode]) -> None:
-    raise AssertionError("what has not been started does not finish")
+    raise AssertionError("a request that was not started cannot finish")
 
 
 class DelayedProduce:

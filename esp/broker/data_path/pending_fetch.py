@@ -169,7 +169,7 @@ class PendingFetch:
                     records = None if in_slices else log.read(offset, max_bytes, end_offset, at_least_one=not total)
                     if records is None:
                         records = yield _ColdRead(log, offset, max_bytes, end_offset, not total)
-                        assert records is not None, "what is read for it is sent"
+                        assert records is not None, "the bytes that are read for it are sent"
                     total += len(records)
                     result = FetchResult(*result[:6], records)
             except READ_ERRORS as error:

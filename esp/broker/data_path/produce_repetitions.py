@@ -131,7 +131,7 @@ class ProduceRepetitions:
         hosted.appended()
         log = hosted.log
         assert acks != ALL_REPLICAS or log.high_watermark >= next_offset, (
-            "only what is committed is answered (PRODUCE-2)"
+            "only committed records are acknowledged (PRODUCE-2)"
         )
         return answer.encode(correlation_id, base_offset, time_ms, log.log_start_offset)
 

@@ -153,7 +153,7 @@ class GroupCoordinatorDriver:
                 if isinstance(effect, Answer):
                     _answer(effect)
             self._effects.clear()
-            log.debug("the groups of %s are coordinated here no more", self._hosted.name)
+            log.debug("the groups of %s are no longer coordinated here", self._hosted.name)
         self._progress.wake()
 
     @property
@@ -251,7 +251,7 @@ class GroupCoordinatorDriver:
                 memoryview(bytearray(batch)), ALL_REPLICAS, self._clock.wall_ms(), any_codec=True
             )
         except ApiError as error:
-            log.warning("%s takes no records of its groups: %s", hosted.name, error)
+            log.warning("%s cannot store the records of its groups: %s", hosted.name, error)
             self._effects.extendleft(reversed(self._core.on_append_failed(effect.token, error.code, self.now())))
             if error.code is ErrorCode.kafka_storage_error and isinstance(error.__cause__, OSError):
                 self._config.on_disk_error(hosted, error)
@@ -290,6 +290,6 @@ class GroupCoordinatorDriver:
 
 def _answer(effect: Answer) -> None:
     ticket = effect.ticket
-    assert isinstance(ticket, asyncio.Future), "tickets are what ask() made"
+    assert isinstance(ticket, asyncio.Future), "a ticket comes from ask()"
     if not ticket.done():  # else the node is stopping
         ticket.set_result(effect.result)

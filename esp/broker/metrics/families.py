@@ -43,7 +43,7 @@ def collect_requests(requests: Mapping[ListenerKind, RequestMetrics]) -> Iterato
 
 def collect_loop(delays: Histogram) -> Iterator[Metric]:
     """The delay of the loop."""
-    family = HistogramMetricFamily("esp_event_loop_delay_seconds", "How late the event loop came to a timer")
+    family = HistogramMetricFamily("esp_event_loop_delay_seconds", "Delay of timers in the event loop")
     family.add_metric((), delays.buckets(), delays.sum_s)
     yield family
 
@@ -69,7 +69,7 @@ def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
         ("esp_under_replicated_partitions", "Led partitions with replicas out of sync", under_replicated),
         ("esp_under_min_isr_partitions", "Led partitions that refuse acks=all", under_min_isr),
         ("esp_at_min_isr_partitions", "Led partitions that would refuse acks=all with one replica less", at_min_isr),
-        ("esp_reassigning_partitions", "Led partitions that get or lose replicas now", reassigning),
+        ("esp_reassigning_partitions", "Led partitions whose replicas are being reassigned", reassigning),
         ("esp_offline_log_directories", "Log directories that have failed", offline),
     )
 
@@ -87,7 +87,11 @@ def _collect_quorum(raft: RaftDriver) -> Iterator[Metric]:
     return _gauges(
         ("esp_active_controller", "1 on the active controller", int(raft.is_active)),
         ("esp_quorum_epoch", "The newest epoch of the metadata quorum that this node knows of", raft.epoch),
-        ("esp_metadata_committed_offset", "What of the metadata log is committed, as known here", raft.high_watermark),
+        (
+            "esp_metadata_committed_offset",
+            "The high watermark of the metadata log, as known to this node",
+            raft.high_watermark,
+        ),
     )
 
 
@@ -104,10 +108,14 @@ def _collect_cluster(image: ClusterImage) -> Iterator[Metric]:
         ),
         (
             "esp_cluster_partitions_not_led_by_preferred",
-            "Partitions that another replica leads than the preferred one",
+            "Partitions whose leader is not their preferred replica",
             sum(partition.leader != partition.replicas[0] for partition in partitions),
         ),
-        ("esp_cluster_active_brokers", "Brokers that serve", sum(not one.fenced for one in image.brokers.values())),
+        (
+            "esp_cluster_active_brokers",
+            "Brokers that are unfenced",
+            sum(not one.fenced for one in image.brokers.values()),
+        ),
         ("esp_cluster_fenced_brokers", "Brokers that are fenced", sum(one.fenced for one in image.brokers.values())),
     )
 
@@ -116,7 +124,7 @@ def _collect_self_repair(proposal: Proposal | None) -> Iterator[Metric]:
     """The repairs that the active controller proposes or makes for brokers that are gone, draining or new."""
     moves, left_alone = (len(proposal.moves), len(proposal.left_alone)) if proposal else (0, 0)
     return _gauges(
-        ("esp_self_repair_moves", "Partitions that self-repair moves, or would if it were allowed to", moves),
+        ("esp_self_repair_moves", "Partitions that self-repair moves, or would move with rebalance.mode=apply", moves),
         ("esp_self_repair_left_alone", "Partitions that self-repair should move and cannot", left_alone),
     )
 

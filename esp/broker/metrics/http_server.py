@@ -59,7 +59,7 @@ class HttpServer:
         except OSError as error:
             raise OperatorError(
                 f"Cannot listen on {address} for metrics: {error.strerror or error}",
-                "Stop what uses that port, or give another address in `metrics.listener`.",
+                "Stop the process that uses that port, or set another address in `metrics.listener`.",
             ) from error
         return self._listener.address
 

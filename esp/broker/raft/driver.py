@@ -347,7 +347,7 @@ class RaftDriver:
                 async with time_limit(self._env.clock, FAREWELL_MS):
                     await self.committed(self.next_offset)
             except (ApiError, TimeoutError):
-                _logger.warning("what the controller proposed last may not be committed")
+                _logger.warning("the controller's last proposals may not be committed")
         self._step(self._node.shutdown)
         deadline_us = self._env.clock.monotonic_us() + FAREWELL_MS * 1000
         while not self._node.has_ended and self._env.clock.monotonic_us() < deadline_us:
@@ -373,7 +373,7 @@ class RaftDriver:
 
     def _on_gone(self, address: Address) -> None:
         if address == self._node.leader_address and not self.is_leader:
-            _logger.info("nobody listens at %s any more, where the leader was", address)
+            _logger.info("the leader's address %s refuses connections", address)
             self._step(self._node.on_leader_gone)
 
     def _on_flushed(self, offset: int) -> None:

@@ -162,7 +162,7 @@ class RaftFiles:
         try:
             contents = read_snapshot(await self._env.cpu.run(download.read_blocking))
         except CorruptionError as error:
-            _logger.error("the snapshot %s came damaged and is fetched again: %s", snapshot_id.file_name, error)
+            _logger.error("the fetched snapshot %s is corrupt and is fetched again: %s", snapshot_id.file_name, error)
             download.discard()
             return None
         await self._env.cpu.run(download.finish_blocking)
@@ -180,10 +180,10 @@ class RaftFiles:
         """End the node (RAFT-16): a member of the quorum is never half alive."""
         cause = error.__cause__ if isinstance(error, ApiError) else error
         if isinstance(cause, OSError):
-            remedy = "make room on" if cause.errno == errno.ENOSPC else "look after"
+            remedy = "make room on" if cause.errno == errno.ENOSPC else "check"
             remedy += " its disk and start the node again"
         elif isinstance(cause, CorruptionError):
-            remedy = "restore the directory from a copy, or, where the quorum has other voters, remove this one and add it anew, empty"
+            remedy = "restore the directory from a copy, or, where the quorum has other voters, remove this one and add it again, empty"
         else:
             remedy = "that is a defect of the software; start the node again"
         _logger.critical("the metadata log failed", exc_info=error)

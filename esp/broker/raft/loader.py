@@ -109,7 +109,7 @@ class MetadataLoader:
 
     def replay_committed(self, batch: Buffer) -> None:
         """Take the next committed batch of records that this node has not proposed itself in its present term."""
-        assert not self._proposed, "what this node proposed is replayed already"
+        assert not self._proposed, "this node's own proposals are replayed already"
         self._replay_batch(self._replay, batch)
 
     def publish(self, end_offset: int, epoch: LeaderEpoch) -> None:

@@ -21,8 +21,8 @@ from esp.storage.log import Log
 _logger = logging.getLogger(__name__)
 
 OTHER_DISK_REMEDY: Final = (
-    "give it back the data directory with which it voted, or remove the old voter (kafka-metadata-quorum remove-controller) and add "
-    "this one (add-controller)"
+    "give it back the data directory with which it voted, or remove the old voter (kafka-metadata-quorum remove-controller) and add this "
+    "node as a new one (add-controller)"
 )
 """The remedy for a voter whose disk was replaced, and for a node that has another one's id."""
 
@@ -163,12 +163,12 @@ def _check_identity(config: RaftConfig, voters: VoterHistory, path: str) -> None
     same_id = [voter.key for voter in voters.voters.voters if voter.key.node_id == local.node_id]
     if same_id and not config.can_vote:
         raise OperatorError(
-            f"Node {local.node_id} is a voter of the metadata quorum, but has not the role controller.",
+            f"Node {local.node_id} is a voter of the metadata quorum, but does not have the role controller.",
             "Set process.roles to broker,controller, or remove the voter from the quorum first (kafka-metadata-quorum remove-controller).",
         )
     if not voters.voters.voters and not config.bootstrap_servers:
         raise OperatorError(
-            f"{path} names no voters of the metadata quorum, and the settings name nobody to ask.",
+            f"{path} names no voters of the metadata quorum, and the settings name no controllers.",
             "Set controller.quorum.bootstrap.servers (or controller.quorum.voters), or restore the file "
             f"{FIRST.file_name} of this directory from a copy.",
         )

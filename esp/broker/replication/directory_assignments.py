@@ -134,7 +134,7 @@ async def assign(
             ApiKey.ASSIGN_REPLICAS_TO_DIRS, request, timeout_ms=CALL_TIMEOUT_MS
         )
     except ApiError as error:
-        log.info("the controller was not told of directories: %s", error)
+        log.info("directory assignments could not be sent to the controller: %s", error)
         return []
     if answer.error_code is not ErrorCode.none:
         log.warning("the controller refused assignments to directories: %s", answer.error_code.name)

@@ -134,7 +134,7 @@ class FollowedPartition:
 
 _EPOCH_MAX: Final = 2**31 - 1
 
-_BAD_ANSWER: Final = "nothing of what it answers can follow the end of the log here"
+_BAD_ANSWER: Final = "no batch of its response can follow the end of the log here"
 """The reason why a partition is held back after an answer without an error code."""
 
 PartitionKey = tuple[bytes, int]
@@ -471,7 +471,7 @@ class ReplicaFetcher:
     async def _flush(self, key: PartitionKey, item: FollowedPartition) -> None:
         await self._host.flush(item.hosted)
         if self._followed.get(key) is item and item.follower.must_flush:
-            self._hold_back(key, item, "what was fetched cannot be flushed here for want of room")
+            self._hold_back(key, item, "fetched records cannot be flushed here: the disk is full")
         else:
             self._release(key, item)
 

@@ -88,7 +88,7 @@ class ReplicaFetchers:
         """A fetcher for a broker; None while the metadata does not say where it is."""
         address = self._address(source, image)
         if address is None:
-            log.warning("node %d has no address on the listener of the brokers", source)
+            log.warning("node %d has no address on the inter-broker listener", source)
             return None
         peer = Peer(self._env, address, client_id=f"broker-{self._settings.node_id}-fetcher")
         fetcher = self._fetchers[source] = ReplicaFetcher(

@@ -106,13 +106,13 @@ async def tell_gone(
 
 def _what_follows(state: PartitionState, node_id: NodeId) -> str:
     if not has_others(state, node_id):
-        return "No other replica has anything either: it begins anew, empty"
+        return "No other replica has records either: the log starts again, empty"
     others = [node for node in (state.isr or state.elr or state.last_known_elr) if node != node_id]
     if state.leader != NO_NODE:
-        return f"It is fetched anew from broker {state.leader}"
+        return f"It is fetched again from broker {state.leader}"
     if others:
-        return f"The partition waits for broker {' or '.join(map(str, others))}, and is then fetched anew"
+        return f"The partition waits for broker {' or '.join(map(str, others))}, and is then fetched again"
     return (
-        "No other replica is known to have everything: the partition waits until this one is back in its place and the node is started "
-        "again, or for an unclean election, by which records may be lost"
+        "No other replica is known to be complete: the partition stays offline until this log is restored and the node restarted, or "
+        "until an unclean election, which may lose records"
     )

@@ -87,7 +87,7 @@ class ReplicaFiles:
         try:
             return directory.create_log_blocking(name, topic_id, settings)
         except OSError as error:
-            log.error("%s cannot be made in %s, and is tried again: %s", name, directory.path, error)
+            log.error("%s cannot be created in %s and is retried: %s", name, directory.path, error)
             return None
 
     async def put_aside(self, logs: Iterable[Log]) -> dict[LogDirectory, OSError]:
@@ -522,7 +522,7 @@ class ReplicaHost:
 
         The controller is told, so that it is not elected.
         """
-        log.critical("%s is offline until somebody has looked at it: %s", hosted.log.path, error)
+        log.critical("%s is offline until an operator repairs it: %s", hosted.log.path, error)
         hosted.is_offline = True
         self._roles.give_up(hosted)
         self.tell_directory(hosted)

@@ -59,6 +59,6 @@ async def ask_leader_offsets(
                 if partition.error_code is not ErrorCode.none:
                     raise ApiError(partition.error_code)
                 return int(partition.offset)
-        raise ApiError(ErrorCode.unknown_server_error, f"{peer.address} answered nothing about {name}")
+        raise ApiError(ErrorCode.unknown_server_error, f"the response of {peer.address} does not contain {name}")
 
     return await ask(_EARLIEST_LOCAL), await ask(_LATEST)

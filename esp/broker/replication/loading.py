@@ -129,7 +129,7 @@ class ReplicaLoading:
         except (OSError, CorruptionError) as error:
             raise OperatorError(
                 f"The log of {partition} in {directory.path} cannot be opened: {error}.",
-                "Repair the disk, or restore the partition's directory from a copy; moved away, the partition begins anew, empty.",
+                "Repair the disk, or restore the partition's directory from a copy; without it, the partition starts again, empty.",
             ) from error
 
     def _is_ours(self, topic: TopicImage, number: int) -> bool:
@@ -144,12 +144,12 @@ class ReplicaLoading:
         if not loaded.log.was_there:
             return f"{loaded.log.path} has no segment"
         if partition in self._adopted:
-            return f"there is but a copy of it in {loaded.directory.path}, from a move that had not ended"
+            return f"{loaded.directory.path} has only a copy of it, from a move that had not finished"
         known = state.directories[state.replicas.index(self._node_id)] if state.directories else None
         if known is None or known.int < RESERVED_DIRECTORIES or known in self._ids:
             return _why_not_kept(loaded.log) if len(state.replicas) > 1 else None
         return (
-            f"what stands in {loaded.directory.path} is not what the metadata knows{where_it_was(state, self._node_id)}"
+            f"the replica in {loaded.directory.path} is not the one in the metadata{where_it_was(state, self._node_id)}"
         )
 
     def _is_assigned(self, topic: TopicImage, number: int, directory: LogDirectory) -> bool:
@@ -178,5 +178,5 @@ def _why_not_kept(opened: Log) -> str | None:
         if opened.recovery_point < opened.log_end_offset:
             opened.flush_blocking()
     except OSError as error:
-        return f"the device did not keep what was written to {opened.path}: {error}"
+        return f"the device lost writes to {opened.path}: {error}"
     return None

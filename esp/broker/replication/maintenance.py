@@ -103,7 +103,7 @@ class Maintenance:
             try:
                 await job()
             except OSError as error:  # a full disk must not stop the node: what is undone is done the next time
-                log.error("%s has to be done again: %s", name, error)
+                log.error("%s failed and is retried: %s", name, error)
             if interval_ms <= 0:  # Kafka's scheduler takes that for "once"
                 return
             await self._env.clock.sleep_us(interval_ms * 1000)

@@ -72,7 +72,7 @@ class RottenReplicas:
                 continue
             is_lost = self.has_lost_directory(hosted)
             if is_lost and self._is_out(hosted):
-                log.warning("%s is put aside, and fetched anew from its leader: %s", hosted.log.path, hosted.log.rot)
+                log.warning("%s is set aside and fetched again from its leader: %s", hosted.log.path, hosted.log.rot)
                 await self._renew(hosted)
                 continue
             self._tell_directory(hosted)  # that it is here after all, too: the others may have gone
@@ -98,8 +98,8 @@ class RottenReplicas:
         if hosted not in self._told_alone:
             self._told_alone[hosted] = None
             log.critical(
-                "%s is the only replica that is in sync, and it has rotted; what is sound is served: %s. "
-                "Restore the file from a copy, or move the records that can be read to another topic",
+                "%s is the only in-sync replica, and it is corrupt; its intact records are served: %s."
+                " Restore the file from a copy, or move the records that can be read to another topic",
                 hosted.log.path,
                 hosted.log.rot,
             )

@@ -213,7 +213,7 @@ async def test_an_error_of_the_disk_ends_the_node_and_nothing_is_acknowledged(qu
     with pytest.raises(ProcessEndedError):
         await member.run(create_topics(member.driver, [NewTopic(name="t")], member.env.random))
     assert f"the metadata log {LOG_PATH} failed" in member.process.end_reason
-    assert "look after its disk" in member.process.end_reason
+    assert "check its disk" in member.process.end_reason
     assert "t" not in member.image.topics_by_name
 
 

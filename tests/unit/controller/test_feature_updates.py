@@ -50,7 +50,7 @@ _REFUSALS = [
     ((ELR, 0, SAFE), "Can't downgrade the version of this feature."),
     ((ELR, 0, UNSAFE), "Can't downgrade the version of this feature."),
     ((KRAFT_VERSION, 2, UP), "Local controller 1 only supports versions 0-1"),
-    ((KRAFT_VERSION, 1, UP), "Can't upgrade a quorum whose voters stand in controller.quorum.voters."),
+    ((KRAFT_VERSION, 1, UP), "Can't upgrade a quorum whose voters are set in controller.quorum.voters."),
 ]
 
 

@@ -407,7 +407,7 @@ def test_what_a_rotten_batch_says_of_producers_is_not_believed(
     disk.corrupt(path(0, ".log"), 2 * size + field + 1)
     log = reopen(disk)[1]
     assert log.rot is not None
-    assert f"has rotted at {2 * size}" in caplog.text
+    assert f"is corrupt at {2 * size}" in caplog.text
     states = dict(log.producers.items())
     assert states.keys() == {5}
     assert states[5].batches == [batch for batch in known if batch.base_offset != 2]

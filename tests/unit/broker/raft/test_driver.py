@@ -167,7 +167,7 @@ async def test_a_broken_disk_ends_a_voter_and_the_others_go_on(quorum):
     victim.disk.fail("sync", "*.log")
     assert await quorum.create("t")
     await quorum.wait(lambda: not victim.is_alive)
-    assert "look after its disk" in victim.process.end_reason
+    assert "check its disk" in victim.process.end_reason
     assert await quorum.create("u")
 
 

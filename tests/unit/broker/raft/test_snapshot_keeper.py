@@ -227,7 +227,7 @@ async def test_a_disk_that_fails_under_a_snapshot_ends_the_node(quorum):
     member.disk.fail("sync", "*.checkpoint.part")
     with pytest.raises(AssertionError):
         await _create(quorum, 40)
-    assert "look after its disk" in member.process.end_reason
+    assert "check its disk" in member.process.end_reason
     member.settle()
     await member.start()
     await member.run(member.raft.caught_up())

@@ -113,7 +113,7 @@ def test_rot_that_is_found_while_a_log_is_opened_is_told(caplog):
         node.disk.corrupt(SEGMENT, node.disk.stat(SEGMENT).size // 3 + 45)
         await node.restart()
         await asyncio.sleep(1)
-        assert "is the only replica that is in sync, and it has rotted" in caplog.text
+        assert "is the only in-sync replica, and it is corrupt" in caplog.text
 
     scenario()
 

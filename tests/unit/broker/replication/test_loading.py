@@ -354,7 +354,7 @@ def test_an_older_log_does_not_stand_for_the_one_in_a_directory_that_is_lost():
     node.image = topic_image([replace(state(), isr=(), elr=(NODE,), leader=NO_NODE, directories=(lost, lost))])
     [(name, reason)] = gone(node)
     assert name == "t-0"
-    assert reason.startswith("what stands in /a is not what the metadata knows")
+    assert reason.startswith("the replica in /a is not the one in the metadata")
 
 
 def test_a_copy_of_an_unfinished_move_does_not_stand_for_its_origin():
@@ -362,7 +362,7 @@ def test_a_copy_of_an_unfinished_move_does_not_stand_for_its_origin():
     node = Node()
     node.create_copy("/b", batches=4)
     node.image = eligible("/b")
-    assert gone(node) == [("t-0", "there is but a copy of it in /b, from a move that had not ended")]
+    assert gone(node) == [("t-0", "/b has only a copy of it, from a move that had not finished")]
 
 
 def test_a_log_that_the_device_did_not_keep_is_gone():
@@ -375,5 +375,5 @@ def test_a_log_that_the_device_did_not_keep_is_gone():
     node.image = eligible("/a")
     [(name, reason)] = gone(node)
     assert name == "t-0"
-    assert reason.startswith("the device did not keep what was written to /a/t-0: ")
+    assert reason.startswith("the device lost writes to /a/t-0: ")
     assert node.directories["/a"].is_offline

@@ -198,8 +198,8 @@ async def test_rot_of_a_sealed_segment_is_found_though_nobody_reads_it_and_what_
     content.rot(300 * KIB, 1)
     assert node.hosted("t").log.rot is None
     await asyncio.sleep(7)
-    assert "has rotted at 0" in str(node.hosted("t").log.rot)
-    assert "only replica" in caplog.text
+    assert "is corrupt at 0" in str(node.hosted("t").log.rot)
+    assert "only in-sync replica" in caplog.text
     assert (await fetch(client, "t", 0)).error_code is ErrorCode.corrupt_message
     assert len(values((await fetch(client, "t", 2)).records)) == 1
     assert (await produce(client, "t", records(b"x"))).error_code is ErrorCode.none
