@@ -22,7 +22,7 @@ def _bring_back(snapshot: Snapshot, partition: PartitionView, nodes: list[NodeId
         )
     unmade = snapshot.unmade.get(partition.name, frozenset())
     if unmade.issuperset(nodes):
-        return f"wait until broker {numbers(nodes)} has copied it; if nothing arrives, see the log of the broker"
+        return f"wait until broker {numbers(nodes)} has copied it; if no bytes arrive, see the log of the broker"
     return (
         f"see why the replica on broker {numbers(nodes)} does not keep up: its log, its disk, the network, a throttle"
     )
@@ -32,9 +32,8 @@ def _give_up(partition: PartitionView) -> str:
     """The remedy where all brokers are up and none is known to have a complete copy."""
     name = partition.name
     return (
-        "no broker is known to have all records, as the logs of the brokers tell: put back the log directory that was lost and restart its "
-        f"broker, or give up the records that are missing: `esp leader-election --election-type unclean --topic {name.topic} "
-        f"--partition {name.partition}`"
+        "no broker is known to have all records (see the brokers' logs): put back the lost log directory and restart its broker, or give "
+        f"up the missing records: `esp leader-election --election-type unclean --topic {name.topic} --partition {name.partition}`"
     )
 
 
@@ -49,12 +48,12 @@ def _offline_partition(snapshot: Snapshot) -> Iterator[Hit]:
     for partition in snapshot.view.partitions:
         led_by = partition.leader
         if led_by is not None and not snapshot.view.brokers_by_id[led_by].is_alive and not snapshot.has_controller:
-            detail = f"broker {led_by} led it at last and does not answer; no controller elects another leader"
+            detail = f"its last leader, broker {led_by}, does not answer, and no controller elects another"
             yield Hit(at_partition(partition.name), detail, _bring_back(snapshot, partition, [led_by]))
         elif led_by is None:
             good = [*partition.isr, *snapshot.eligible.get(partition.name, ())]
             down = [node for node in partition.replicas if not snapshot.is_usable(partition, node)]
-            detail = f"replicas {numbers(partition.replicas)}, in sync at last {numbers(good)}, down {numbers(down)}"
+            detail = f"replicas {numbers(partition.replicas)}, last in sync {numbers(good)}, down {numbers(down)}"
             awaited = [node for node in good if node in down] or down
             remedy = _bring_back(snapshot, partition, awaited) if good or down else _give_up(partition)
             yield Hit(at_partition(partition.name), detail, remedy)
@@ -112,8 +111,8 @@ RULES: Final = (
         "offline-partition",
         Severity.ERROR,
         "partitions without a leader",
-        "Nobody can write to them or read from them.",
-        "start a broker that was in sync at last. If none comes back: `esp leader-election --election-type unclean`, "
+        "Clients can neither write to them nor read from them.",
+        "start a broker that was last in sync. If none comes back: `esp leader-election --election-type unclean`, "
         "which gives up records",
         _offline_partition,
     ),
@@ -128,8 +127,8 @@ RULES: Final = (
     Rule(
         "offline-log-dir",
         Severity.ERROR,
-        "log directories that failed",
-        "The replicas in them are offline; the broker goes on with its other directories.",
+        "log directories that have failed",
+        "The replicas in them are offline; the broker continues with its other directories.",
         "repair or replace the disk and restart the broker",
         _offline_directory,
     ),
@@ -145,14 +144,14 @@ RULES: Final = (
         "offline-replica",
         Severity.WARNING,
         "replicas that are offline",
-        "There are fewer copies than the topic asks for, and no new ones are made by themselves.",
+        "There are fewer copies than the replication factor, and no new ones are made automatically.",
         "start the broker, or give its copies to others: `esp rebalance plan drain BROKER`",
         _offline_replica,
     ),
     Rule(
         "out-of-sync-replica",
         Severity.WARNING,
-        "replicas that serve and are not in sync",
+        "replicas that are online but not in sync",
         "They cannot lead, and do not count for acks=all.",
         "see why they do not keep up: the broker's log, its disk, the network, a throttle",
         _out_of_sync,

@@ -89,7 +89,7 @@ def _empty_broker(snapshot: Snapshot) -> Iterator[Hit]:
     replicas = sum(load.replicas for load in loads)
     for load in loads:
         if not load.replicas and replicas > len(loads):
-            yield Hit(at_broker(load.broker_id), f"holds nothing; the others hold {replicas} replicas", _SPREAD)
+            yield Hit(at_broker(load.broker_id), f"holds no replicas; the others hold {replicas}", _SPREAD)
 
 
 def _disk_use(snapshot: Snapshot) -> Iterator[tuple[float, Hit]]:
@@ -97,7 +97,7 @@ def _disk_use(snapshot: Snapshot) -> Iterator[tuple[float, Hit]]:
         if broker.disk_capacity_bytes:
             used = broker.disk_used_bytes / broker.disk_capacity_bytes
             free = (broker.disk_capacity_bytes - broker.disk_used_bytes) / _GIB
-            remedy = f"{_SPREAD}, if others have room; else less retention, or a larger disk"
+            remedy = f"{_SPREAD}, if others have room; else reduce the retention, or use a larger disk"
             yield used, Hit(at_broker(broker.broker_id), f"{used:.0%} full, {free:.1f} GiB free", remedy)
 
 
@@ -124,23 +124,23 @@ RULES: Final = (
         "disk-full",
         Severity.ERROR,
         f"disks that are {DISK_FULL:.0%} full and more",
-        "A log directory that takes no more bytes goes offline, with all its replicas.",
-        f"{_SPREAD}, if others have room; else less retention, or a larger disk",
+        "A full log directory goes offline, with all its replicas.",
+        f"{_SPREAD}, if others have room; else reduce the retention, or use a larger disk",
         _disk_full,
     ),
     Rule(
         "disk-filling",
         Severity.WARNING,
         f"disks that are {DISK_FILLING:.0%} full and more",
-        "There is little room for growth, and none for copies that others may have to hand over.",
-        f"{_SPREAD}, if others have room; else less retention, or a larger disk",
+        "There is little room for growth, and none for copies from other brokers.",
+        f"{_SPREAD}, if others have room; else reduce the retention, or use a larger disk",
         _disk_filling,
     ),
     Rule(
         "uneven-disks",
         Severity.WARNING,
         "brokers that hold more bytes than their share",
-        "The fullest disk ends the room of the whole cluster.",
+        "The fullest disk limits the capacity of the whole cluster.",
         _SPREAD,
         _uneven_disks,
     ),
@@ -148,7 +148,7 @@ RULES: Final = (
         "uneven-replicas",
         Severity.WARNING,
         "brokers that hold more replicas than their share",
-        "They work more than the others, and more stops or moves when they are down.",
+        "They carry more load than the others, and more partitions are affected when they are down.",
         _SPREAD,
         _uneven_replicas,
     ),
@@ -156,23 +156,23 @@ RULES: Final = (
         "uneven-leaders",
         Severity.WARNING,
         "brokers that are preferred leaders of more partitions than their share",
-        "Leaders do the work for clients: the others have time while these have not.",
+        "Leaders serve the clients: these brokers are busy while others are idle.",
         _SPREAD,
         _uneven_leaders,
     ),
     Rule(
         "empty-broker",
         Severity.WARNING,
-        "brokers that serve and hold nothing",
-        "A new broker gets new partitions only: it takes no load from the others by itself.",
+        "brokers that run and hold no replicas",
+        "A new broker gets new partitions only: existing partitions do not move to it automatically.",
         _SPREAD,
         _empty_broker,
     ),
     Rule(
         "leader-not-preferred",
         Severity.NOTE,
-        "partitions whose preferred leader could lead and does not",
-        "After restarts leaders gather on the brokers that were restarted first.",
+        "partitions that their preferred leader could lead and does not",
+        "After a rolling restart, leadership gathers on the brokers that were restarted first.",
         "`esp leader-election --election-type preferred --all-topic-partitions`, or wait for leader.imbalance.check.interval.seconds",
         _leader_not_preferred,
     ),

@@ -28,7 +28,7 @@ def _start_or_drain(snapshot: Snapshot, node: NodeId) -> str:
     if not snapshot.held_by(node):
         return f"start it; or remove it for good: `esp brokers remove {node}`"
     if not snapshot.can_drain(node):
-        return "start it; its copies cannot be made elsewhere as things are"
+        return "start it; at present no other broker can take its copies"
     return f"start it; or give its copies to others: `esp rebalance plan drain {node}`"
 
 
@@ -44,7 +44,7 @@ def _silent(snapshot: Snapshot) -> Iterator[Hit]:
     def remedy(found: Snapshot, _node: NodeId) -> str:
         if not found.has_controller:
             return "start it if it is down: without a controller, a broker that was killed is not fenced"
-        return "see whether its advertised.listeners can be reached from here, and whether it hangs"
+        return "check that its advertised.listeners are reachable from here, and that its process responds"
 
     return _in_condition(snapshot, BrokerCondition.SILENT, remedy)
 
@@ -54,7 +54,7 @@ def _draining(snapshot: Snapshot) -> Iterator[Hit]:
     for broker in snapshot.view.brokers:
         node = broker.broker_id
         if broker.is_draining:
-            detail = f"replicas that are to go: {held[node]}" if held[node] else "holds nothing any more"
+            detail = f"replicas left to move: {held[node]}" if held[node] else "holds no replicas"
             if not held[node]:
                 remedy = f"stop it, then `esp brokers remove {node}`"
             elif snapshot.can_drain(node):
@@ -69,7 +69,7 @@ RULES: Final = (
         "broker-fenced",
         Severity.ERROR,
         "brokers that are registered and down",
-        "What they hold has a copy less, and what needs them waits.",
+        "Their partitions have one copy less, and operations that need these brokers wait.",
         "start it, or give its copies to others: `esp rebalance plan drain BROKER`",
         _fenced,
     ),
@@ -77,24 +77,24 @@ RULES: Final = (
         "broker-gone",
         Severity.ERROR,
         "unknown brokers to which replicas are assigned",
-        "Those copies exist on paper only.",
+        "These copies do not exist.",
         "start it, or give its copies to others: `esp rebalance plan drain BROKER`",
         _gone,
     ),
     Rule(
         "broker-silent",
         Severity.ERROR,
-        "brokers that the cluster believes to serve and that do not answer",
-        "Clients that are sent there get nowhere, and no other broker leads in its place.",
-        "look at `advertised.listeners`, at the network, and at the broker's log",
+        "brokers that are registered and unfenced, but do not answer",
+        "Clients that are directed to them fail, and no other broker leads in their place.",
+        "check `advertised.listeners`, the network, and the broker's log",
         _silent,
     ),
     Rule(
         "broker-draining",
         Severity.NOTE,
-        "brokers that are to be emptied",
-        "They get nothing new. With rebalance.mode=propose nothing leaves by itself either.",
-        "`esp rebalance plan drain BROKER`; when it holds nothing, stop it, then `esp brokers remove BROKER`",
+        "brokers that are draining",
+        "They get no new replicas. With rebalance.mode=propose their replicas do not move away automatically either.",
+        "`esp rebalance plan drain BROKER`; when it holds no replicas, stop it, then `esp brokers remove BROKER`",
         _draining,
     ),
 )

@@ -34,7 +34,7 @@ def _cannot_end(snapshot: Snapshot) -> Iterator[Hit]:
         if partition.leader is None:
             yield Hit(at_partition(partition.name), "there is no leader to copy from", "see offline-partition")
         elif away:
-            detail = f"broker {numbers(away)} shall hold a copy and is down"
+            detail = f"broker {numbers(away)} is to receive a copy and is down"
             yield Hit(
                 at_partition(partition.name),
                 detail,
@@ -45,9 +45,9 @@ def _cannot_end(snapshot: Snapshot) -> Iterator[Hit]:
 def _stalled(snapshot: Snapshot) -> Iterator[Hit]:
     for name, moving in snapshot.moving.items():
         if moving.is_stalled:
-            detail = f"no new byte on broker {numbers(sorted(moving.adding))} between two looks"
+            detail = f"no new bytes on broker {numbers(sorted(moving.adding))} between two samples"
             remedy = (
-                "see what the log of that broker says, and its rebalance.bytes.per.second.max; or cancel the move: "
+                "see the log of that broker, and its rebalance.bytes.per.second.max; or cancel the move: "
                 f"{_cancel(snapshot, name)}"
             )
             yield Hit(at_partition(name), detail, remedy)
@@ -99,22 +99,22 @@ RULES: Final = (
         "reassignment-blocked",
         Severity.ERROR,
         "reassignments that cannot end",
-        "They hold what they have copied, and stand in the way of other moves of the partition, until an operator acts.",
+        "Their copies use disk space, and block other moves of the partition, until an operator acts.",
         "start the broker, or `esp rebalance cancel PLAN`, or `esp reassign-partitions --cancel`",
         _cannot_end,
     ),
     Rule(
         "reassignment-stalled",
         Severity.WARNING,
-        "reassignments that do not get on",
-        "A move that hangs keeps both copies on the disks, and no throttle is low enough to explain it.",
-        "the log of the broker that gets the copy says more; or `esp reassign-partitions --cancel`",
+        "reassignments that make no progress",
+        "A stalled move keeps both copies on the disks, and no throttle is low enough to explain it.",
+        "see the log of the broker that gets the copy; or `esp reassign-partitions --cancel`",
         _stalled,
     ),
     Rule(
         "throttle-left-behind",
         Severity.WARNING,
-        "throttles of replication while nothing moves",
+        "replication throttles while no partition moves",
         "The next replica that falls behind catches up at that rate, or never.",
         "`esp configs --alter --entity-type topics --entity-name TOPIC --delete-config NAMES`, the same for brokers",
         _left_behind,
@@ -122,16 +122,16 @@ RULES: Final = (
     Rule(
         "reassignment-running",
         Severity.NOTE,
-        "partitions that move",
-        "Until it has ended, their disks hold both copies.",
-        "`esp reassign-partitions --list` or `esp rebalance status PLAN` show how far it is",
+        "partitions that are being reassigned",
+        "Until a move has ended, the disks hold both copies.",
+        "`esp reassign-partitions --list` or `esp rebalance status PLAN` show the progress",
         _running,
     ),
     Rule(
         "reassignment-held",
         Severity.NOTE,
-        "reassignments that a throttle holds, or slows to a crawl",
-        "A plan that is paused moves nothing until it is resumed; a throttle below what is produced never ends.",
+        "reassignments that a throttle stops, or slows too much",
+        "A paused plan moves nothing until it is resumed; a move that is throttled below the produce rate never ends.",
         "`esp rebalance resume PLAN`, a higher throttle, or `esp reassign-partitions --cancel`",
         _held,
     ),

@@ -13,8 +13,8 @@ _ADD: Final = "kafka-metadata-quorum.sh add-controller"
 
 def _no_controller(snapshot: Snapshot) -> Iterator[Hit]:
     if not snapshot.has_controller:
-        detail = "no active controller answers; of the quorum and of what moves nothing is known"
-        yield Hit(CLUSTER, detail, "start controllers until a majority is there; see the logs of the ones that run")
+        detail = "no active controller answers; the state of the quorum and of reassignments is unknown"
+        yield Hit(CLUSTER, detail, "start controllers until a majority runs; see the logs of the running ones")
 
 
 def _even(snapshot: Snapshot) -> Iterator[Hit]:
@@ -28,7 +28,7 @@ def _even(snapshot: Snapshot) -> Iterator[Hit]:
 def _single(snapshot: Snapshot) -> Iterator[Hit]:
     quorum = snapshot.quorum
     if quorum is not None and len(quorum.voters) == 1 and len(snapshot.serving) >= VOTERS_WANTED:
-        detail = f"node {quorum.voters[0].node_id} alone keeps the metadata of {len(snapshot.serving)} brokers"
+        detail = f"node {quorum.voters[0].node_id} alone holds the metadata of {len(snapshot.serving)} brokers"
         yield Hit(CLUSTER, detail, f"add two voters: `{_ADD}`")
 
 
@@ -36,7 +36,7 @@ def _lagging(snapshot: Snapshot) -> Iterator[Hit]:
     for voter in snapshot.quorum.voters if snapshot.quorum is not None else ():
         if voter.is_lagging:
             seen = (
-                "was never caught up"
+                "has never caught up"
                 if voter.behind_ms == NEVER_MS
                 else f"not caught up for {_seconds(voter.behind_ms)} s"
             )
@@ -56,7 +56,7 @@ def _without_spare(snapshot: Snapshot) -> Iterator[Hit]:
     healthy = [voter.node_id for voter in quorum.voters if not voter.is_lagging]
     if len(healthy) < len(quorum.voters) and len(healthy) <= quorum.majority:
         detail = f"{numbers(healthy)} keep up, of {len(quorum.voters)} voters; {quorum.majority} are needed"
-        yield Hit(CLUSTER, detail, "bring back the voters that lag before any other node is stopped")
+        yield Hit(CLUSTER, detail, "repair the lagging voters before you stop any other node")
 
 
 RULES: Final = (
@@ -64,23 +64,23 @@ RULES: Final = (
         "no-controller",
         Severity.ERROR,
         "a cluster whose controllers do not answer",
-        "No leader is elected, no broker fenced, no topic made: what the brokers report of one another may be out of date.",
-        "start controllers until a majority of the voters is there",
+        "No leader is elected, no broker fenced, no topic created; the brokers' reports of one another may be out of date.",
+        "start controllers until a majority of the voters runs",
         _no_controller,
     ),
     Rule(
         "quorum-without-spare",
         Severity.ERROR,
         "a quorum that cannot lose another voter",
-        "With the next one there is no controller: no leader is elected, no topic made, no broker let in.",
-        "bring back the voters that lag before any other node is stopped",
+        "If one more fails, there is no controller: no leader is elected, no topic created, no broker registered.",
+        "repair the lagging voters before you stop any other node",
         _without_spare,
     ),
     Rule(
         "quorum-voter-lagging",
         Severity.WARNING,
         "voters that do not keep up",
-        "They count for the majority on paper only.",
+        "They raise the majority that is needed, but do not contribute to it.",
         "start the node; if its disk was replaced, remove the voter with its old directory id and add the new one",
         _lagging,
     ),
@@ -96,7 +96,7 @@ RULES: Final = (
         "quorum-single",
         Severity.WARNING,
         "one voter for several brokers",
-        "Its node is down: no leader is elected. Its disk is lost: so are all topics.",
+        "If its node is down, no leader is elected. If its disk is lost, so are all topics.",
         f"`{_ADD}`",
         _single,
     ),

@@ -23,7 +23,7 @@ class BrokerCondition(Enum):
     """The condition of a broker: it serves, or the reason why not. The value is the text that people read."""
 
     SERVING = "serving"
-    SILENT = "registered and not fenced, and does not answer"
+    SILENT = "registered and not fenced, but does not answer"
     FENCED = "fenced"
     GONE = "not registered"
 

@@ -25,24 +25,24 @@ def look(
     context: typer.Context,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     rule: Annotated[
-        list[str] | None, typer.Option("--rule", metavar="NAME,NAME", help="Only these rules; all without it.")
+        list[str] | None, typer.Option("--rule", metavar="NAME,NAME", help="Only these rules (default: all).")
     ] = None,
     skip: Annotated[list[str] | None, typer.Option("--skip", metavar="NAME,NAME", help="Not these rules.")] = None,
     fail_on: FailOnOption = FailOn.ERROR,
     show: Shown = 5,
     watch: Annotated[
         float,
-        typer.Option("--watch", metavar="SECONDS", min=0, help="Wait between two looks at partitions that move."),
+        typer.Option("--watch", metavar="SECONDS", min=0, help="Time between two samples of partitions that move."),
     ] = WATCH_S,
     explain: Annotated[
-        str | None, typer.Option("--explain", metavar="NAME", help="Say what a rule finds and why; look at nothing.")
+        str | None, typer.Option("--explain", metavar="NAME", help="Explain a rule; do not examine the cluster.")
     ] = None,
-    rules: Annotated[bool, typer.Option("--rules", help="List the rules; look at nothing.")] = False,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules; do not examine the cluster.")] = False,
     json: Json = False,
 ) -> None:
-    """Look for what is wrong with a cluster, or may become so. Nothing is changed.
+    """Find faults and risks of a cluster. Nothing is changed.
 
-    Exit status 0: nothing as bad as --fail-on says. 1: something. 2: it could not look.
+    Exit status 0: no finding of the severity of --fail-on or above. 1: at least one. 2: the cluster could not be examined.
 
     [bold]Examples[/bold]
 
@@ -67,7 +67,7 @@ def look(
         if rules:
             print_rules(chosen, json)
             return
-        with DoctorAdmin(bootstrap_server) as admin, working("looking at the cluster"):
+        with DoctorAdmin(bootstrap_server) as admin, working("examining the cluster"):
             snapshot = look_for_doctor(admin, watch)
     findings = examine(snapshot, chosen)
     if json:
@@ -86,7 +86,7 @@ def _refuse_options(context: typer.Context) -> None:
     for name in context.params:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"write --{name.replace('_', '-')} behind {context.invoked_subcommand}")
+            raise typer.BadParameter(f"write --{name.replace('_', '-')} after {context.invoked_subcommand}")
 
 
 def _choose(only: Iterable[str] | None, skipped: Iterable[str] | None) -> list[Rule]:

@@ -31,9 +31,9 @@ class FailOn(StrEnum):
 
 
 FailOnOption = Annotated[
-    FailOn, typer.Option("--fail-on", help="Exit with status 1 if something as bad as this is found.")
+    FailOn, typer.Option("--fail-on", help="Exit with status 1 if a finding is at least this severe.")
 ]
-Shown = Annotated[int, typer.Option("--show", metavar="N", min=1, help="How many of each kind to print.")]
+Shown = Annotated[int, typer.Option("--show", metavar="N", min=1, help="Number of places to print for each finding.")]
 
 
 @contextmanager

@@ -31,12 +31,12 @@ def print_examination(snapshot: Snapshot, findings: Sequence[Finding], shown: in
             print_labelled("", f"... and {len(remedies) - shown} more of the kind; --json has them all")
         print_line("")
     counts = Counter(finding.rule.severity for finding in findings)
-    told = ", ".join(
+    counted = ", ".join(
         f"{counts[severity]} {severity.value}{'s' if counts[severity] > 1 else ''}"
         for severity in Severity
         if counts[severity]
     )
-    print_line(f"{told or 'Nothing found'}; looked at {_size(snapshot)}")
+    print_line(f"{counted or 'Nothing found'}; examined {_size(snapshot)}")
 
 
 def print_headline(severity: Severity, text: str) -> None:
@@ -81,7 +81,7 @@ def print_rules(rules: Iterable[Rule], json: bool) -> None:
         print_json([_rule_as_json(rule) for rule in rules])
         return
     print_columns(
-        [("Severity", 8), ("Rule", 0), ("What it finds", 0)],
+        [("Severity", 8), ("Rule", 0), ("Finds", 0)],
         [[rule.severity.value, rule.name, rule.title] for rule in rules],
     )
 

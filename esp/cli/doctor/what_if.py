@@ -20,9 +20,9 @@ _DOWN = "down"
 
 
 def what_if(
-    events: Annotated[list[str], typer.Argument(metavar="down", help="What happens to them; down is all there is.")],
+    events: Annotated[list[str], typer.Argument(metavar="down", help="The event; only down is supported.")],
     broker: Annotated[
-        list[str] | None, typer.Option("--broker", metavar="ID,ID", help="Nodes; also those that are controllers only.")
+        list[str] | None, typer.Option("--broker", metavar="ID,ID", help="Nodes, including pure controllers.")
     ] = None,
     rack: Annotated[
         list[str] | None, typer.Option("--rack", metavar="NAME,NAME", help="All brokers of these racks.")
@@ -32,10 +32,10 @@ def what_if(
     show: Shown = 5,
     json: Json = False,
 ) -> None:
-    """Say what would happen if nodes were down, all at once. Nothing is touched.
+    """Show the effects of nodes being down, all at once. Nothing is changed.
 
-    Exit status 0: nothing as bad as --fail-on says: an error is whatever stops, a warning a partition with one in-sync copy left, a note
-    a leader that moves. 1: something. 2: it could not look.
+    An error is an operation that stops, a warning a partition with one in-sync copy left, a note a leader that moves. Exit status 0: no
+    effect of the severity of --fail-on or above. 1: at least one. 2: the cluster could not be examined.
 
     [bold]Examples[/bold]
 
@@ -46,12 +46,12 @@ def what_if(
     esp doctor what-if --rack r1 down --fail-on warning --json
     """
     if any(event != _DOWN for event in events):
-        raise typer.BadParameter(f"{' '.join(events)}: what can happen to a broker here is {_DOWN}")
+        raise typer.BadParameter(f"{' '.join(events)}: the only supported event is {_DOWN}")
     with looking():
         nodes, racks = _ids(broker), _words(rack)
         if not nodes and not racks:
-            raise OperatorError("nobody is named who goes down", "Write --broker ID or --rack NAME before down.")
-        with DoctorAdmin(bootstrap_server) as admin, working("looking at the cluster"):
+            raise OperatorError("no broker or rack is named", "Write --broker ID or --rack NAME before down.")
+        with DoctorAdmin(bootstrap_server) as admin, working("examining the cluster"):
             snapshot = look_for_doctor(admin)
         down = _known(snapshot, nodes) | _of_racks(snapshot, racks)
     consequences = what_if_down(snapshot, down)
@@ -71,7 +71,7 @@ def _ids(texts: Iterable[str] | None) -> list[NodeId]:
     words = _words(texts)
     for word in words:
         if not word.isdecimal():
-            raise OperatorError(f"--broker {word}: no id of a node", "Write numbers, with commas between them.")
+            raise OperatorError(f"--broker {word}: not a node id", "Write numbers, with commas between them.")
     return [NodeId(int(word)) for word in words]
 
 
@@ -81,7 +81,7 @@ def _known(snapshot: Snapshot, nodes: Iterable[NodeId]) -> set[NodeId]:
         there |= {voter.node_id for voter in snapshot.quorum.voters}
     for node in nodes:
         if node not in there:
-            raise OperatorError(f"there is no node {node}", f"There are {', '.join(map(str, sorted(there)))}.")
+            raise OperatorError(f"there is no node {node}", f"The nodes are {', '.join(map(str, sorted(there)))}.")
     return set(nodes)
 
 
@@ -89,6 +89,6 @@ def _of_racks(snapshot: Snapshot, racks: Iterable[str]) -> set[NodeId]:
     there = {broker.rack for broker in snapshot.view.brokers if broker.rack is not None}
     for rack in racks:
         if rack not in there:
-            raise OperatorError(f"no broker is in rack {rack}", f"Racks are: {', '.join(sorted(there)) or 'none'}.")
+            raise OperatorError(f"no broker is in rack {rack}", f"The racks are {', '.join(sorted(there)) or 'none'}.")
     wanted = set(racks)
     return {broker.broker_id for broker in snapshot.view.brokers if broker.rack in wanted}

@@ -16,7 +16,7 @@ _KINDS: Final[Sequence[tuple[Severity, str, str, str, Callable[[Fate], bool]]]] 
         Severity.ERROR,
         "goes offline",
         "go offline",
-        "nobody can read or write until an in-sync replica is back; if those disks are lost, so are the records",
+        "clients can neither read nor write until an in-sync replica is back; if all in-sync disks are lost, so are the records",
         lambda fate: fate.goes_offline,
     ),
     (
@@ -44,13 +44,13 @@ _KINDS: Final[Sequence[tuple[Severity, str, str, str, Callable[[Fate], bool]]]] 
         Severity.NOTE,
         "gets another leader",
         "get another leader",
-        "clients notice a moment of waiting",
+        "clients wait for a moment",
         lambda fate: fate.leader_after is not None and fate.leader_after != fate.leader_before,
     ),
 )
 """Kinds of fates: how bad, what one and what several of them do, what that means, and which they are."""
 
-_NO_ELECTIONS: Final = "no leader can be elected then, so what is said below of new leaders does not come true"
+_NO_ELECTIONS: Final = "no leader can be elected then, so the new leaders below do not take over"
 
 
 def print_consequences(consequences: Consequences, shown: int) -> None:
@@ -78,9 +78,9 @@ def print_consequences(consequences: Consequences, shown: int) -> None:
         print_headline(_groups_severity(consequences.groups), f"{groups} another coordinator")
         print_folded([_group_line(group) for group in consequences.groups], shown)
     for topic, hit in consequences.internal_topics.items():
-        print_headline(Severity.NOTE, f"{topic} is hit in {len(hit)} of its partitions")
+        print_headline(Severity.NOTE, f"{topic} is affected in {len(hit)} of its partitions")
     if any(load.leaders_before != load.leaders_after for load in consequences.loads):
-        print_headline(Severity.NOTE, "the others lead more")
+        print_headline(Severity.NOTE, "the other brokers lead more")
         print_folded([_load_line(load) for load in consequences.loads], len(consequences.loads))
     if consequences.quorum is not None and not consequences.quorum.is_lost:
         print_headline(Severity.NOTE, "the controllers keep their majority")
@@ -123,7 +123,7 @@ def _fate_line(fate: Fate) -> str:
 
 
 def _group_line(group: GroupFate) -> str:
-    after = "nobody: it can neither join nor commit" if group.after is None else str(group.after)
+    after = "none: its members can neither join nor commit" if group.after is None else str(group.after)
     return f"{group.group}  {group.before} -> {after}"
 
 

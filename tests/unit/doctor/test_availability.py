@@ -18,15 +18,15 @@ def test_partition_without_a_leader_is_found_with_those_who_could_lead_it():
     lost = partition("t-0", (2, 3), leader=None, isr=(3,))
     [hit] = hits("offline-partition", snapshot(3, [lost, WHOLE], conditions=DOWN))
     assert (str(hit.place), hit.remedy) == ("t-0", "start broker 3")
-    assert hit.detail == "replicas 2, 3, in sync at last 3, down 3"
+    assert hit.detail == "replicas 2, 3, last in sync 3, down 3"
     eligible = snapshot(3, [partition("t-0", (2, 3), leader=None, isr=())], conditions=DOWN, eligible={"t-0": (3,)})
-    assert "in sync at last 3" in hits("offline-partition", eligible)[0].detail
+    assert "last in sync 3" in hits("offline-partition", eligible)[0].detail
 
 
 def test_partition_that_waits_though_all_brokers_are_there_has_lost_its_complete_copies():
     lost = partition("t-0", (2, 3), leader=None, isr=())
     [hit] = hits("offline-partition", snapshot(3, [lost, WHOLE]))
-    assert hit.detail == "replicas 2, 3, in sync at last none, down none"
+    assert hit.detail == "replicas 2, 3, last in sync none, down none"
     assert "no broker is known to have all records" in hit.remedy
     assert hit.remedy.endswith("`esp leader-election --election-type unclean --topic t --partition 0`")
 
@@ -88,8 +88,8 @@ def test_partition_whose_brokers_are_all_up_and_have_all_lost_something_needs_a_
     """BRK-11."""
     lost = partition("t-0", (1, 2), leader=None, isr=())
     [hit] = hits("offline-partition", snapshot(3, [lost, WHOLE]))
-    assert hit.detail == "replicas 1, 2, in sync at last none, down none"
-    assert "put back the log directory that was lost" in hit.remedy
+    assert hit.detail == "replicas 1, 2, last in sync none, down none"
+    assert "put back the lost log directory" in hit.remedy
     assert "unclean" in hit.remedy
 
 
@@ -111,6 +111,6 @@ def test_broker_that_led_at_last_and_is_silent_leads_no_longer_where_nobody_elec
     silent = {NodeId(3): BrokerCondition.SILENT}
     lost = partition("t-0", (3, 2), leader=3, isr=(3, 2))
     [hit] = hits("offline-partition", snapshot(3, [lost], conditions=silent, has_controller=False))
-    assert hit.detail == "broker 3 led it at last and does not answer; no controller elects another leader"
+    assert hit.detail == "its last leader, broker 3, does not answer, and no controller elects another"
     assert hit.remedy == "start broker 3"
     assert not hits("offline-partition", snapshot(3, [lost], conditions=silent)), "a controller elects another one"

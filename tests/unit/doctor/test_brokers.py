@@ -27,10 +27,10 @@ def test_broker_that_does_not_serve_is_found_by_one_rule(rule, condition):
 
 def test_broker_that_is_to_be_emptied_is_told_of_until_it_is_gone():
     [hit] = hits("broker-draining", snapshot(3, [partition("t-0", (1, 3))], draining=(3,)))
-    assert hit.detail == "replicas that are to go: 1"
+    assert hit.detail == "replicas left to move: 1"
     assert hit.remedy.startswith("`esp rebalance plan drain 3`;")
     [empty] = hits("broker-draining", snapshot(3, [partition("t-0", (1, 2))], draining=(3,)))
-    assert empty.detail == "holds nothing any more"
+    assert empty.detail == "holds no replicas"
     assert empty.remedy.startswith("stop it, then `esp brokers remove 3`;")
     assert not hits("broker-draining", snapshot(3, []))
 
@@ -49,7 +49,7 @@ FENCED = {NodeId(3): BrokerCondition.FENCED}
 )
 def test_drain_that_cannot_work_is_not_proposed(held, facts):
     [hit] = hits("broker-fenced", snapshot(3, [held], conditions=FENCED, **facts))
-    assert hit.remedy == "start it; its copies cannot be made elsewhere as things are"
+    assert hit.remedy == "start it; at present no other broker can take its copies"
 
 
 def test_drain_is_proposed_where_another_broker_can_take_the_copies():

@@ -20,7 +20,7 @@ STILL = partition("t-1", (1, 2))
 def test_reassignment_to_a_broker_that_is_down_cannot_end(condition):
     found = snapshot(3, [MOVING, STILL], conditions={NodeId(3): condition}, moving=TO_3)
     [hit] = hits("reassignment-blocked", found)
-    assert (str(hit.place), hit.detail) == ("t-0", "broker 3 shall hold a copy and is down")
+    assert (str(hit.place), hit.detail) == ("t-0", "broker 3 is to receive a copy and is down")
     leaves = snapshot(3, [MOVING, STILL], conditions={NodeId(1): condition}, moving=TO_3)
     assert not hits("reassignment-blocked", leaves), "its copy is not wanted any more"
     assert not hits("reassignment-blocked", snapshot(3, [MOVING, STILL], moving=TO_3))

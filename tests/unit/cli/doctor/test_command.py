@@ -67,7 +67,7 @@ def stopped():
 
 def test_nothing_found_is_said_and_is_status_0(capsys, given):
     given(healthy())
-    assert run(capsys, "--fail-on", "note") == "Nothing found; looked at 3 brokers, 2 topics, 6 partitions\n"
+    assert run(capsys, "--fail-on", "note") == "Nothing found; examined 3 brokers, 2 topics, 6 partitions\n"
     assert json.loads(run(capsys, "--json"))["findings"] == []
 
 
@@ -97,7 +97,7 @@ def test_many_places_are_folded_and_json_has_them_all(capsys, given):
         "         fix  esp rebalance plan rf t00=3 --bootstrap-server 127.0.0.1:9092",
         "         fix  esp rebalance plan rf t01=3 --bootstrap-server 127.0.0.1:9092",
     ]
-    assert told.splitlines()[-1] == "1 warning; looked at 3 brokers, 12 topics, 12 partitions"
+    assert told.splitlines()[-1] == "1 warning; examined 3 brokers, 12 topics, 12 partitions"
     [finding] = json.loads(run(capsys, "--json"))["findings"]
     assert (finding["rule"], finding["severity"]) == ("single-copy", "warning")
     assert finding["places"][11] == {
@@ -124,11 +124,11 @@ def test_rules_are_listed_and_explained_without_a_cluster(capsys):
         (("--explain", "no-such"), "there is no rule no-such"),
         (("--rule", "no-such", *DEAD), "there is no rule no-such"),
         (("what-if", "--broker", "1", "down", *DEAD), "no broker answers"),
-        (("what-if", "--broker", "x", "down", *DEAD), "no id of a node"),
-        (("what-if", "down", *DEAD), "nobody is named who goes down"),
+        (("what-if", "--broker", "x", "down", *DEAD), "not a node id"),
+        (("what-if", "down", *DEAD), "no broker or rack is named"),
         (("what-if", "--broker", "1", "up", *DEAD), "down"),
         (("what-if", "--broker", "1", *DEAD), "Missing argument"),
-        ((*DEAD, "what-if", "--broker", "1", "down"), "behind what-if"),
+        ((*DEAD, "what-if", "--broker", "1", "down"), "after what-if"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_status_2(capsys, arguments, told):
@@ -138,7 +138,7 @@ def test_what_cannot_be_done_is_said_with_status_2(capsys, arguments, told):
 def test_unknown_brokers_and_racks_are_named(capsys, given):
     given(stopped())
     assert "there is no node 9" in run(capsys, "what-if", "--broker", "2,9", "down", status=2)
-    assert "Racks are: a, b." in run(capsys, "what-if", "--rack", "c", "down", status=2)
+    assert "The racks are a, b." in run(capsys, "what-if", "--rack", "c", "down", status=2)
 
 
 def test_what_stops_is_said_and_is_status_1(capsys, given):
