@@ -75,7 +75,7 @@ def watch_drain(admin: ReassignmentAdmin, broker: int, timer: Timer, watch: Call
         if idle_ms >= STALLED_MS:
             raise OperatorError(
                 f"nothing has moved for {idle_ms // 1000} s, and broker {broker} still holds {holding.describe()}",
-                "The log of the active controller says why it leaves them alone. For a plan by hand: "
+                "The log of the active controller gives the reason. To plan the moves by hand: "
                 f"esp rebalance plan drain {broker}",
             )
         timer.sleep(LOOK_EVERY_S)

@@ -75,7 +75,7 @@ class Moving:
             self.reason = ""
         elif self.stage is Stage.BLOCKED:
             self.reason = (
-                f"blocked by a change that somebody else made: the partition is {self._where(partition, moving)}"
+                f"blocked by a change from outside the plan: the partition is {self._where(partition, moving)}"
             )
         elif self.stage.is_active and not was_active:  # begun by an earlier run of the tool
             self.began_ms = self.progress_ms = now_ms
@@ -89,7 +89,10 @@ class Moving:
         self._strange_since_ms = now_ms if self._strange_since_ms is None else self._strange_since_ms
         if now_ms - self._strange_since_ms >= BELIEVED_AFTER_MS:
             where = self._where(partition, moving)
-            self.end(Stage.BLOCKED, f"blocked by somebody who cancelled or changed the move: the partition is {where}")
+            self.end(
+                Stage.BLOCKED,
+                f"blocked: the move was cancelled or changed from outside the plan: the partition is {where}",
+            )
 
     def _where(self, partition: Partition | None, moving: Reassignment | None) -> str:
         if moving is not None:
@@ -306,13 +309,13 @@ class Execution:
             partition = self._sight.partitions.get(moving.move.name)
             if self.wish is Wish.PAUSE:
                 moving.progress_ms = now_ms
-                moving.reason = "waiting for somebody to resume the plan"
+                moving.reason = "waiting for the plan to be resumed"
             elif down := [broker for broker in moving.move.after if broker in self._down_since_ms]:
                 moving.reason = f"waiting for broker {down[0]}, which is down"
             elif partition is not None and partition.leader < 0:
                 moving.reason = "waiting for a leader of the partition"
             elif moving.copied_bytes < moving.total_bytes and now_ms - moving.progress_ms >= 10_000:
-                moving.reason = f"waiting for bytes: none came for {(now_ms - moving.progress_ms) // 1000} s"
+                moving.reason = f"waiting for bytes: none arrived for {(now_ms - moving.progress_ms) // 1000} s"
             elif moving.total_bytes and moving.copied_bytes >= moving.total_bytes:
                 moving.reason = "waiting for the in-sync set"
             else:
@@ -329,11 +332,11 @@ class Execution:
         if moving.stage.is_active:
             idle_ms = now_ms - moving.progress_ms
             if idle_ms >= self._patience.no_progress_ms:
-                return f"blocked by its deadline: nothing came of it for {idle_ms // 1000} s"
+                return f"blocked by its deadline: no progress for {idle_ms // 1000} s"
             return ""
         for number in self.plan.steps[moving.step].waits_for:
             if number in failed:
-                return f"blocked by {failed[number]}, which did not make room for it"
+                return f"blocked by {failed[number]}, which did not free disk space for it"
         return ""
 
     def _ready_moves(self) -> list[Moving]:
@@ -343,7 +346,7 @@ class Execution:
         ready: list[Moving] = []
         for number, step in enumerate(self.plan.steps):
             if any(other in open_steps for other in step.waits_for):
-                self._tell_waiting(number, "waiting for room that earlier moves make")
+                self._tell_waiting(number, "waiting for disk space that earlier moves free")
                 break
             held_up = False
             for move in step.moves:

@@ -25,7 +25,7 @@ class Holding(NamedTuple):
     def describe(self) -> str:
         """Them in words, not too many; those that are alone first."""
         ordered = sorted(self.everything, key=lambda each: (each not in self.alone, each))
-        told = [f"{each} (nobody else is in sync)" if each in self.alone else str(each) for each in ordered]
+        told = [f"{each} (no other replica is in sync)" if each in self.alone else str(each) for each in ordered]
         more = f" and {len(told) - _SHOWN_MAX} more" if len(told) > _SHOWN_MAX else ""
         return ", ".join(told[:_SHOWN_MAX]) + more
 

@@ -17,11 +17,11 @@ def parse_intent(words: Sequence[str]) -> PlannedIntent:
         OperatorError: it is none; the word in question is named.
     """
     if not words:
-        raise OperatorError("what is the plan for?", f"Write one of: {FORMS}")
+        raise OperatorError("the kind of plan is missing", f"Write one of: {FORMS}")
     kind, *rest = words
     parse = _PARSERS.get(kind)
     if parse is None:
-        raise OperatorError(f"{kind!r} is nothing that can be planned", f"Write one of: {FORMS}")
+        raise OperatorError(f"{kind!r} is not a kind of plan", f"Write one of: {FORMS}")
     return parse(rest)
 
 
@@ -55,7 +55,7 @@ def _drain(words: Sequence[str]) -> Drain:
 def _replication_factor(words: Sequence[str]) -> ReplicationFactor:
     topic, factor = _pair("rf", "TOPIC=N", words)
     if not factor.isdecimal() or int(factor) < 1:
-        raise OperatorError(f"rf {words[0]}: {factor!r} is no number of replicas", "Write rf TOPIC=N, N at least 1.")
+        raise OperatorError(f"rf {words[0]}: {factor!r} is not a number of replicas", "Write rf TOPIC=N, N at least 1.")
     return ReplicationFactor(topic, int(factor))
 
 
@@ -68,7 +68,9 @@ def _move(words: Sequence[str]) -> Move:
     name, replicas = _pair("move", "TOPIC:P=LIST", words)
     topic, _, partition = name.rpartition(":")
     if not topic or not partition.isdecimal():
-        raise OperatorError(f"move {words[0]}: {name!r} is no partition", "Write TOPIC:NUMBER, as in flights:0=1,2,3")
+        raise OperatorError(
+            f"move {words[0]}: {name!r} is not a partition", "Write TOPIC:NUMBER, as in flights:0=1,2,3"
+        )
     return Move(topic, int(partition), tuple(map(_broker, replicas.split(","))))
 
 
@@ -84,7 +86,7 @@ def _pair(kind: str, form: str, words: Sequence[str]) -> tuple[str, str]:
 
 def _broker(word: str) -> NodeId:
     if not word.isdecimal():
-        raise OperatorError(f"{word!r} is no broker's id", "Brokers are named by their node.id, a number.")
+        raise OperatorError(f"{word!r} is not a broker id", "Brokers are named by their node.id, a number.")
     return NodeId(int(word))
 
 

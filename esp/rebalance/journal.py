@@ -43,7 +43,7 @@ class Journal:
         except OSError as error:
             raise OperatorError(
                 f"the journal {self.path} cannot be opened: {error.strerror}",
-                "Copy the plan to where you may write.",
+                "Copy the plan to a directory that you can write to.",
             ) from error
         self.catch_up()
         if self.history.plan_id not in (None, self._plan_id):
@@ -95,6 +95,6 @@ class Journal:
         except OSError as error:
             raise OperatorError(
                 f"the journal {self.path} cannot be written: {error.strerror}",
-                "Nothing was changed since; mend that and resume the plan.",
+                "Nothing was changed since then; fix the cause, then resume the plan.",
             ) from error
         self.catch_up()

@@ -90,9 +90,9 @@ def decode_plan(text: str, source: str) -> PlanFile:
     try:
         found = msgspec.json.decode(text, type=_Document)
     except msgspec.ValidationError as error:
-        raise OperatorError(f"{source} is no plan: {error}", _REMEDY) from error
+        raise OperatorError(f"{source} is not a plan: {error}", _REMEDY) from error
     except msgspec.DecodeError as error:
-        raise OperatorError(f"{source} is no JSON: {error}", _REMEDY) from error
+        raise OperatorError(f"{source} is not JSON: {error}", _REMEDY) from error
     if found.kind != _KIND or found.version != VERSION:
         raise OperatorError(
             f"{source} is a {found.kind} of version {found.version}",
@@ -128,7 +128,7 @@ def _check_steps(plan: Plan, source: str) -> None:
             seen.add(move.name)
             for replicas in (move.before, move.after):
                 if not replicas or len(set(replicas)) < len(replicas):
-                    raise OperatorError(f"{where}: {list(replicas)} is no list of replicas", _REMEDY)
+                    raise OperatorError(f"{where}: {list(replicas)} is not a list of replicas", _REMEDY)
 
 
 def read_plan(path: str) -> PlanFile:
@@ -141,7 +141,7 @@ def read_plan(path: str) -> PlanFile:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
         raise OperatorError(f"the plan {path} cannot be read: {reason}", _REMEDY) from error
     return decode_plan(text, path)
 
@@ -159,7 +159,7 @@ def write_plan(path: str, file: PlanFile) -> None:
             os.fsync(new.fileno())
     except FileExistsError as error:
         raise OperatorError(
-            f"{path} is there already", "Name another file with --out; plans are not overwritten."
+            f"{path} exists already", "Name another file with --out; plans are not overwritten."
         ) from error
     except OSError as error:
         with suppress(OSError):  # what there is of it is no plan, and would be in the way of the next one

@@ -107,7 +107,7 @@ def check_executable(assignments: Sequence[Assignment], source: str) -> None:
             )
         strange = [replica for replica in replicas if replica < 0]
         if strange:
-            raise OperatorError(f"{where}: {strange[0]} is no broker's id", "Brokers are named by their node.id.")
+            raise OperatorError(f"{where}: {strange[0]} is not a broker id", "Brokers are named by their node.id.")
 
 
 def read_topics(text: str, source: str) -> list[str]:
@@ -163,7 +163,7 @@ def _decode(text: str, source: str, kind: type[Document], remedy: str) -> Docume
     except msgspec.ValidationError as error:
         raise OperatorError(f"{source}: {error}", remedy) from error
     except msgspec.DecodeError as error:
-        raise OperatorError(f"{source} is no JSON: {error}", remedy) from error
+        raise OperatorError(f"{source} is not JSON: {error}", remedy) from error
     if found.version != VERSION:
         raise OperatorError(f"{source}: Not supported version field value {found.version}", f"Write version {VERSION}.")
     return found

@@ -28,7 +28,8 @@ def replan(admin: ReassignmentAdmin, stopped: Plan, timer: Timer) -> PlanFile:
     """
     if isinstance(stopped.intent, Rollback):
         raise OperatorError(
-            "a rollback that came to a stop has no other way", "Mend what stopped it, and make a plan to move the rest."
+            "a stopped rollback cannot be planned again",
+            "Fix the cause, then make a plan to move the remaining partitions.",
         )
     _settle(admin, stopped, timer)
     return plan_for(admin, stopped.intent, stopped.limits, stopped.seed, timer.now_ms())

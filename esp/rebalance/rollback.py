@@ -19,7 +19,7 @@ def plan_rollback(plan: Plan, done: Collection[TopicPartition]) -> Plan:
     """
     if isinstance(plan.intent, Rollback):
         raise OperatorError(
-            "the plan is a rollback itself, and is not taken back", "Make a new plan with `esp rebalance plan`."
+            "the plan is itself a rollback, and cannot be rolled back", "Make a new plan with `esp rebalance plan`."
         )
     return _done_part(plan, done).inverse()
 

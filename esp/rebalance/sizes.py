@@ -18,7 +18,7 @@ def parse_size(option: str, text: str) -> int:
     """
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise OperatorError(f"{option} {text}: no number of bytes", "Write it as in 1000000, 50M or 1.5G.")
+        raise OperatorError(f"{option} {text}: not a number of bytes", "Write for example 1000000, 50M or 1.5G.")
     return int(float(found[1]) * _STEP ** _UNITS.index(found[2].upper()))
 
 

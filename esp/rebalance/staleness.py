@@ -60,4 +60,4 @@ def check_before_resume(plan: Plan, admin: ReassignmentAdmin) -> None:
 def _refuse(wrong: list[str]) -> None:
     shown = "\n".join(f"  {each}" for each in wrong[:_SHOWN_MAX])
     more = f"\n  and {len(wrong) - _SHOWN_MAX} more" if len(wrong) > _SHOWN_MAX else ""
-    raise OperatorError(f"the plan does not fit the cluster any more:\n{shown}{more}", _REMEDY)
+    raise OperatorError(f"the plan no longer fits the cluster:\n{shown}{more}", _REMEDY)

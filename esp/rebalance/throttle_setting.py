@@ -105,7 +105,7 @@ class ThrottleSetting:
         wanted = {target: change for target, change in changes.items() if change}
         for target, reason in (self._admin.change_settings(wanted) if wanted else {}).items():
             raise OperatorError(
-                f"the throttle of {target} could not be changed: {reason}", "Resume the plan when that is mended."
+                f"the throttle of {target} could not be changed: {reason}", "Fix the cause, then resume the plan."
             )
 
 

@@ -13,7 +13,7 @@ rebalance = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""Move partitions by plans that are shown and checked before anything moves; on ESP and on Kafka.
 
-    A plan is a file. What becomes of it stands in a journal beside it, and in the cluster: whoever has the file can go on with it.
+    A plan is a file. Its progress is recorded in a journal beside it and in the cluster, so that it can be resumed wherever the file is.
 
     [bold]Examples[/bold]
 

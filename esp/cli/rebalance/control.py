@@ -32,7 +32,7 @@ _LOOK_EVERY_S: Final = 0.2
 
 
 def status(path: PlanPath, bootstrap_server: BootstrapServer = "127.0.0.1:9092", json: Json = False) -> None:
-    """Show how far a plan is: from what the cluster tells, and the journal if it is here."""
+    """Show the progress of a plan, from the cluster and from the journal if it is here."""
     file = read_plan(path)
     with Journal(path, file.plan_id) as journal, ReassignmentsAdmin(bootstrap_server) as admin:
         check_cluster(file.plan, admin)
@@ -41,7 +41,7 @@ def status(path: PlanPath, bootstrap_server: BootstrapServer = "127.0.0.1:9092",
 
 
 def pause(path: PlanPath, bootstrap_server: BootstrapServer = "127.0.0.1:9092") -> None:
-    """Begin no more moves, and hold those that go on: what they have copied stays."""
+    """Begin no more moves, and throttle active ones: the bytes that they have copied are kept."""
     file = read_plan(path)
     with Journal(path, file.plan_id) as journal, ReassignmentsAdmin(bootstrap_server) as admin:
         check_before_resume(file.plan, admin)
@@ -50,11 +50,11 @@ def pause(path: PlanPath, bootstrap_server: BootstrapServer = "127.0.0.1:9092") 
         nobody_obeys = journal.lock()
         if nobody_obeys and any(move.stage.is_active for move in _look(admin, journal, file).moves):
             hold(admin)
-        print_line(f"Paused. Go on with: esp rebalance resume {path}")
+        print_line(f"Paused. Continue with: esp rebalance resume {path}")
 
 
 def cancel(path: PlanPath, bootstrap_server: BootstrapServer = "127.0.0.1:9092", json: Json = False) -> None:
-    """Cancel what goes on, begin nothing more, and take the throttles away. What is done stays."""
+    """Cancel active moves, begin no more, and remove the throttles. Completed moves stay."""
     file = read_plan(path)
     with Journal(path, file.plan_id) as journal, ReassignmentsAdmin(bootstrap_server) as admin:
         check_cluster(file.plan, admin)
@@ -65,27 +65,27 @@ def cancel(path: PlanPath, bootstrap_server: BootstrapServer = "127.0.0.1:9092",
 def rollback(
     path: PlanPath,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="Where to write the plan of the way back.")
-    ] = None,
+    out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Where to write the rollback plan.")] = None,
     json: Json = False,
 ) -> None:
-    """Cancel what goes on of a plan, and take back what was done. The way back is a plan like any other."""
+    """Cancel the active moves of a plan, and reverse the completed ones. The rollback is a plan like any other."""
     file = read_plan(path)
     back_path = out or f"{path}.rollback"
     if os.path.exists(back_path):
-        raise OperatorError(f"{back_path} is there already", f"Go on with: esp rebalance resume {back_path}")
+        raise OperatorError(f"{back_path} exists already", f"Continue with: esp rebalance resume {back_path}")
     with ReassignmentsAdmin(bootstrap_server) as admin:
         with Journal(path, file.plan_id) as journal:
             check_before_resume(file.plan, admin)
             if journal.history.began_ms is None:
-                print_warning(f"{path} has no journal here: whatever is where the plan wants it counts as done by it")
+                print_warning(
+                    f"{path} has no journal here: every partition that is at its target counts as moved by the plan"
+                )
             if journal.history.finished is None:
                 _cancel(admin, journal, file, json=json)
             done = _done(_look(admin, journal, file))
         made = plan_rollback(file.plan, done)
         if not made.moves:
-            print_line("Nothing was done that could be taken back.")
+            print_line("The plan has moved nothing: there is nothing to roll back.")
             return
         back = PlanFile(secrets.token_hex(8), SystemTimer().now_ms(), made)
         write_plan(back_path, back)
@@ -94,7 +94,7 @@ def rollback(
             pace = Pace(made.limits.broker_bytes_per_second)
             outcome = carry_out(admin, journal, back, pace, Patience(), json=json)
     if outcome is not Outcome.DONE:
-        raise OperatorError(f"not everything could be taken back: {outcome.value}", f"See {back_path}.")
+        raise OperatorError(f"the rollback is not complete: {outcome.value}", f"See {back_path}.")
 
 
 def _done(report: Report) -> set[TopicPartition]:
@@ -104,11 +104,13 @@ def _done(report: Report) -> set[TopicPartition]:
 def _require_unfinished(journal: Journal, path: str) -> None:
     finished, successor = journal.history.finished, journal.history.successor
     if finished is not None and successor is not None:
-        raise OperatorError(f"the plan {path} came to a stop, and another one goes on", f"Name that one: {successor}")
+        raise OperatorError(
+            f"the plan {path} has stopped, and another plan continues it", f"Use that plan: {successor}"
+        )
     if finished is not None:
         raise OperatorError(
             f"the plan {path} is over: {finished.outcome}",
-            "Take it back with `esp rebalance rollback`, or make a new one.",
+            "Roll it back with `esp rebalance rollback`, or make a new plan.",
         )
 
 
@@ -144,7 +146,7 @@ def _cancel(admin: ReassignmentAdmin, journal: Journal, file: PlanFile, *, json:
     while journal.history.finished is None and not journal.lock():
         if time.monotonic() >= deadline_s:
             raise OperatorError(
-                f"whoever carries the plan out has not ended it within {_OBEYED_WITHIN_S:.0f} s",
+                f"the process that runs the plan has not stopped within {_OBEYED_WITHIN_S:.0f} s",
                 "End that process, and cancel again.",
             )
         time.sleep(_LOOK_EVERY_S)

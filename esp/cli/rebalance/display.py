@@ -136,7 +136,7 @@ def summary(report: Report) -> str:
     """The progress of the whole plan, in one line."""
     stages = report.stages
     active = stages[Stage.COPYING] + stages[Stage.SUBMITTED]
-    parts = [f"{stages[Stage.DONE]}/{len(report.moves)} moves done, {active} going on"]
+    parts = [f"{stages[Stage.DONE]}/{len(report.moves)} moves done, {active} in progress"]
     parts.append(_of(report.copied_bytes, report.total_bytes))
     if report.bytes_per_second and report.left_bytes:
         parts.append(f"{format_size(report.bytes_per_second)}/s")

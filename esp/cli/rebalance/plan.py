@@ -32,22 +32,23 @@ def plan(
         typer.Option(
             "--reassignment-json-file",
             metavar="FILE",
-            help="Write it for esp reassign-partitions and Kafka's tool too.",
+            help="Also write JSON for esp reassign-partitions.",
         ),
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="BYTES", help="Per second, for each broker and direction; as in 50M.")
+        str,
+        typer.Option("--budget", metavar="BYTES", help="Bytes/s for each broker and direction, as in 50M."),
     ] = DEFAULT_BUDGET,
     moves_per_broker: Annotated[
-        int, typer.Option("--moves-per-broker", metavar="N", help="Copies that a broker takes part in at a time.")
+        int, typer.Option("--moves-per-broker", metavar="N", help="Concurrent copies of a broker.")
     ] = _DEFAULTS.moves_per_broker_max,
     disk_used_max: Annotated[
-        float, typer.Option("--disk-used-max", metavar="PART", help="How full a disk may become, 0 to 1.")
+        float, typer.Option("--disk-used-max", metavar="PART", help="Highest fill level of a disk, 0 to 1.")
     ] = _DEFAULTS.disk_used_max,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", metavar="PART", help="How uneven still counts as even.")
+        float, typer.Option("--tolerance", metavar="PART", help="Imbalance that still counts as even.")
     ] = _DEFAULTS.tolerance,
-    seed: Annotated[int, typer.Option("--seed", help="Decides between what is equally good.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of choices between equal moves.")] = 0,
     json: Json = False,
 ) -> None:
     """Make a plan and show what it costs. Nothing moves.
@@ -68,8 +69,8 @@ def plan(
     try:
         limits = Limits(parse_size("--budget", budget), disk_used_max, moves_per_broker, tolerance)
     except ValueError as error:
-        raise OperatorError(f"the limits cannot be kept to: {error}", "See esp rebalance plan --help.") from error
-    with ReassignmentsAdmin(bootstrap_server) as admin, working("looking at the cluster"):
+        raise OperatorError(f"the limits are not valid: {error}", "See esp rebalance plan --help.") from error
+    with ReassignmentsAdmin(bootstrap_server) as admin, working("examining the cluster"):
         file = plan_for(admin, wanted, limits, seed, int(time.time() * 1000))
     if json:
         print_json(plan_as_json(file))
@@ -92,7 +93,7 @@ def explain(
     steps: Annotated[bool, typer.Option("--steps/--no-steps", help="Show every move of every step.")] = True,
     json: Json = False,
 ) -> None:
-    """Show what a plan moves and why, what each step costs, and what it rests on."""
+    """Show the moves of a plan and their reasons, the cost of each step, and the assumptions."""
     file = read_plan(path)
     if json:
         print_json(plan_as_json(file))

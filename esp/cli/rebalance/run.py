@@ -73,7 +73,9 @@ def _fetch(address: str) -> Buckets | None:
 
 Budget = Annotated[
     str | None,
-    typer.Option("--budget", metavar="BYTES", help="Per second, for each broker and direction; the plan's without it."),
+    typer.Option(
+        "--budget", metavar="BYTES", help="Bytes per second for each broker and direction (default: the plan's)."
+    ),
 ]
 MaxProduceP99 = Annotated[
     float | None,
@@ -82,17 +84,18 @@ MaxProduceP99 = Annotated[
     ),
 ]
 BrokerDeadAfter = Annotated[
-    float, typer.Option("--broker-dead-after", metavar="S", min=0, help="How long a broker that is down is waited for.")
+    float, typer.Option("--broker-dead-after", metavar="S", min=0, help="How long to wait for a broker that is down.")
 ]
 Deadline = Annotated[
-    float, typer.Option("--deadline", metavar="S", min=1, help="How long a move may go on without one more byte.")
+    float, typer.Option("--deadline", metavar="S", min=1, help="How long a move may continue without a new byte.")
 ]
 
 
 Replan = Annotated[
     bool,
     typer.Option(
-        "--replan", help=f"If it comes to a stop, make a new plan for the same and go on; {REPLANS_MAX} times at most."
+        "--replan",
+        help=f"If the plan stops, make a new plan for the same intent and continue; {REPLANS_MAX} times at most.",
     ),
 ]
 
@@ -131,9 +134,9 @@ def apply(
     may_replan: Replan = False,
     json: Json = False,
 ) -> None:
-    """Carry a plan out, and follow it to its end.
+    """Carry a plan out, and show its progress until it ends.
 
-    Stopping this command stops nothing that was begun: go on with [bold]esp rebalance resume[/bold], or cancel.
+    If this command is stopped, moves that have begun continue: continue the plan with [bold]esp rebalance resume[/bold], or cancel.
     """
     file = read_plan(path)
     way = Way(budget, max_produce_p99, broker_dead_after, deadline, REPLANS_MAX if may_replan else 0, json)
@@ -152,15 +155,13 @@ def begin(admin: ReassignmentAdmin, path: str, file: PlanFile, way: Way) -> None
         if finished is not None and finished.outcome == Outcome.CANCELLED.value:
             raise OperatorError(
                 f"the plan {path} was cancelled",
-                f"Make a new one; or carry out what is left of this one: esp rebalance resume {path}",
+                f"Make a new plan, or carry out the rest of this one: esp rebalance resume {path}",
             )
         if journal.history.began_ms is not None:
             going_on = journal.history.successor or path
-            raise OperatorError(
-                f"the plan {path} has been begun already", f"Go on with: esp rebalance resume {going_on}"
-            )
+            raise OperatorError(f"the plan {path} has already begun", f"Continue with: esp rebalance resume {going_on}")
         if not journal.lock():
-            raise OperatorError(f"another process carries out {path}", f"See it with: esp rebalance status {path}")
+            raise OperatorError(f"another process runs {path}", f"See it with: esp rebalance status {path}")
         check_before_begin(file.plan, admin)
         _follow(admin, journal, path, file, way)
 
@@ -175,20 +176,20 @@ def resume(
     may_replan: Replan = False,
     json: Json = False,
 ) -> None:
-    """Go on with a plan that was paused, or whose command was killed; from any machine that has the plan."""
+    """Resume a plan that was paused, or whose command was killed; from any machine that has the plan."""
     file = read_plan(path)
     way = Way(budget, max_produce_p99, broker_dead_after, deadline, REPLANS_MAX if may_replan else 0, json)
     with Journal(path, file.plan_id) as journal, ReassignmentsAdmin(bootstrap_server) as admin:
         if journal.history.successor is not None:
             raise OperatorError(
-                f"the plan {path} came to a stop, and another one goes on",
-                f"Go on with: esp rebalance resume {journal.history.successor}",
+                f"the plan {path} has stopped, and another plan continues it",
+                f"Continue with: esp rebalance resume {journal.history.successor}",
             )
         check_before_resume(file.plan, admin)
         is_mine = journal.lock()
         journal.add(Wished(SystemTimer().now_ms(), Wish.RUN))
         if not is_mine:
-            print_line("Another process carries this plan out; it goes on now.")
+            print_line("Another process runs this plan; it continues now.")
             return
         _follow(admin, journal, path, file, way)
 
@@ -202,16 +203,19 @@ def _follow(admin: ReassignmentAdmin, journal: Journal, path: str, file: PlanFil
         return
     if outcome is Outcome.CANCELLED:
         raise OperatorError(
-            f"the plan {path} was cancelled", f"What was done stays. Take it back with: esp rebalance rollback {path}"
+            f"the plan {path} was cancelled",
+            f"Completed moves stay. Roll them back with: esp rebalance rollback {path}",
         )
-    problem = f"the plan {path} could not be carried out to its end"
+    problem = f"the plan {path} could not be completed"
     if isinstance(file.plan.intent, Rollback):
-        raise OperatorError(problem, "What was done stays. Mend what stopped it, and plan a move for what is left.")
+        raise OperatorError(
+            problem, "Completed moves stay. Fix the cause, then plan a move for the remaining partitions."
+        )
     if not way.replans_max:
         raise OperatorError(
             problem,
-            f"What was done stays. For a new plan: {by_hand(file.plan, path)} (--replan does so by itself); "
-            f"or take it back: esp rebalance rollback {path}",
+            f"Completed moves stay. For a new plan: {by_hand(file.plan, path)} (--replan does so automatically);"
+            f" or roll back: esp rebalance rollback {path}",
         )
     timer = SystemTimer()
     print_warning(f"{problem}; a new one is made for the same intent")
@@ -243,7 +247,7 @@ def carry_out(
     latency = ProduceLatency(admin, alive)
     if pace.max_produce_p99_ms is not None and not latency.addresses:
         print_warning(
-            "this cluster does not tell its produce latency: --max-produce-p99 is ignored, the budget stays as it is"
+            "this cluster does not report its produce latency: --max-produce-p99 is ignored, the budget does not change"
         )
         pace.max_produce_p99_ms = None
     timer = SystemTimer()
@@ -255,7 +259,7 @@ def carry_out(
             outcome = Driver(admin, execution, journal, timer, display.watch, latency).run(file.plan_id)
     except (KeyboardInterrupt, OSError):  # the latter: its output takes no more
         print_warning(
-            "what was begun goes on, and stays throttled: go on with `esp rebalance resume`, or cancel the plan"
+            "moves that have begun continue, and stay throttled: run `esp rebalance resume`, or cancel the plan"
         )
         raise
     took_s = (timer.now_ms() - began_ms) / 1000
@@ -290,9 +294,9 @@ def hold(admin: ReassignmentAdmin) -> None:
 def _pace(file: PlanFile, budget: str | None, max_produce_p99: float | None) -> Pace:
     bytes_per_second = file.plan.limits.broker_bytes_per_second if budget is None else parse_size("--budget", budget)
     if bytes_per_second < HELD_BYTES_PER_SECOND:
-        raise OperatorError(f"--budget {budget}: nothing would get done", "Give at least 1K.")
+        raise OperatorError(f"--budget {budget}: too low to make progress", "Give at least 1K.")
     if max_produce_p99 is not None and max_produce_p99 <= 0:
-        raise OperatorError(f"--max-produce-p99 {max_produce_p99:g}: no time", "Give milliseconds above 0.")
+        raise OperatorError(f"--max-produce-p99 {max_produce_p99:g}: not a positive time", "Give milliseconds above 0.")
     return Pace(bytes_per_second, max_produce_p99)
 
 
@@ -300,5 +304,5 @@ def _warn_of_own_rates(admin: ReassignmentAdmin, alive: list[int]) -> None:
     """A broker's own rate counts before that of all brokers, which is the one that plans set."""
     for target, rates in admin.settings([ConfigTarget(broker=str(broker)) for broker in alive], RATES).items():
         if rates:
-            told = ", ".join(f"{name}={value}" for name, value in sorted(rates.items()))
-            print_warning(f"{target} has rates of its own, which count before the budget: {told}")
+            shown = ", ".join(f"{name}={value}" for name, value in sorted(rates.items()))
+            print_warning(f"{target} has rates of its own, which take precedence over the budget: {shown}")

@@ -18,7 +18,7 @@ def plan_lines(file: PlanFile, *, steps: bool) -> Iterator[str]:
     made = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.made_at_ms / 1000))
     yield f"Plan {file.plan_id} to {intent_words(plan.intent)}, made {made} for cluster {plan.cluster_id}"
     if plan.is_empty:
-        yield "Nothing is to be done."
+        yield "Nothing to do."
         return
     copies = sum(bool(move.adding) for move in plan.moves)
     low, high = format_duration(plan.duration.low_s), format_duration(plan.duration.high_s)

@@ -110,7 +110,7 @@ def test_step_waits_for_the_room_that_another_makes(cluster: FakeCluster, tmp_pa
     outcome, _, reports = run(cluster, plan, tmp_path / "plan")
     assert outcome is Outcome.DONE
     assert cluster.most_at_once == 1
-    assert any(move.reason.startswith("waiting for room") for report in reports for move in report.moves)
+    assert any(move.reason.startswith("waiting for disk space") for report in reports for move in report.moves)
 
 
 @settings(max_examples=20)
@@ -169,7 +169,7 @@ def test_pause_holds_the_copies_and_begins_no_more(cluster: FakeCluster, tmp_pat
     cluster.on_sleep = on_sleep
     outcome, _, reports = run(cluster, spread_plan(cluster), path, Pace(10_000))
     assert outcome is Outcome.DONE
-    assert any(move.reason == "waiting for somebody to resume the plan" for report in reports for move in report.moves)
+    assert any(move.reason == "waiting for the plan to be resumed" for report in reports for move in report.moves)
     assert not cluster.throttles
 
 
@@ -253,7 +253,7 @@ def test_somebody_else_s_change_blocks_a_move(cluster: FakeCluster, tmp_path: Pa
     cluster.replicas[P[0]] = (3, 4)
     outcome, execution, _ = run(cluster, plan, tmp_path / "plan")
     assert outcome is Outcome.STOPPED
-    assert "somebody else" in execution.moves[0].reason
+    assert "outside the plan" in execution.moves[0].reason
 
 
 def test_rate_follows_what_producers_feel(cluster: FakeCluster, tmp_path: Path) -> None:

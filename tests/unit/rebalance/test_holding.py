@@ -19,7 +19,7 @@ def test_who_is_alone_is_named_first() -> None:
     cluster = FakeCluster((1, 2), dict.fromkeys(P, (1, 2)) | {P[7]: (1,)}, dict.fromkeys(P, 0))
     holding = look_for_holding(cluster, 1)
     assert holding.alone == {P[7]}
-    assert holding.describe().startswith("t-7 (nobody else is in sync), t-0, ")
+    assert holding.describe().startswith("t-7 (no other replica is in sync), t-0, ")
     assert holding.describe().endswith(" and 2 more")
     cluster.fence(2)
     assert look_for_holding(cluster, 1).alone == set(P)

@@ -39,7 +39,7 @@ def test_every_intent_survives(plan: Plan) -> None:
 def test_file_is_never_overwritten(plan: Plan, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text("mine")
-    with pytest.raises(OperatorError, match="is there already"):
+    with pytest.raises(OperatorError, match="exists already"):
         write_plan(str(path), PlanFile("p", 5, plan))
     assert path.read_text() == "mine"
 
@@ -72,7 +72,7 @@ def test_what_is_no_plan_is_refused_with_the_entry(plan: Plan) -> None:
     waiting = json.loads(json.dumps(good["steps"]))
     waiting[0]["waits_for"] = [1]
     assert "steps[0] waits" in refused({"steps": waiting})
-    with pytest.raises(OperatorError, match="no JSON"):
+    with pytest.raises(OperatorError, match="not JSON"):
         decode_plan("{", "f")
 
 
@@ -83,5 +83,5 @@ def test_rollback_takes_back_what_was_done_and_nothing_else(plan: Plan) -> None:
         (P[0], (1, 3), (1, 2)),
     ]
     assert not plan_rollback(plan, set()).moves
-    with pytest.raises(OperatorError, match="rollback itself"):
+    with pytest.raises(OperatorError, match="itself a rollback"):
         plan_rollback(back, {P[0]})

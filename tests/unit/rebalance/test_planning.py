@@ -47,4 +47,4 @@ def test_refusal_has_a_line_for_a_reason_and_not_for_a_partition() -> None:
         plan_for(cluster, Drain((NodeId(1),)), Limits(), 0, 7)
     told = refused.value.problem.splitlines()
     assert len(told) == 2, told
-    assert told[1].startswith("  broker-count: t-0, t-1, t-2 and 197 others: it shall have 2 replica(s)")
+    assert told[1].startswith("  broker-count: t-0, t-1, t-2 and 197 others: it needs 2 replica(s)")

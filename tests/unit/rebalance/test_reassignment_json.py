@@ -46,7 +46,7 @@ def test_written_as_kafka_writes() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{", "f is no JSON"),
+        ("{", "f is not JSON"),
         ("[]", "Expected `object`"),
         ('{"version":2}', "Not supported version field value 2"),
         ('{"partitions":[{"topic":"t","replicas":[1]}]}', "$.partitions[0]"),
@@ -73,7 +73,7 @@ def test_malformed_files_are_refused_with_the_entry(text: str, told: str) -> Non
             "partitions[1] (t-0): Partition reassignment contains duplicate",
         ),
         ([("t", 0, [1, 2, 1])], "t-0 contains multiple entries for 1"),
-        ([("t", 0, [-1])], "-1 is no broker's id"),
+        ([("t", 0, [-1])], "-1 is not a broker id"),
     ],
 )
 def test_what_no_cluster_can_do_is_refused_with_the_entry(entries: list[tuple[str, int, list[int]]], told: str) -> None:

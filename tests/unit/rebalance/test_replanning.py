@@ -50,7 +50,7 @@ def test_it_waits_until_the_end_of_what_was_cancelled_is_known(cluster: FakeClus
 
 def test_a_way_back_has_no_other_way(cluster: FakeCluster) -> None:
     stopped = plan_for(cluster, Drain((NodeId(1),)), LIMITS, 0, 7).plan
-    with pytest.raises(OperatorError, match="a rollback"):
+    with pytest.raises(OperatorError, match="a stopped rollback"):
         replan(cluster, stopped.inverse(), cluster)
 
 

@@ -19,7 +19,7 @@ def report(*stages: Stage, reason: str = "", wish: Wish = Wish.RUN) -> Report:
 
 def test_summary_tells_what_is_left_and_for_how_long() -> None:
     assert summary(report(Stage.COPYING, Stage.PLANNED)) == (
-        "0/2 moves done, 1 going on, 512 B of 2.0 KiB, 256 B/s, 6 s left, limit 2.0 KiB/s for each broker, produce p99 7 ms"
+        "0/2 moves done, 1 in progress, 512 B of 2.0 KiB, 256 B/s, 6 s left, limit 2.0 KiB/s for each broker, produce p99 7 ms"
     )
     paused = summary(report(Stage.COPYING, wish=Wish.PAUSE))
     assert paused.endswith("paused")

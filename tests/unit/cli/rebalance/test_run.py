@@ -47,7 +47,7 @@ def test_stop_tells_the_commands_of_a_new_plan(cluster: FakeBrokers, capsys: pyt
     assert run_tools(["rebalance", "apply", "p"]) == 1
     told = capsys.readouterr().err
     commands = "esp rebalance plan drain 1 --budget 1024 --out p.replan-1 && esp rebalance apply p.replan-1"
-    assert f"For a new plan: {commands} (--replan does so by itself)" in told
+    assert f"For a new plan: {commands} (--replan does so automatically)" in told
     assert not cluster.throttles
     for command in commands.split(" && "):
         assert run_tools(command.split()[1:]) == 0
@@ -60,7 +60,7 @@ def test_new_plan_is_made_shown_and_carried_out(cluster: FakeBrokers, capsys: py
     told = capsys.readouterr()
     assert "Written to p.replan-1." in told.out
     assert "Written to p.replan-2." in told.out
-    assert "the plan p could not be carried out to its end; a new one is made for the same intent" in told.err
+    assert "the plan p could not be completed; a new one is made for the same intent" in told.err
     assert all(set(replicas) <= {2, 3, 4, 5} for replicas in cluster.replicas.values())
     assert not cluster.targets
     assert not cluster.throttles
@@ -69,8 +69,8 @@ def test_new_plan_is_made_shown_and_carried_out(cluster: FakeBrokers, capsys: py
     for words, remedy in (
         (["apply", "p"], "esp rebalance resume p.replan-1"),
         (["resume", "p"], "esp rebalance resume p.replan-1"),
-        (["pause", "p"], "Name that one: p.replan-1"),
-        (["cancel", "p.replan-1"], "Name that one: p.replan-2"),
+        (["pause", "p"], "Use that plan: p.replan-1"),
+        (["cancel", "p.replan-1"], "Use that plan: p.replan-2"),
     ):
         assert run_tools(["rebalance", *words]) == 1
         assert remedy in capsys.readouterr().err
@@ -97,7 +97,7 @@ def test_new_plans_have_an_end(cluster: FakeBrokers, capsys: pytest.CaptureFixtu
     assert sorted(each.name for each in Path().iterdir() if each.suffix != ".journal") == [
         *("p", "p.replan-1", "p.replan-2", "p.replan-3")
     ]
-    assert "the plan p.replan-3 could not be carried out to its end" in capsys.readouterr().err
+    assert "the plan p.replan-3 could not be completed" in capsys.readouterr().err
 
 
 def test_programs_are_told_of_the_new_plan(cluster: FakeBrokers, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_what_others_did_after_a_plan_was_cancelled_is_not_taken_back(
     assert run_tools(["rebalance", "status", "p"]) == 0
     assert capsys.readouterr().out.startswith("0/4 moves done")
     assert run_tools(["rebalance", "rollback", "p"]) == 0
-    assert capsys.readouterr().out == "Nothing was done that could be taken back.\n"
+    assert capsys.readouterr().out == "The plan has moved nothing: there is nothing to roll back.\n"
     assert cluster.replicas == there
 
 
@@ -131,7 +131,10 @@ def test_rollback_without_a_journal_says_what_it_goes_by(
     assert run_tools(["rebalance", "apply", "p", "--budget", "1G"]) == 0
     Path("p.journal").unlink()  # as on another machine
     assert run_tools(["rebalance", "rollback", "p"]) == 0
-    assert "p has no journal here: whatever is where the plan wants it counts as done by it" in capsys.readouterr().err
+    assert (
+        "p has no journal here: every partition that is at its target counts as moved by the plan"
+        in capsys.readouterr().err
+    )
     assert set(cluster.replicas.values()) == {(1, 2)}
 
 
@@ -139,9 +142,9 @@ def test_rollback_that_stops_is_not_planned_anew(cluster: FakeBrokers, capsys: p
     assert run_tools(["rebalance", "apply", "p", "--budget", "1G"]) == 0
     kill_one_by_one(cluster, [1])
     assert run_tools(["rebalance", "rollback", "p"]) == 1
-    assert "not everything could be taken back" in capsys.readouterr().err
+    assert "the rollback is not complete" in capsys.readouterr().err
     assert run_tools(["rebalance", "resume", "p.rollback", "--replan"]) == 1
-    assert "p.rollback could not be carried out to its end" in capsys.readouterr().err
+    assert "p.rollback could not be completed" in capsys.readouterr().err
 
 
 def test_plan_that_is_cancelled_meanwhile_is_not_done(cluster: FakeBrokers, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def test_steps_are_left_out_if_nobody_asks() -> None:
 
 
 def test_plan_without_moves_says_so() -> None:
-    assert list(plan_lines(PlanFile("p1", 0, plan_of(CLUSTER, [])), steps=True))[1] == "Nothing is to be done."
+    assert list(plan_lines(PlanFile("p1", 0, plan_of(CLUSTER, [])), steps=True))[1] == "Nothing to do."
 
 
 def test_json_has_the_same_sums() -> None:
