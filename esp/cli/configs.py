@@ -34,7 +34,7 @@ def parse_added(text: str) -> dict[str, str]:
         if not separator or not name:
             raise OperatorError(
                 f"--add-config {part.strip()}: not of the form name=value",
-                "Write name=value,name=value; a value with commas stands in brackets: cleanup.policy=[compact,delete]",
+                "Write name=value,name=value; put a value with commas in brackets: cleanup.policy=[compact,delete]",
             )
         added[name] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
     return added
@@ -49,7 +49,7 @@ def parse_file(text: str) -> dict[str, str]:
     try:
         return {entry.name: entry.value for entry in parse_properties(text)}
     except ValueError as error:
-        raise OperatorError(f"--add-config-file: {error}", "Write one name=value a line.") from error
+        raise OperatorError(f"--add-config-file: {error}", "Write one name=value per line.") from error
 
 
 def parse_deleted(text: str) -> list[str]:
@@ -76,7 +76,7 @@ def require_disjoint(added: Mapping[str, str], deleted: Sequence[str]) -> None:
 _DEFAULT: Final = ""
 """The name, in the protocol, of what holds for all brokers."""
 
-_WHICH: Final = "Whose settings"
+_WHICH: Final = "Resource"
 
 
 class EntityType(StrEnum):
@@ -109,35 +109,33 @@ def _of(name: str, text: str, metavar: str | None = None) -> Any:
 
 def configs(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
-    describe: Annotated[bool, action("--describe", "Show settings that were made while the cluster runs.")] = False,
-    alter: Annotated[bool, action("--alter", "Change settings while the cluster runs.")] = False,
-    entity_type: Annotated[EntityType | None, _of("--entity-type", "Of what.")] = None,
+    describe: Annotated[bool, action("--describe", "Show dynamic settings.")] = False,
+    alter: Annotated[bool, action("--alter", "Change dynamic settings.")] = False,
+    entity_type: Annotated[EntityType | None, _of("--entity-type", "The type of resource.")] = None,
     entity_name: Annotated[str | None, _of("--entity-name", "A topic's or group's name, a broker's id.")] = None,
-    entity_default: Annotated[bool, _of("--entity-default", "What holds for all brokers.")] = False,
+    entity_default: Annotated[bool, _of("--entity-default", "The defaults for all brokers.")] = False,
     topic: Annotated[str | None, _of("--topic", "Short for --entity-type topics --entity-name.", "NAME")] = None,
     broker: Annotated[str | None, _of("--broker", "Short for --entity-type brokers --entity-name.", "ID")] = None,
     broker_defaults: Annotated[
         bool, _of("--broker-defaults", "Short for --entity-type brokers --entity-default.")
     ] = False,
     group: Annotated[str | None, _of("--group", "Short for --entity-type groups --entity-name.", "NAME")] = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="With --describe: all settings, not only those made here.")
-    ] = False,
+    all_: Annotated[bool, typer.Option("--all", help="With --describe: all settings, not only dynamic ones.")] = False,
     add_config: Annotated[
         str | None,
         typer.Option(
-            "--add-config", metavar="K=V,K=[A,B]", help="Settings to make; a value with commas stands in brackets."
+            "--add-config", metavar="K=V,K=[A,B]", help="Settings to set; put a value with commas in brackets."
         ),
     ] = None,
     add_config_file: Annotated[
-        str | None, typer.Option("--add-config-file", metavar="FILE", help="Settings to make, one name=value a line.")
+        str | None, typer.Option("--add-config-file", metavar="FILE", help="Settings to set, one name=value per line.")
     ] = None,
     delete_config: Annotated[
-        str | None, typer.Option("--delete-config", metavar="K,K", help="Settings that go back to their defaults.")
+        str | None, typer.Option("--delete-config", metavar="K,K", help="Settings to reset to their defaults.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Look at the settings of topics, brokers and groups, and change them.
+    """Describe and change the settings of topics, brokers and groups.
 
     [bold]Examples[/bold]
 
@@ -157,7 +155,7 @@ def configs(
         entity_type, _DEFAULT if entity_default else entity_name, topic, _DEFAULT if broker_defaults else broker, group
     )
     if entity_default and entity_name is not None:
-        raise OperatorError("--entity-default and --entity-name say different things", "Give one of them.")
+        raise OperatorError("--entity-default and --entity-name exclude each other", "Give one of them.")
     changes = (add_config, add_config_file, delete_config)
     if describe and any(change is not None for change in changes):
         raise OperatorError("--describe changes nothing", "Write --alter with --add-config or --delete-config.")
@@ -195,7 +193,7 @@ def _entity(
     if name == _DEFAULT and kind.resource is not ResourceType.BROKER:
         raise OperatorError(f"--entity-default is for brokers, not for {kind.word}s", "Give --entity-name.")
     if name and kind.resource is ResourceType.BROKER and not name.isdecimal():
-        raise OperatorError(f"{name} is no broker's id", "Brokers are named by their node.id, a number.")
+        raise OperatorError(f"{name} is not a broker id", "Brokers are named by their node.id, a number.")
     return kind, name
 
 
@@ -275,7 +273,7 @@ def _alter(admin: ConfigsAdmin, kind: _Kind, name: str, added: Mapping[str, str]
         admin.alter(kind.resource, name, added, deleted)
     except RefusedError as error:
         raise OperatorError(
-            f"the settings of {whose} stay as they are: {error.message}",
-            "Names and values are those of Kafka; --describe --all shows them.",
+            f"the settings of {whose} were not changed: {error.message}",
+            "Names and values are Kafka's; --describe --all shows them.",
         ) from error
     print_line(f"Completed updating {'' if name else 'default '}config for {whose}.")

@@ -39,31 +39,34 @@ class IsolationLevel(StrEnum):
 
 
 def consume(
-    topic: Annotated[str, typer.Option("--topic", help="What to read.", show_default=False)],
+    topic: Annotated[str, typer.Option("--topic", help="The topic to read.", show_default=False)],
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="One partition; all without it.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="One partition (default: all).")] = None,
     offset: Annotated[
         str,
         typer.Option(
-            "--offset", help="Where to begin: earliest, latest, a number, or a negative one to count from the end."
+            "--offset", help="Where to begin: earliest, latest, an offset, or a negative number to count from the end."
         ),
     ] = "latest",
     from_beginning: Annotated[
         bool,
         typer.Option(
             "--from-beginning",
-            help="The same as --offset earliest; with --group, where a group begins that has committed nothing.",
+            help="The same as --offset earliest; with --group, only for partitions without a committed offset.",
         ),
     ] = False,
     group: Annotated[
         str | None,
         typer.Option(
-            "--group", help="Join this group, share the partitions with its members, and commit what is printed."
+            "--group",
+            help="Join this group, share the partitions with its members, and commit the offsets of printed records.",
         ),
     ] = None,
-    max_messages: Annotated[int | None, typer.Option("--max-messages", min=1, help="Stop after so many.")] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", min=1, help="Stop after this many records.")
+    ] = None,
     timeout_ms: Annotated[
-        int | None, typer.Option("--timeout-ms", min=0, help="Stop when no record came for so long.")
+        int | None, typer.Option("--timeout-ms", min=0, help="Stop if no record arrives for this long.")
     ] = None,
     property_: Annotated[
         list[str] | None,
@@ -71,16 +74,16 @@ def consume(
             "--property",
             "--formatter-property",
             metavar="NAME=VALUE",
-            help="What is printed: print.timestamp, print.partition, print.offset, print.headers, print.key, print.value, "
+            help="Output format: print.timestamp, print.partition, print.offset, print.headers, print.key, print.value, "
             "key.separator, line.separator, headers.separator, null.literal.",
         ),
     ] = None,
     isolation_level: Annotated[
-        IsolationLevel, typer.Option("--isolation-level", help="Whether uncommitted records are shown.")
+        IsolationLevel, typer.Option("--isolation-level", help="Whether to show records of uncommitted transactions.")
     ] = IsolationLevel.READ_UNCOMMITTED,
     json: Json = False,
 ) -> None:
-    """Print the records of a topic, and go on as more come.
+    """Print the records of a topic, and continue with new ones as they arrive.
 
     [bold]Examples[/bold]
 
@@ -97,8 +100,8 @@ def consume(
         raise OperatorError("--offset with a number needs --partition", "Offsets count within one partition.")
     if group is not None and (partition is not None or (offset != "latest" and not from_beginning)):
         raise OperatorError(
-            "--group does not go with --partition or --offset",
-            "A group shares all partitions and goes on where it was; esp groups --reset-offsets moves it.",
+            "--group cannot be combined with --partition or --offset",
+            "A group reads all partitions from its committed offsets; esp groups --reset-offsets changes them.",
         )
     formatter = JsonFormat() if json else LineFormat.from_properties(parse_pairs("--property", property_ or []))
     printed = 0
@@ -205,7 +208,7 @@ class _Progress:
 def _start(offset: str, from_beginning: bool) -> int | str:
     if from_beginning:
         if offset != "latest":
-            raise OperatorError("--from-beginning and --offset say different things", "Give one of them.")
+            raise OperatorError("--from-beginning and --offset exclude each other", "Give one of them.")
         return "earliest"
     if offset in ("earliest", "latest"):
         return offset

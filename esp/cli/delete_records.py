@@ -48,9 +48,9 @@ def parse_offsets(text: str, source: str) -> dict[PartitionId, int]:
     for number, each in enumerate(found.partitions):
         partition = PartitionId(each.topic, each.partition)
         if partition in offsets:
-            raise OperatorError(f"{source}: partitions[{number}]: {each.topic}-{each.partition} is there twice", _FORM)
+            raise OperatorError(f"{source}: partitions[{number}]: {each.topic}-{each.partition} is listed twice", _FORM)
         if each.partition < 0 or each.offset < ALL_COMMITTED:
-            raise OperatorError(f"{source}: partitions[{number}]: a number is below what there is", _FORM)
+            raise OperatorError(f"{source}: partitions[{number}]: a number is too small", _FORM)
         offsets[partition] = each.offset
     if not offsets:
         raise OperatorError(f"{source}: names no partition", _FORM)
@@ -66,7 +66,7 @@ def parse_before(text: str) -> int:
     if text == _ALL:
         return ALL_COMMITTED
     if not text.isascii() or not text.isdecimal():
-        raise OperatorError(f"--before {text}: no offset", f"Write a number, or {_ALL}.")
+        raise OperatorError(f"--before {text}: not an offset", f"Write a number, or {_ALL}.")
     return int(text)
 
 
@@ -75,18 +75,20 @@ def delete_records(
     offset_json_file: Annotated[
         str | None, typer.Option("--offset-json-file", metavar="FILE", help="Partitions and offsets in Kafka's JSON.")
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", help="Instead of a file: of this topic.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Instead of a file: the topic.")] = None,
     partition: Annotated[
         list[int] | None,
-        typer.Option("--partition", min=0, help="With --topic: of this partition, or several; of all without it."),
+        typer.Option("--partition", min=0, help="With --topic: one or more partitions (default: all)."),
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="OFFSET|all", help="With --topic: the first offset that stays; all: none."),
+        typer.Option(
+            "--before", metavar="OFFSET|all", help="With --topic: the first offset to keep; all: keep no record."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Delete the records before an offset. They are gone for good.
+    """Delete the records before an offset, permanently.
 
     [bold]Examples[/bold]
 
@@ -101,7 +103,7 @@ def delete_records(
         if topic is not None:
             wanted = [PartitionId(topic, each) for each in partition or ()] or admin.partitions(topic)
             if not wanted:
-                raise OperatorError(f"there is no topic {topic}", "See those that are there: esp topics --list")
+                raise OperatorError(f"there is no topic {topic}", "See the topics: esp topics --list")
             offsets = dict.fromkeys(wanted, first)
         if not json:
             print_line("Executing records delete operation")
@@ -112,7 +114,7 @@ def delete_records(
         raise OperatorError(
             f"{len(failed)} of {len(done)} partitions kept their records: {failed[0].topic}-{failed[0].partition}: "
             f"{done[failed[0]].error.name.upper()}",
-            "See where partitions begin and end: esp get-offsets. Compacted topics keep theirs.",
+            "See the offsets of the partitions: esp get-offsets. Records of compacted topics cannot be deleted.",
         )
 
 
@@ -124,10 +126,10 @@ def _read_options(
         raise OperatorError("esp delete-records takes --offset-json-file or --topic", "Give one of them.")
     if path is not None:
         if partitions or before is not None:
-            raise OperatorError("--partition and --before go with --topic", "The file says both.")
+            raise OperatorError("--partition and --before go with --topic", "The file gives both.")
         return parse_offsets(read_text(path), path), ALL_COMMITTED
     if before is None:
-        raise OperatorError("--topic needs --before", f"Say which offset stays as the first: a number, or {_ALL}.")
+        raise OperatorError("--topic needs --before", f"Give the first offset to keep: a number, or {_ALL}.")
     return {}, parse_before(before)
 
 

@@ -22,39 +22,37 @@ WRONG = 1
 
 def dump_log(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE|DIRECTORY]...", help="What to read: files, or all of a log.")
+        list[Path] | None, typer.Argument(metavar="[FILE|DIRECTORY]...", help="Files or log directories to read.")
     ] = None,
-    files: Annotated[str, typer.Option(metavar="FILE,FILE", help="The same, with commas.")] = "",
+    files: Annotated[str, typer.Option(metavar="FILE,FILE", help="The same, separated by commas.")] = "",
     print_data_log: Annotated[
         bool, typer.Option("--print-data-log", help="Print keys and values of the records.")
     ] = False,
     deep_iteration: Annotated[bool, typer.Option("--deep-iteration", help="Print records, not only batches.")] = False,
     cluster_metadata_decoder: Annotated[
-        bool, typer.Option("--cluster-metadata-decoder", help="The records are those of __cluster_metadata.")
+        bool, typer.Option("--cluster-metadata-decoder", help="Decode the records as those of __cluster_metadata.")
     ] = False,
     offsets_decoder: Annotated[
-        bool, typer.Option("--offsets-decoder", help="The records are those of __consumer_offsets.")
+        bool, typer.Option("--offsets-decoder", help="Decode the records as those of __consumer_offsets.")
     ] = False,
     skip_record_metadata: Annotated[
         bool, typer.Option("--skip-record-metadata", help="Print keys and values of records, and nothing else.")
     ] = False,
-    max_bytes: Annotated[int, typer.Option(min=0, help="How much of each segment to read.")] = 2**31 - 1,
+    max_bytes: Annotated[int, typer.Option(min=0, help="Bytes of each segment to read.")] = 2**31 - 1,
     index_sanity_check: Annotated[
         bool,
-        typer.Option(
-            "--index-sanity-check", help="Look at indexes alone, not at their segments, and print no entries."
-        ),
+        typer.Option("--index-sanity-check", help="Check indexes alone, without their segments, and print no entries."),
     ] = False,
     verify_index_only: Annotated[
-        bool, typer.Option("--verify-index-only", help="Hold indexes against their segments, and print no entries.")
+        bool, typer.Option("--verify-index-only", help="Check indexes against their segments, and print no entries.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print what the files of a log hold, and say what is wrong with them.
+    """Print the content of log files, and report their errors.
 
     It reads segments (.log), their indexes (.index, .timeindex), producer snapshots (.snapshot) and metadata snapshots (.checkpoint), of
-    this software or of Apache Kafka. Indexes are held against the segments beside them. Files of a running node may be in the middle of a
-    change. The exit status is 1 if anything is wrong.
+    this software or of Apache Kafka. Indexes are checked against the segments beside them. Files of a running node may be in the middle
+    of a change. The exit status is 1 if anything is wrong.
 
     [bold]Examples[/bold]
 
@@ -68,7 +66,7 @@ def dump_log(
         raise typer.BadParameter("the records are of one kind", param_hint="--offsets-decoder")
     found = find_files([*(paths or ()), *(Path(part.strip()) for part in files.split(",") if part.strip())])
     if not found:
-        raise OperatorError("There is nothing to read", "Name files or directories of a log, or use --files.")
+        raise OperatorError("no file to read is given", "Name files or directories of a log, or use --files.")
     decoder = Decoder.METADATA if cluster_metadata_decoder else Decoder.OFFSETS if offsets_decoder else Decoder.TEXT
     payloads = print_data_log or skip_record_metadata or decoder is not Decoder.TEXT
     depth = Depth(

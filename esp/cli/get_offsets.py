@@ -43,7 +43,7 @@ def parse_time(text: str) -> int:
     if found is None and re.fullmatch(r"-[1-5]|\d+", text):
         found = int(text)
     if found is None:
-        raise OperatorError(f"--time {text}: no time", f"Write milliseconds since 1970, or {', '.join(_TIMES)}.")
+        raise OperatorError(f"--time {text}: not a time", f"Write milliseconds since 1970, or {', '.join(_TIMES)}.")
     return found
 
 
@@ -57,7 +57,7 @@ def parse_topic(text: str | None) -> re.Pattern[str]:
         return re.compile("|".join(f"(?:{part.strip()})" for part in text.split(",")) if text else ".*")
     except re.error as error:
         raise OperatorError(
-            f"{text}: no regular expression: {error}", "Write a topic's name, or NAME.* for more."
+            f"{text}: not a regular expression: {error}", "Write a topic's name, or NAME.* for more."
         ) from error
 
 
@@ -94,11 +94,9 @@ def parse_partitions(text: str) -> frozenset[int]:
 
 def get_offsets(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
-    topic: Annotated[
-        str | None, typer.Option("--topic", metavar="REGEX", help="Of these topics; of all without it.")
-    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="REGEX", help="The topics (default: all).")] = None,
     partitions: Annotated[
-        str | None, typer.Option("--partitions", metavar="0,1", help="Of these partitions; of all without it.")
+        str | None, typer.Option("--partitions", metavar="0,1", help="The partitions (default: all).")
     ] = None,
     topic_partitions: Annotated[
         str | None,
@@ -112,18 +110,18 @@ def get_offsets(
         str,
         typer.Option(
             "--time",
-            help="Which offset: latest, earliest, max-timestamp, earliest-local, latest-tiered, or that of the first record since then, in "
-            "milliseconds since 1970.",
+            help="Which offset: latest, earliest, max-timestamp, earliest-local, latest-tiered, or milliseconds since 1970 for the first "
+            "record from that time on.",
         ),
     ] = "latest",
     exclude_internal_topics: Annotated[
-        bool, typer.Option("--exclude-internal-topics", help="Leave out the topics that brokers keep for themselves.")
+        bool, typer.Option("--exclude-internal-topics", help="Leave out internal topics.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Print offsets of partitions, as topic:partition:offset.
 
-    A partition without such an offset, as without a record since --time, is left out.
+    A partition without such an offset, for example without a record since --time, is omitted.
 
     [bold]Examples[/bold]
 
@@ -134,7 +132,9 @@ def get_offsets(
     esp get-offsets --topic 'flights.*' --time 1767225600000 --json
     """
     if topic_partitions is not None and (topic is not None or partitions is not None):
-        raise OperatorError("--topic-partitions does not go with --topic or --partitions", "Give one or the others.")
+        raise OperatorError(
+            "--topic-partitions cannot be combined with --topic or --partitions", "Give either the one or the others."
+        )
     patterns = [Pattern(parse_topic(topic))] if topic_partitions is None else parse_topic_partitions(topic_partitions)
     numbers = None if partitions is None else parse_partitions(partitions)
     at = parse_time(time)
@@ -142,7 +142,7 @@ def get_offsets(
         there = (each for some in admin.partitions().values() for each in some)
         wanted = sorted(_chosen(there, patterns, numbers, with_internal=not exclude_internal_topics))
         if not wanted:
-            raise OperatorError("there are no such partitions", "See esp topics --describe for those that are there.")
+            raise OperatorError("there are no such partitions", "See the partitions: esp topics --describe")
         offsets = {each: offset for each, offset in admin.since(wanted, at).items() if offset >= 0}
     found = [(each, offsets[each]) for each in wanted if each in offsets]
     if json:

@@ -47,19 +47,20 @@ def leader_election(
         typer.Option(
             "--election-type",
             case_sensitive=False,
-            help="preferred: the first replica of the list, where it does not lead. unclean: a replica that is not in sync, where "
-            "nobody leads; what it lacks is lost.",
+            help="preferred: the first replica of the list, where it does not lead. unclean: a replica that is not in sync, where there "
+            "is no leader; records that it lacks are lost.",
             show_default=False,
         ),
     ],
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
-    topic: Annotated[str | None, typer.Option("--topic", help="Of this topic; with --partition.")] = None,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="This partition of --topic.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="The topic; with --partition.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="The partition of --topic.")] = None,
     all_topic_partitions: Annotated[
-        bool, typer.Option("--all-topic-partitions", help="All partitions for which there is something to do.")
+        bool, typer.Option("--all-topic-partitions", help="All partitions that need an election.")
     ] = False,
     path_to_json_file: Annotated[
-        str | None, typer.Option("--path-to-json-file", metavar="FILE", help=f"Those of a file: {_FORM}")
+        str | None,
+        typer.Option("--path-to-json-file", metavar="FILE", help=f"The partitions that a file lists: {_FORM}"),
     ] = None,
     json: Json = False,
 ) -> None:

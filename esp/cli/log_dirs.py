@@ -15,16 +15,16 @@ from esp.model.errors import OperatorError
 
 def log_dirs(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
-    describe: Annotated[bool, action("--describe", "Show the directories; all that can be done here.")] = False,
+    describe: Annotated[bool, action("--describe", "Show the directories; the only action.")] = False,
     broker_list: Annotated[
-        str | None, typer.Option("--broker-list", metavar="ID,ID", help="Of these brokers; of all without it.")
+        str | None, typer.Option("--broker-list", metavar="ID,ID", help="The brokers (default: all).")
     ] = None,
     topic_list: Annotated[
-        str | None, typer.Option("--topic-list", metavar="NAME,NAME", help="Only these topics; all without it.")
+        str | None, typer.Option("--topic-list", metavar="NAME,NAME", help="The topics (default: all).")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show how large topics are in the log directories of brokers.
+    """Show the sizes of topics in the log directories of brokers.
 
     With --json it prints the document of Kafka's tool, partition by partition.
 
@@ -41,9 +41,7 @@ def log_dirs(
     topics = None if topic_list is None else frozenset(_words(topic_list))
     wanted = None if broker_list is None else _words(broker_list)
     if wanted is not None and not all(word.isdecimal() for word in wanted):
-        raise OperatorError(
-            f"--broker-list {broker_list}: not ids of brokers", "Write numbers with commas between them."
-        )
+        raise OperatorError(f"--broker-list {broker_list}: not broker ids", "Write numbers with commas between them.")
     with ClusterAdmin(bootstrap_server) as admin, working("asking the brokers"):
         there = admin.broker_ids()
         brokers = there if wanted is None else sorted(set(map(int, wanted)))

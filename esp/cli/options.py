@@ -16,12 +16,12 @@ BootstrapServer = Annotated[
         "--bootstrap-server",
         metavar="HOST:PORT",
         envvar="ESP_BOOTSTRAP_SERVER",
-        help="The brokers to ask first; several with commas.",
+        help="Bootstrap brokers, separated by commas.",
     ),
 ]
 CommandConfig = Annotated[
     str | None,
-    typer.Option("--command-config", metavar="FILE", help="Settings of the client, in a properties file."),
+    typer.Option("--command-config", metavar="FILE", help="A properties file with settings of the client."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -47,7 +47,7 @@ def asking(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-WHAT_TO_DO: Final = "What to do"
+WHAT_TO_DO: Final = "Actions"
 """Heading, in the help of a command, of the options of which it takes one."""
 
 

@@ -50,7 +50,7 @@ class _Tally:
 
 
 def produce(
-    topic: Annotated[str, typer.Option("--topic", help="Where the records go.", show_default=False)],
+    topic: Annotated[str, typer.Option("--topic", help="The topic to write to.", show_default=False)],
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     file: Annotated[str | None, typer.Option("--file", help="Read this file instead of standard input.")] = None,
     property_: Annotated[
@@ -59,20 +59,22 @@ def produce(
             "--property",
             "--reader-property",
             metavar="NAME=VALUE",
-            help="How lines are read: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
+            help="Input format: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, "
             "headers.key.separator, null.marker, ignore.error.",
         ),
     ] = None,
     compression: Annotated[
-        Compression, typer.Option("--compression-codec", help="How batches are compressed.")
+        Compression, typer.Option("--compression-codec", help="Codec of the batches.")
     ] = Compression.NONE,
     acks: Annotated[
         str,
         typer.Option(
-            "--request-required-acks", metavar="all|1|0", help="Who must have a record before it counts as taken."
+            "--request-required-acks",
+            metavar="all|1|0",
+            help="Replicas that must have a record before it is acknowledged.",
         ),
     ] = "all",
-    batch_size: Annotated[int, typer.Option("--batch-size", min=0, help="Bytes of a batch.")] = 16_384,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=0, help="Largest batch in bytes.")] = 16_384,
     producer_property: Annotated[
         list[str] | None,
         typer.Option(
@@ -91,7 +93,7 @@ def produce(
     printf 'h1:a,h2:b\\tkey\\tvalue\\n' | esp produce --topic t --property parse.headers=true --property parse.key=true
     """
     if acks not in _ACKS:
-        raise OperatorError(f"--request-required-acks {acks}: not all, 1 or 0", "all is the safe one.")
+        raise OperatorError(f"--request-required-acks {acks}: not all, 1 or 0", "all is the safe choice.")
     parser = LineParser.from_properties(parse_pairs("--property", property_ or []))
     settings: dict[str, Any] = {
         "acks": _ACKS[acks],
@@ -110,13 +112,13 @@ def produce(
             except LineError as error:
                 raise OperatorError(
                     f"line {number}: {error}",
-                    "Correct the line, or add --property ignore.error=true; the lines before were sent.",
+                    "Correct the line, or add --property ignore.error=true; the lines before it were sent.",
                 ) from error
             producer.send(topic, key, value, headers)
     if tally.refused:
         raise OperatorError(
-            f"{tally.refused} of {tally.refused + tally.taken} records were not taken: {tally.reason}",
-            "The others are in the topic.",
+            f"{tally.refused} of {tally.refused + tally.taken} records were not written: {tally.reason}",
+            "The others were written.",
         )
     if errors.is_terminal:
         errors.print(f"{tally.taken} records written to {topic}")

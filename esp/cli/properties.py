@@ -15,7 +15,7 @@ def parse_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or not name.strip():
-            raise OperatorError(f"{option} {text}: not of the form name=value", f"Write it so: {option} name=value")
+            raise OperatorError(f"{option} {text}: not of the form name=value", f"Write {option} name=value")
         pairs[name.strip()] = value
     return pairs
 

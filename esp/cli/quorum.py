@@ -32,37 +32,35 @@ class Action(StrEnum):
     REMOVE = "remove-controller"
 
 
-_REMOVING: Final = "Who is removed"
+_REMOVING: Final = "Voter to remove"
 
 
 def quorum(
     do: Annotated[Action, typer.Argument(metavar="ACTION", help="describe, add-controller or remove-controller.")],
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     replication: Annotated[
-        bool, typer.Option("--replication", help="describe: show how far each node is, not only who is in.")
+        bool, typer.Option("--replication", help="describe: show the replication state of each node.")
     ] = False,
     config: Annotated[
         str | None,
-        typer.Option(
-            "--config", "-c", metavar="FILE", help="add-controller: what the node to be added was started with."
-        ),
+        typer.Option("--config", "-c", metavar="FILE", help="add-controller: the settings file of the node to add."),
     ] = None,
     controller_id: Annotated[
-        int | None, typer.Option("--controller-id", "-i", min=0, help="Its id.", rich_help_panel=_REMOVING)
+        int | None, typer.Option("--controller-id", "-i", min=0, help="The node's id.", rich_help_panel=_REMOVING)
     ] = None,
     controller_directory_id: Annotated[
         str | None,
         typer.Option(
             "--controller-directory-id",
             "-d",
-            help="Its directory's id; may be left out if the id has one voter.",
+            help="The directory's id; may be left out if the node has one voter.",
             rich_help_panel=_REMOVING,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be changed, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change without making it.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the metadata quorum: its leader, voters and observers. Let a node vote, or no more.
+    """Show the metadata quorum: its leader, voters and observers. Add and remove voters.
 
     add-controller runs on the host of the node, which runs and observes; its directory's id is read from its data directory.
 
@@ -100,7 +98,7 @@ def quorum(
 def _check_options(do: Action, given: dict[str, tuple[bool, Action]]) -> None:
     for name, (is_given, action) in given.items():
         if is_given and action is not do:
-            raise OperatorError(f"{name} goes with {action.value}, not with {do.value}", "See esp quorum --help.")
+            raise OperatorError(f"{name} is for {action.value}, not for {do.value}", "See esp quorum --help.")
 
 
 def _voter_of(path: str | None) -> Voter:
@@ -122,7 +120,7 @@ def _voter_of(path: str | None) -> Voter:
         )
     if any(each.port == ANY_PORT for each in endpoints):
         raise OperatorError(
-            f"{path}: the controller listener of node {settings.node_id} has no port of its own",
+            f"{path}: the controller listener of node {settings.node_id} has no fixed port",
             "Name one in listeners: the other voters must find the node there after every start.",
         )
     where = f"{settings.metadata_log_dir}/{META_PROPERTIES_FILE}"
@@ -142,13 +140,13 @@ def _chosen(found: QuorumInfo, node: int, directory: str | None) -> VoterKey:
     """
     ids = [member.directory_id for member in found.voters if member.node_id == node]
     if directory is None and len(ids) != 1:
-        many = f"{node} has {len(ids)} voters: {', '.join(ids)}" if ids else f"node {node} has no vote"
+        many = f"{node} has {len(ids)} voters: {', '.join(ids)}" if ids else f"node {node} is not a voter"
         raise OperatorError(many, "See the voters: esp quorum describe. Choose by --controller-directory-id.")
     try:
         return VoterKey(NodeId(node), DirectoryId(uuid_from_base64(ids[0] if directory is None else directory)))
     except ValueError as error:
         raise OperatorError(
-            f"--controller-directory-id {directory}: no id of a directory", "See the voters: esp quorum describe"
+            f"--controller-directory-id {directory}: not a directory id", "See the voters: esp quorum describe"
         ) from error
 
 

@@ -44,7 +44,7 @@ class LineFormat:
         for name in properties:
             if name not in _PRINTED + _TEXTS:
                 known = ", ".join(_PRINTED + _TEXTS)
-                raise OperatorError(f"--property {name}: there is no such property", f"There are {known}.")
+                raise OperatorError(f"--property {name}: there is no such property", f"Known are {known}.")
         chosen: dict[str, Any] = {
             name.replace(".", "_"): flag(properties, name) for name in _PRINTED if name in properties
         }

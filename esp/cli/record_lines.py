@@ -47,10 +47,10 @@ class LineParser:
         for name, value in properties.items():
             if name not in known:
                 raise OperatorError(
-                    f"--property {name}: there is no such property", f"There are {', '.join(sorted(known))}."
+                    f"--property {name}: there is no such property", f"Known are {', '.join(sorted(known))}."
                 )
             if name in _SEPARATORS and not value:
-                raise OperatorError(f"--property {name}= is empty", "Give the text that separates.")
+                raise OperatorError(f"--property {name}= is empty", "Give a separator.")
         marker = properties.get("null.marker")
         return cls(
             parse_key=flag(properties, "parse.key"),

@@ -13,5 +13,5 @@ def read_text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
         raise OperatorError(f"{path} cannot be read: {reason}", "Give the path of a readable file.") from error

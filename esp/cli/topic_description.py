@@ -68,7 +68,7 @@ def _with_reassignments(topics: Sequence[TopicInfo], admin: TopicsAdmin) -> Sequ
         moving = admin.reassignments()
     except NoControllerError as error:
         print_warning(
-            f"{error.problem}: leaders and in-sync replicas are as a broker knew them last, and what moves is not known"
+            f"{error.problem}: leaders and in-sync replicas are the last ones that a broker knew, and reassignments are unknown"
         )
         return topics
 

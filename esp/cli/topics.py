@@ -16,7 +16,7 @@ from esp.model.errors import ErrorCode, OperatorError
 
 
 def _filter(name: str, text: str) -> Any:
-    return typer.Option(name, help=text, rich_help_panel="What to describe")
+    return typer.Option(name, help=text, rich_help_panel="Filters of --describe")
 
 
 _ACTIONS = ("--create", "--list", "--describe", "--delete", "--alter")
@@ -24,35 +24,37 @@ _ACTIONS = ("--create", "--list", "--describe", "--delete", "--alter")
 
 def topics(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
-    create: Annotated[bool, typer.Option("--create", help="Create --topic.", rich_help_panel="What to do")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the topics.", rich_help_panel="What to do")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create --topic.", rich_help_panel="Actions")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the topics.", rich_help_panel="Actions")] = False,
     describe: Annotated[
-        bool, typer.Option("--describe", help="Show partitions and settings.", rich_help_panel="What to do")
+        bool, typer.Option("--describe", help="Show partitions and settings.", rich_help_panel="Actions")
     ] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete --topic.", rich_help_panel="What to do")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete --topic.", rich_help_panel="Actions")] = False,
     alter: Annotated[
-        bool, typer.Option("--alter", help="Give --topic more --partitions.", rich_help_panel="What to do")
+        bool, typer.Option("--alter", help="Give --topic more --partitions.", rich_help_panel="Actions")
     ] = False,
     topic: Annotated[
-        str | None, typer.Option("--topic", help="Name; a regular expression save with --create.", show_default=False)
+        str | None,
+        typer.Option("--topic", help="Name; except with --create, a regular expression.", show_default=False),
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, help="How many; the broker's default without it.")
+        int | None, typer.Option("--partitions", min=1, help="Number of partitions (default: the broker's).")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="Replicas; the broker's default without it.")
+        int | None,
+        typer.Option("--replication-factor", min=1, help="Replicas of each partition (default: the broker's)."),
     ] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A setting of the new topic.")
     ] = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="No error if it is there.")] = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="No error if it is not there.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="No error if the topic exists.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="No error if the topic does not exist.")] = False,
     under_replicated: Annotated[
         bool, _filter("--under-replicated-partitions", "Describe partitions with replicas that are not in sync.")
     ] = False,
     unavailable: Annotated[bool, _filter("--unavailable-partitions", "Describe partitions without a leader.")] = False,
     at_min_isr: Annotated[
-        bool, _filter("--at-min-isr-partitions", "Describe partitions with just min.insync.replicas in sync.")
+        bool, _filter("--at-min-isr-partitions", "Describe partitions with exactly min.insync.replicas in sync.")
     ] = False,
     under_min_isr: Annotated[
         bool, _filter("--under-min-isr-partitions", "Describe partitions with fewer than min.insync.replicas in sync.")
@@ -90,7 +92,9 @@ def topics(
             "Change a topic that is there: esp configs --alter --entity-type topics --entity-name NAME --add-config NAME=VALUE",
         )
     if alter and partitions is None:
-        raise OperatorError("--alter needs --partitions", "Partitions are all that it changes; give the new number.")
+        raise OperatorError(
+            "--alter needs --partitions", "It changes the number of partitions only; give the new number."
+        )
     filters = (under_replicated, unavailable, at_min_isr, under_min_isr, with_overrides)
     selected = [each for each, given in zip(Selection, filters, strict=True) if given]
     if len(selected) > 1 or (selected and not describe):
@@ -106,7 +110,7 @@ def topics(
             return
         found = _select(admin.topics(), topic, exclude_internal)
         if topic is not None and not found and not if_exists:
-            raise OperatorError(f"there is no topic {topic}", "See esp topics --list for those that are there.")
+            raise OperatorError(f"there is no topic {topic}", "See the topics: esp topics --list")
         if list_:
             _list(found, json)
         elif describe:
@@ -133,7 +137,7 @@ def _select(known: Sequence[TopicInfo], pattern: str | None, exclude_internal: b
         compiled = re.compile(pattern)
     except re.error as error:
         raise OperatorError(
-            f"--topic {pattern}: no topic's name, nor a regular expression: {error}", "Quote it for the shell."
+            f"--topic {pattern}: neither a topic's name nor a regular expression: {error}", "Quote it for the shell."
         ) from error
     return [each for each in shown if compiled.fullmatch(each.name)]
 
@@ -153,7 +157,7 @@ def _create(
             return
         remedy = "Choose another name or setting."
         if error.code is ErrorCode.topic_already_exists:
-            remedy = "Add --if-not-exists if that is as it should be."
+            remedy = "Add --if-not-exists if the topic may exist."
         raise OperatorError(f"topic {topic} was not created: {error.message}", remedy) from error
     print_line(f"Created topic {topic}.")
 

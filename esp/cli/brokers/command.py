@@ -35,7 +35,7 @@ class BrokerRow(NamedTuple):
 
 
 def list_brokers(bootstrap_server: BootstrapServer = "127.0.0.1:9092", json: Json = False) -> None:
-    """List the brokers with what they hold.
+    """List the brokers with their state and load.
 
     [bold]Examples[/bold]
 
@@ -78,7 +78,7 @@ def broker_rows(admin: BrokersAdmin) -> list[BrokerRow]:
         quorum = admin.quorum()
         voters = {member.node_id: "voter" for member in quorum.voters} | {quorum.leader: "active"}
     except NoControllerError as error:
-        print_warning(f"{error.problem}: states are as a broker knew them last, and voters are not known")
+        print_warning(f"{error.problem}: the states are the last ones that a broker knew, and the voters are unknown")
         voters = {}
     rows = []
     for node in sorted(registered.keys() | replicas.keys()):
@@ -117,9 +117,9 @@ brokers = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Look at brokers, empty them, and take them off the books; on ESP and on Kafka.
+    help="""List brokers, drain them, and remove them from the cluster; on ESP and on Kafka.
 
-    [bold]How a broker leaves[/bold]
+    [bold]Remove a broker[/bold]
 
     esp brokers list
 

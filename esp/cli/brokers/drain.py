@@ -33,11 +33,12 @@ def drain(
     broker: BrokerId,
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     wait: Annotated[
-        bool, typer.Option("--wait", "--apply", help="See to it that it is done, and return when nothing is left.")
+        bool, typer.Option("--wait", "--apply", help="Move the replicas, and return when the broker holds none.")
     ] = False,
     out: Annotated[str | None, typer.Option("--out", metavar="FILE", help="Where to write the plan.")] = None,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="BYTES", help="Of the plan, per second, for each broker and direction.")
+        str,
+        typer.Option("--budget", metavar="BYTES", help="The plan's bytes per second, for each broker and direction."),
     ] = DEFAULT_BUDGET,
     max_produce_p99: MaxProduceP99 = None,
     broker_dead_after: BrokerDeadAfter = 60.0,
@@ -45,7 +46,7 @@ def drain(
     may_replan: Replan = False,
     json: Json = False,
 ) -> None:
-    """Have a broker emptied: what it holds goes to others.
+    """Drain a broker: move its replicas to other brokers.
 
     On ESP the broker is marked first ([bold]broker.draining=true[/bold]), so that it gets no new replicas; with
     [bold]rebalance.mode=apply[/bold] the controller does the rest by itself. Elsewhere a plan is made, as by [bold]esp rebalance plan
@@ -76,7 +77,10 @@ def drain(
             admin.drain(broker)
             _tell(f"Broker {broker} gets no new replicas: broker.draining=true", json=json)
         elif not is_alive:
-            _tell(f"Broker {broker} is down, so it cannot be marked as draining; others get what it holds", json=json)
+            _tell(
+                f"Broker {broker} is down, so it cannot be marked as draining; its replicas move to other brokers",
+                json=json,
+            )
         if file is None:
             _watch(admin, broker, wait=wait, json=json)
         else:
@@ -84,26 +88,27 @@ def drain(
 
 
 def undrain(broker: BrokerId, bootstrap_server: BootstrapServer = "127.0.0.1:9092") -> None:
-    """Let a broker have replicas again. What it has given away stays where it is; see [bold]esp rebalance plan spread[/bold]."""
+    """Let a broker get replicas again. Replicas that have moved away stay where they are; see [bold]esp rebalance plan spread[/bold]."""
     with BrokersAdmin(bootstrap_server) as admin:
         known = admin.brokers().get(broker)
         if known is None:
             raise _unknown(broker)
         if known.fenced:
             raise OperatorError(
-                f"broker {broker} is down, and its settings can be changed by itself only", "Start it, or remove it."
+                f"broker {broker} is down, and only the broker itself can change its settings",
+                "Start it, or remove it.",
             )
         if broker not in admin.draining([broker]):
             print_line(f"Broker {broker} is not draining.")
             return
         admin.undrain(broker)
         print_line(
-            f"Broker {broker} may have replicas again. What is on its way goes on; see esp reassign-partitions --list"
+            f"Broker {broker} can get replicas again. Moves that have begun continue; see esp reassign-partitions --list"
         )
 
 
 def _unknown(broker: int) -> OperatorError:
-    return OperatorError(f"broker {broker} is not registered", "See those that are there: esp brokers list")
+    return OperatorError(f"broker {broker} is not registered", "See the registered brokers: esp brokers list")
 
 
 def _who_decides(admin: BrokersAdmin, broker: int) -> int:
@@ -132,7 +137,7 @@ def _watch(admin: BrokersAdmin, broker: int, *, wait: bool, json: bool) -> None:
         if json:
             print_json({"event": "progress", "replicas": left, "leaving": leaving})
         else:
-            print_line(f"broker {broker}: {left} replica(s) left, {leaving} on their way to others")
+            print_line(f"broker {broker}: {left} replica(s) left, {leaving} moving to other brokers")
         sys.stdout.flush()
 
     watch_drain(admin, broker, SystemTimer(), watch)
@@ -151,12 +156,13 @@ def _carry_out(admin: BrokersAdmin, broker: int, file: PlanFile, out: str | None
         write_plan(path, file)
         _tell(f"Written to {path}.", json=way.json)
         if not wait:
-            _tell(f"Nothing moves by itself. Begin with: esp rebalance apply {path}", json=way.json)
+            _tell(f"Nothing moves yet. Begin with: esp rebalance apply {path}", json=way.json)
             return
         begin(admin, path, file, way)
     if not _is_empty_soon(admin, broker):
         raise OperatorError(
-            f"broker {broker} has been given replicas meanwhile", f"Drain it again: esp brokers drain {broker} --wait"
+            f"broker {broker} received new replicas in the meantime",
+            f"Drain it again: esp brokers drain {broker} --wait",
         )
     _tell_empty(admin, broker, json=way.json)
 
@@ -176,9 +182,9 @@ def _tell_empty(admin: BrokersAdmin, broker: int, *, json: bool) -> None:
     if json:
         print_json({"event": "empty", "broker": broker})
     elif broker in admin.brokers():
-        print_line(f"Broker {broker} holds nothing. To take it away, stop the node, then: esp brokers remove {broker}")
+        print_line(f"Broker {broker} holds no replicas. To remove it, stop the node, then: esp brokers remove {broker}")
     else:
-        print_line(f"Broker {broker} holds nothing.")
+        print_line(f"Broker {broker} holds no replicas.")
 
 
 def _tell(text: str, *, json: bool) -> None:

@@ -13,7 +13,7 @@ from esp.rebalance.holding import look_for_holding
 
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", min=0, help="The broker's id.")]
 
-_UNKNOWN: Final = "See those that are there: esp brokers list"
+_UNKNOWN: Final = "See the registered brokers: esp brokers list"
 
 
 def remove(
@@ -22,11 +22,12 @@ def remove(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Also with replicas, and if records are lost with it. ESP logs that as a warning."
+            "--force",
+            help="Remove the broker even if it holds replicas, or the last copy of records. ESP logs a warning.",
         ),
     ] = False,
 ) -> None:
-    """Unregister a broker that is down and holds nothing.
+    """Unregister a broker that is down and holds no replicas.
 
     [bold]Examples[/bold]
 
@@ -44,10 +45,10 @@ def remove(
             held = f"broker {broker} holds {len(holding.everything)} partition(s): {holding.describe()}"
             if not force:
                 start = "Start the node again, then move" if holding.alone else "Move"
-                give_up = ", and what only it has is lost" if holding.alone else ""
+                give_up = ", and records that only it has are lost" if holding.alone else ""
                 raise OperatorError(
                     f"{held}. It was not removed",
-                    f"{start} them away: esp brokers drain {broker} --wait. Or write --force: it goes{give_up}.",
+                    f"{start} them away: esp brokers drain {broker} --wait. Or add --force: it is removed{give_up}.",
                 )
             print_warning(f"{held}. It is removed by force")
         _unregister(admin, broker, force=force)
@@ -55,7 +56,7 @@ def remove(
         for voter in admin.quorum().voters:
             if voter.node_id == broker:
                 print_warning(
-                    f"node {broker} still has a vote in the metadata quorum: take that away by esp quorum "
+                    f"node {broker} is still a voter of the metadata quorum: remove the voter with esp quorum "
                     f"remove-controller --controller-id {broker} --controller-directory-id {voter.directory_id}"
                 )
 
@@ -68,6 +69,6 @@ def _unregister(admin: BrokersAdmin, broker: int, *, force: bool) -> None:
         if error.code is not ErrorCode.policy_violation:
             raise OperatorError(f"broker {broker} was not removed: {error.message}", _UNKNOWN) from error
         if not force:
-            raise OperatorError(f"broker {broker} was not removed: {error.message}", "Or write --force.") from error
+            raise OperatorError(f"broker {broker} was not removed: {error.message}", "Or add --force.") from error
         admin.force_removal(broker)
         admin.unregister(broker)

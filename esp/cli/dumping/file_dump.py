@@ -139,7 +139,7 @@ def find_files(paths: list[Path]) -> list[Path]:
         elif path.is_file():
             found.append(path)
         else:
-            raise OperatorError(f"{path} is not there", "Name files or directories of a log.")
+            raise OperatorError(f"{path} does not exist", "Name files or directories of a log.")
     return found
 
 
@@ -160,7 +160,7 @@ def dump_file(path: Path, request: Request) -> Iterator[Finding]:
             yield from dump_producers(path.read_bytes())
         else:
             raise OperatorError(
-                f"{path} is of no kind that can be read here", f"Name files that end in {', '.join(SUFFIXES)}."
+                f"{path} is not a kind of file that can be dumped", f"Name files that end in {', '.join(SUFFIXES)}."
             )
     except OSError as error:
         raise OperatorError(
@@ -179,7 +179,7 @@ def _dump_batches(path: Path, request: Request) -> Iterator[Finding]:
             match = _SNAPSHOT_ID.fullmatch(path.stem)
             if match is None:
                 raise OperatorError(
-                    f"{path} has not the name of a snapshot", "A snapshot is called OFFSET-EPOCH.checkpoint."
+                    f"{path} is not named like a snapshot", "A snapshot is named OFFSET-EPOCH.checkpoint."
                 )
             end_offset, epoch = int(match[1]), int(match[2])
             yield Finding(
@@ -203,7 +203,5 @@ def _map(path: Path) -> memoryview:
 
 def _base_offset(path: Path) -> int:
     if not path.stem.isdigit():
-        raise OperatorError(
-            f"{path} has not the name of a part of a log", "Its name is its first offset, in 20 digits."
-        )
+        raise OperatorError(f"{path} is not named like a file of a log", "Its name is its first offset, in 20 digits.")
     return int(path.stem)

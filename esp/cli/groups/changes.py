@@ -54,7 +54,7 @@ def delete_groups(admin: GroupsAdmin, groups: Sequence[str]) -> None:
         )
     if refused:
         raise OperatorError(
-            f"not deleted: {', '.join(refused)}", "A group must be there and have no members: esp groups --list --state"
+            f"not deleted: {', '.join(refused)}", "A group must exist and have no members: esp groups --list --state"
         )
 
 
@@ -191,7 +191,7 @@ def _partitions(admin: GroupsAdmin, topics: Sequence[str]) -> list[PartitionId]:
     chosen: list[PartitionId] = []
     for topic, numbers in scope.items():
         if topic not in there:
-            raise OperatorError(f"there is no topic {topic}", "See esp topics --list for those that are there.")
+            raise OperatorError(f"there is no topic {topic}", "See the topics: esp topics --list")
         missing = (numbers or frozenset()) - {each.partition for each in there[topic]}
         if missing:
             raise OperatorError(

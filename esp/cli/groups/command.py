@@ -14,80 +14,88 @@ from esp.cli.text_files import read_text
 from esp.model.errors import OperatorError
 
 _ACTIONS: Final = ("--list", "--describe", "--delete", "--delete-offsets", "--reset-offsets")
-_RESET: Final = "Where --reset-offsets puts them"
+_RESET: Final = "Target of --reset-offsets"
 
 
 def groups(
     bootstrap_server: BootstrapServer = "127.0.0.1:9092",
     list_: Annotated[bool, action("--list", "List the groups.")] = False,
-    describe: Annotated[bool, action("--describe", "Show how far groups are; or --members, or --state.")] = False,
+    describe: Annotated[
+        bool, action("--describe", "Show the offsets and lag of groups; or --members, or --state.")
+    ] = False,
     delete: Annotated[bool, action("--delete", "Delete groups with their offsets.")] = False,
     delete_offsets_: Annotated[bool, action("--delete-offsets", "Delete the committed offsets of --topic.")] = False,
     reset_offsets_: Annotated[bool, action("--reset-offsets", "Reset the committed offsets of groups.")] = False,
     group: Annotated[
-        list[str] | None, typer.Option("--group", help="Which one; may stand more than once.", show_default=False)
+        list[str] | None, typer.Option("--group", help="The group; may be given several times.", show_default=False)
     ] = None,
-    all_groups: Annotated[bool, typer.Option("--all-groups", help="All that are there.")] = False,
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups.")] = False,
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            "--topic", metavar="NAME[:0,1]", help="Topic, or some of its partitions; may stand more than once."
+            "--topic", metavar="NAME[:0,1]", help="Topic, or some of its partitions; may be given several times."
         ),
     ] = None,
-    all_topics: Annotated[bool, typer.Option("--all-topics", help="All topics that the group has committed.")] = False,
-    members: Annotated[bool, typer.Option("--members", help="With --describe: who is in.")] = False,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All topics for which the group has committed offsets.")
+    ] = False,
+    members: Annotated[bool, typer.Option("--members", help="With --describe: the members.")] = False,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="With --describe: lag by partition, as without it.")
+        bool, typer.Option("--offsets", help="With --describe: lag by partition (the default).")
     ] = False,
     state: Annotated[
         str | None,
         typer.Option(
             "--state",
             metavar="[STATES]",
-            help="With --describe: what it does. With --list: show states, or those groups only.",
+            help="With --describe: the state. With --list: show states, or only groups in these states.",
         ),
     ] = None,
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="[TYPES]", help="With --list: show types, or those groups only.")
+        str | None,
+        typer.Option("--type", metavar="[TYPES]", help="With --list: show types, or only groups of these types."),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="With --describe: more columns.")] = False,
     to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="The first record.", rich_help_panel=_RESET)
+        bool, typer.Option("--to-earliest", help="The first offset.", rich_help_panel=_RESET)
     ] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="The end.", rich_help_panel=_RESET)] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="The end of the log.", rich_help_panel=_RESET)] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="Where they are; the end if nowhere.", rich_help_panel=_RESET)
+        bool,
+        typer.Option("--to-current", help="The committed offset; the end if there is none.", rich_help_panel=_RESET),
     ] = False,
     to_offset: Annotated[
         int | None, typer.Option("--to-offset", min=0, help="This offset.", rich_help_panel=_RESET)
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="So many on; back if negative.", rich_help_panel=_RESET)
+        int | None,
+        typer.Option("--shift-by", help="This many records forward; back if negative.", rich_help_panel=_RESET),
     ] = None,
     to_datetime: Annotated[
         str | None,
         typer.Option(
             "--to-datetime",
             metavar="YYYY-MM-DDThh:mm:ss.sss",
-            help="The first record from then on.",
+            help="The first record from this time on.",
             rich_help_panel=_RESET,
         ),
     ] = None,
     by_duration: Annotated[
         str | None,
         typer.Option(
-            "--by-duration", metavar="PnDTnHnMnS", help="The first record of so long ago.", rich_help_panel=_RESET
+            "--by-duration", metavar="PnDTnHnMnS", help="The first record since this long ago.", rich_help_panel=_RESET
         ),
     ] = None,
     from_file: Annotated[
-        str | None, typer.Option("--from-file", metavar="CSV", help="What --export wrote.", rich_help_panel=_RESET)
+        str | None,
+        typer.Option("--from-file", metavar="CSV", help="A file that --export wrote.", rich_help_panel=_RESET),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show it.", rich_help_panel=_RESET)] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it.", rich_help_panel=_RESET)] = False,
-    export: Annotated[bool, typer.Option("--export", help="Print it as CSV.", rich_help_panel=_RESET)] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change only.", rich_help_panel=_RESET)] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Carry the change out.", rich_help_panel=_RESET)] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print the offsets as CSV.", rich_help_panel=_RESET)] = False,
     json: Json = False,
 ) -> None:
-    """Look at consumer groups, delete them, and reset their offsets.
+    """List, describe and delete consumer groups, and reset their offsets.
 
     [bold]Examples[/bold]
 
@@ -121,13 +129,13 @@ def groups(
         }
         reset = _read_reset(targets, topic, all_topics, group or [])
         if execute and dry_run:
-            raise OperatorError("--execute and --dry-run say different things", "Give one of them.")
+            raise OperatorError("--execute and --dry-run exclude each other", "Give one of them.")
         if not execute and not dry_run and not export:
-            print_warning("nothing is changed without --execute; --dry-run says that this is meant")
+            print_warning("no offset is changed without --execute; --dry-run silences this warning")
     elif delete_offsets_ and not topic:
         raise OperatorError("--delete-offsets needs --topic", "Write --topic NAME or --topic NAME:0,1")
     if describe and members + offsets + (state is not None) > 1:
-        raise OperatorError("--members, --offsets and --state are three views", "Give one of them.")
+        raise OperatorError("--members, --offsets and --state exclude each other", "Give one of them.")
     with GroupsAdmin(bootstrap_server) as admin:
         if list_:
             list_groups(admin, state, type_, json)
@@ -156,7 +164,7 @@ def _require_groups(chosen: str, group: list[str] | None, all_groups: bool) -> N
 
 def _since_ms(to_datetime: str | None, by_duration: str | None) -> int | None:
     if to_datetime is not None and by_duration is not None:
-        raise OperatorError("--to-datetime and --by-duration say different things", "Give one of them.")
+        raise OperatorError("--to-datetime and --by-duration exclude each other", "Give one of them.")
     if to_datetime is not None:
         return parse_datetime(to_datetime)
     return None if by_duration is None else now_ms() - parse_duration(by_duration)

@@ -56,7 +56,7 @@ def new_offset(target: Target, value: int, bounds: Bounds) -> int:
         return bounds.latest if bounds.committed is None else bounds.committed
     if target is Target.SHIFT:
         if bounds.committed is None:
-            raise ValueError("nothing is committed that could be shifted")
+            raise ValueError("there is no committed offset to shift")
         value += bounds.committed
     return min(max(value, bounds.earliest), bounds.latest)
 
@@ -108,7 +108,7 @@ def parse_duration(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None:
         raise OperatorError(
-            f"--by-duration {text}: no duration", "Write PnDTnHnMnS, for example P1D, PT30M or P1DT12H."
+            f"--by-duration {text}: not a duration", "Write PnDTnHnMnS, for example P1D, PT30M or P1DT12H."
         )
     parts = {name: float(number) for name, number in found.groupdict(default="0").items() if name != "sign"}
     milliseconds = round(timedelta(**parts).total_seconds() * 1000)

@@ -49,7 +49,7 @@ def parse_words(option: str, text: str | None, known: Sequence[str]) -> frozense
     words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
     for word in words:
         if word not in map(str.lower, known):
-            raise OperatorError(f"{option} {text}: {word} is none", f"There are {', '.join(known)}.")
+            raise OperatorError(f"{option} {text}: {word} is unknown", f"Known are {', '.join(known)}.")
     return frozenset(words) or None
 
 
@@ -208,7 +208,7 @@ def _describe(admin: GroupsAdmin, group: str) -> GroupInfo:
     except RefusedError as error:
         if error.code is not ErrorCode.group_id_not_found:
             raise
-        raise OperatorError(error.message, "See esp groups --list for those that are there.") from error
+        raise OperatorError(error.message, "See the groups: esp groups --list") from error
 
 
 def _warn_of_state(info: GroupInfo) -> None:

@@ -54,7 +54,7 @@ def call(servers: str, request: Any) -> Any:
             except (OSError, EOFError, DecodeError) as error:
                 raise OperatorError(
                     f"the broker at {server} did not answer: {str(error) or 'it ended the connection'}",
-                    "What was asked for may have been done: look, and ask again.",
+                    "The request may have been carried out: check, then repeat it if necessary.",
                 ) from error
     raise OperatorError(f"no broker answers at {servers}: {refused}", "Name another with --bootstrap-server HOST:PORT.")
 

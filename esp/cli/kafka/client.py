@@ -61,8 +61,8 @@ def check_bootstrap(servers: str) -> None:
         host, _, port = server.strip().rpartition(":")
         if not host or not port.isdecimal():
             raise OperatorError(
-                f"{server!r} is no address of a broker",
-                "Write HOST:PORT, for example 127.0.0.1:9092; several with commas.",
+                f"{server!r} is not a broker address",
+                "Write HOST:PORT, for example 127.0.0.1:9092; several separated by commas.",
             )
         try:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
@@ -80,15 +80,15 @@ def told_to_the_operator(servers: str) -> Iterator[None]:
         yield
     except IncompatibleBrokerVersion as error:
         raise OperatorError(
-            f"the broker at {servers} does not offer what this needs: {error}",
-            "Use a broker of a release that has it.",
+            f"the broker at {servers} does not support a request that this command needs: {error}",
+            "Use a release of the broker that supports it.",
         ) from error
     except BrokerResponseError as error:
         raise OperatorError(
             f"the broker refused: {error}", f"See the log of the broker at {servers} for more."
         ) from error
     except KafkaError as error:
-        raise OperatorError(f"the broker at {servers} does not answer as it should: {error}", _REMEDY) from error
+        raise OperatorError(f"the broker at {servers} sent an unexpected response: {error}", _REMEDY) from error
 
 
 def ask_again(question: Callable[[], Any], forget: Callable[[], None] = lambda: None) -> Any:
@@ -159,7 +159,7 @@ class NoControllerError(OperatorError):
     def __init__(self) -> None:
         super().__init__(
             f"no active controller answered within {CONTROLLER_TIMEOUT_S:g} s",
-            "Start controllers until a majority of the voters runs, or wait for the end of an election, and ask again.",
+            "Start controllers until a majority of the voters runs, or wait until an election ends, and try again.",
         )
 
 

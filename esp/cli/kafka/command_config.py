@@ -35,7 +35,7 @@ def read_command_config(path: str) -> dict[str, Any]:
     try:
         entries = parse_properties(read_text(path))
     except ValueError as error:
-        raise OperatorError(f"{path}: {error}", "Write one name=value a line.") from error
+        raise OperatorError(f"{path}: {error}", "Write one name=value per line.") from error
     settings: dict[str, Any] = {}
     for entry in entries:
         settings |= _read(path, entry)
@@ -47,7 +47,7 @@ def _read(path: str, entry: Property) -> dict[str, Any]:
     where = f"{path}, line {entry.line}: {name}"
     if name in _NUMBERS:
         if not value.isascii() or not value.isdecimal():
-            raise OperatorError(f"{where}={value}: no number", "Write a number of milliseconds or bytes, 0 or more.")
+            raise OperatorError(f"{where}={value}: not a number", "Write a number of milliseconds or bytes, 0 or more.")
         return {name.replace(".", "_"): int(value)}
     if name in _TEXTS:
         return {name.replace(".", "_"): value}
@@ -57,11 +57,11 @@ def _read(path: str, entry: Property) -> dict[str, Any]:
         return {}
     if name == "security.protocol" or name.startswith(_PROTECTIONS):
         raise OperatorError(
-            f"{where}: these tools connect without encryption and say no names ({_PLAIN})",
-            "Name a listener of the brokers that takes such connections, or use Kafka's tools.",
+            f"{where}: these tools connect without encryption or authentication ({_PLAIN})",
+            "Use a plaintext listener of the brokers, or Kafka's tools.",
         )
     raise OperatorError(
-        f"{where}: has no effect on these tools", f"Take it out. There are {', '.join(sorted({*_NUMBERS, *_TEXTS}))}."
+        f"{where}: has no effect on these tools", f"Remove it. Supported are {', '.join(sorted({*_NUMBERS, *_TEXTS}))}."
     )
 
 

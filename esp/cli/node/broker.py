@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--log-level",
         default="info",
         choices=("debug", "info", "warning", "error"),
-        help="how much is logged to stderr (default: info)",
+        help="the level of the log on stderr (default: info)",
     )
     return parser
 
@@ -130,7 +130,9 @@ async def _start(node: "BrokerNode", stop: asyncio.Event) -> bool:
     starting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await starting
-    logging.getLogger(__name__).warning("told to stop before the start was done; what was opened ends with the process")
+    logging.getLogger(__name__).warning(
+        "stop was requested before the start was complete: the process ends without a clean shutdown"
+    )
     return False
 
 

@@ -21,12 +21,13 @@ DEFAULT_PORT: Final = 19092
 DEFAULT_DIR: Final = "esp-cluster"
 
 _START_EPILOG: Final = """\
-Clients connect to PORT, PORT+1, ...; controllers listen on PORT+100, PORT+101, ...; all on 127.0.0.1. DIR/cluster.json says who runs where,
-DIR/node-N.log is what node N logs, DIR/node-N.properties its settings. Prints one line `ready bootstrap=HOST:PORT,...` once all nodes
+Clients connect to PORT, PORT+1, ...; controllers listen on PORT+100, PORT+101, ...; all on 127.0.0.1. DIR/cluster.json lists the nodes,
+DIR/node-N.log is the log of node N, DIR/node-N.properties has its settings. Prints one line `ready bootstrap=HOST:PORT,...` once all nodes
 take requests. SIGTERM or SIGINT shuts all nodes down cleanly; they stop too when this process is killed.
 
-From three nodes on, topics that name no number get three replicas (default.replication.factor=3), and a write with acks=all needs two
-of them in sync (min.insync.replicas=2), unless --set says otherwise. An odd number of nodes, at most five, are controllers too.
+From three nodes on, topics that are created without a replication factor get three replicas (default.replication.factor=3), and a write
+with acks=all needs two of them in sync (min.insync.replicas=2), unless --set says otherwise. An odd number of nodes, at most five, are
+controllers too.
 
 examples:
   esp cluster start --nodes 3 --dir /tmp/demo
@@ -49,11 +50,11 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     start.add_argument(
-        "--nodes", type=int, metavar="N", help=f"how many (default: as many as there are, or {DEFAULT_NODES})"
+        "--nodes", type=int, metavar="N", help=f"number of nodes (default: the existing ones, or {DEFAULT_NODES})"
     )
     _add_directory(start)
     start.add_argument(
-        "--port", type=int, help=f"the first node's port for clients (default: as it was, or {DEFAULT_PORT})"
+        "--port", type=int, help=f"the first node's port for clients (default: unchanged, or {DEFAULT_PORT})"
     )
     add_overrides(start)
     start.add_argument(
@@ -63,17 +64,17 @@ def build_parser() -> argparse.ArgumentParser:
         "--log-level",
         default="info",
         choices=("debug", "info", "warning", "error"),
-        help="how much the nodes log (default: info)",
+        help="the log level of the nodes (default: info)",
     )
     start.set_defaults(run=_start)
-    restart = commands.add_parser("restart-node", help="start a node again that died", description=_restart.__doc__)
+    restart = commands.add_parser("restart-node", help="restart a node that has ended", description=_restart.__doc__)
     _add_directory(restart)
     restart.add_argument("node", type=int, metavar="N", help="the node's number")
     restart.set_defaults(run=_restart)
     add = commands.add_parser("add-node", help="add a node to a running cluster", description=_add_node.__doc__)
     _add_directory(add)
     add.set_defaults(run=_add_node)
-    status = commands.add_parser("status", help="say which nodes run", description=_status.__doc__)
+    status = commands.add_parser("status", help="show which nodes run", description=_status.__doc__)
     _add_directory(status)
     status.add_argument("--json", action="store_true", help="print JSON, for programs")
     status.set_defaults(run=_status)
@@ -93,7 +94,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--dir", type=Path, default=Path(DEFAULT_DIR), help=f"everything of the cluster (default: ./{DEFAULT_DIR})"
+        "--dir", type=Path, default=Path(DEFAULT_DIR), help=f"the directory of the cluster (default: ./{DEFAULT_DIR})"
     )
 
 

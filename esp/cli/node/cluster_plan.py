@@ -85,7 +85,7 @@ class ClusterPlan:
         if own:
             raise OperatorError(
                 f"--set {own[0]}: the cluster gives each of its nodes its own.",
-                "Leave it out; --port and --dir say where the nodes are.",
+                "Leave it out; --port and --dir set the addresses and directories of the nodes.",
             )
         if "," in str(self.directory):
             raise OperatorError(
@@ -204,7 +204,7 @@ def format_cluster(env: Env, plan: ClusterPlan) -> None:
     if not (plan.directory / CLUSTER_FILE).exists():
         if cluster_ids:
             raise OperatorError(
-                f"{plan.directory} holds a cluster whose making was cut off: no node of it has ever run.",
+                f"{plan.directory} holds an incomplete cluster: its creation was interrupted, and none of its nodes has ever run.",
                 f"Remove {plan.directory}, and start again.",
             )
         voters = VoterSet(tuple(_new_voter(env, plan, node_id) for node_id in plan.voter_ids))
@@ -250,7 +250,7 @@ def require_free_ports(plan: ClusterPlan, nodes: Iterable[NodeId] | None = None)
                 except OSError as error:
                     raise OperatorError(
                         f"Node {node_id} cannot listen on {HOST}:{port}: {error.strerror}.",
-                        "Stop what listens there, or give another --port.",
+                        "Stop the process that listens there, or give another --port.",
                     ) from error
 
 
@@ -283,7 +283,9 @@ def read_cluster_file(directory: Path) -> list[NodeEntry]:
             f"{directory} holds no cluster.", f"Start one: esp cluster start --dir {directory}"
         ) from None
     except (OSError, msgspec.DecodeError) as error:
-        raise OperatorError(f"{path} cannot be read: {error}", "Restore it, or start anew in another --dir.") from error
+        raise OperatorError(
+            f"{path} cannot be read: {error}", "Restore it, or start a new cluster in another --dir."
+        ) from error
 
 
 def _escape(value: str) -> str:

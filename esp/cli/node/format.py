@@ -60,10 +60,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--no-initial-controllers",
         "-N",
         action="store_true",
-        help="the node joins a quorum that others know",
+        help="the node joins an existing quorum",
     )
     parser.add_argument(
-        "--ignore-formatted", "-g", action="store_true", help="leave directories alone that are formatted already"
+        "--ignore-formatted", "-g", action="store_true", help="skip directories that are already formatted"
     )
     return parser
 

@@ -133,7 +133,9 @@ class ClusterKeeper:
             process.kill()
             problem = f"Node {node_id} was not ready within {START_TIMEOUT_S:.0f} s"
         path = self._plan.log_path(node_id)
-        raise OperatorError(f"{problem}:\n{_tail(path)}", f"Correct what it names; all that it logged is in {path}.")
+        raise OperatorError(
+            f"{problem}:\n{_tail(path)}", f"Fix the problem that the log names; the whole log is in {path}."
+        )
 
     async def _watch(self, node_id: NodeId, process: asyncio.subprocess.Process) -> None:
         """Report a node that ended without being asked to."""
@@ -156,7 +158,7 @@ class ClusterKeeper:
             else:
                 answer = await self._restart(NodeId(request.restart_node))
         except msgspec.DecodeError as error:
-            answer = Answer(problem=f"The request cannot be understood: {error}", remedy="Ask with the same release.")
+            answer = Answer(problem=f"The request is invalid: {error}", remedy="Use the release that the cluster runs.")
         except OperatorError as error:
             answer = Answer(problem=error.problem, remedy=error.remedy)
         with contextlib.suppress(ConnectionError):

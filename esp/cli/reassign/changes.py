@@ -52,7 +52,7 @@ def execute_reassignment(
     check_executable(assignments, source)
     moving = admin.reassignments()
     if moving and not additional:
-        raise OperatorError(EXISTING, f"Moving are {joined(sorted(moving))}.")
+        raise OperatorError(EXISTING, f"Active reassignments: {joined(sorted(moving))}.")
     check_brokers(admin, assignments, source)
     current = find_partitions(admin, assignments, source)
     proposed = {each.partition: each.replicas for each in assignments}
@@ -101,7 +101,7 @@ def cancel_reassignment(
             reasons = "\n".join(f"{partition}: {refused[partition]}" for partition in sorted(refused))
             raise OperatorError(
                 f"Error cancelling {plural('partition reassignment', list(refused))} for:\n{reasons}",
-                "esp reassign-partitions --list tells what is moving.",
+                "See the active reassignments: esp reassign-partitions --list",
             )
         print_line(f"Successfully cancelled {plural('partition reassignment', active)} for: {joined(active)}")
     else:

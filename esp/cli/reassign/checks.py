@@ -23,7 +23,7 @@ def check_brokers(admin: ReassignmentAdmin, assignments: Sequence[Assignment], s
                 state = "it is down" if broker in known else "there is none"
                 raise OperatorError(
                     f"{source}: partitions[{number}] ({each.partition}): Unknown broker id {broker}: {state}",
-                    f"Alive are {joined(alive)}.",
+                    f"Brokers that are alive: {joined(alive)}.",
                 )
 
 
@@ -39,9 +39,7 @@ def find_partitions(
     for number, (partition, _, _) in enumerate(assignments):
         where = f"{source}: partitions[{number}] ({partition})"
         if partition.topic not in found:
-            raise OperatorError(
-                f"{where}: Topic {partition.topic} not found.", "esp topics --list tells what there is."
-            )
+            raise OperatorError(f"{where}: Topic {partition.topic} not found.", "See the topics: esp topics --list")
         if partition.partition not in found[partition.topic]:
             raise OperatorError(
                 f"{where}: Unable to find partition: {partition}",

@@ -21,9 +21,9 @@ def reassign_partitions(
     generate: Annotated[bool, action("--generate", "Propose a reassignment; it is not carried out.")] = False,
     execute: Annotated[bool, action("--execute", "Begin a reassignment.")] = False,
     verify: Annotated[
-        bool, action("--verify", "Tell how far a reassignment is; takes throttles away when it is done.")
+        bool, action("--verify", "Show the progress of a reassignment; remove the throttles when it is complete.")
     ] = False,
-    cancel: Annotated[bool, action("--cancel", "Cancel a reassignment that goes on.")] = False,
+    cancel: Annotated[bool, action("--cancel", "Cancel an active reassignment.")] = False,
     list_: Annotated[bool, action("--list", "List all partitions that are moving.")] = False,
     reassignment_json_file: Annotated[
         str | None, typer.Option(_FILE, metavar="FILE", help="The reassignment, in JSON.")
@@ -36,7 +36,7 @@ def reassign_partitions(
         str | None, typer.Option("--broker-list", metavar="ID,ID", help="With --generate: the brokers to use.")
     ] = None,
     disable_rack_aware: Annotated[
-        bool, typer.Option("--disable-rack-aware", help="With --generate: do not look at racks.")
+        bool, typer.Option("--disable-rack-aware", help="With --generate: ignore racks.")
     ] = False,
     throttle: Annotated[
         int,
@@ -54,10 +54,13 @@ def reassign_partitions(
         ),
     ] = -1,
     timeout: Annotated[
-        int, typer.Option("--timeout", metavar="MS", help="How long moves between directories may take to begin.")
+        int, typer.Option("--timeout", metavar="MS", help="Time in which moves between directories must begin.")
     ] = 10_000,
     additional: Annotated[
-        bool, typer.Option("--additional", help="With --execute: beside what moves already; also to change throttles.")
+        bool,
+        typer.Option(
+            "--additional", help="With --execute: in addition to active reassignments; also to change throttles."
+        ),
     ] = False,
     preserve_throttles: Annotated[
         bool, typer.Option("--preserve-throttles", help="Leave throttles as they are.")
@@ -65,13 +68,14 @@ def reassign_partitions(
     disallow_replication_factor_change: Annotated[
         bool,
         typer.Option(
-            "--disallow-replication-factor-change", help="With --execute: refuse other numbers of replicas (KIP-860)."
+            "--disallow-replication-factor-change",
+            help="With --execute: refuse to change the replication factor (KIP-860).",
         ),
     ] = False,
 ) -> None:
-    """Move partitions to other brokers or directories, as a JSON file says.
+    """Move partitions to other brokers or directories, from a JSON file.
 
-    [bold]esp rebalance[/bold] needs no file, shows what a move costs before it begins, and follows it to its end.
+    [bold]esp rebalance[/bold] needs no file, shows the cost of a move before it begins, and completes it.
 
     [bold]Examples[/bold]
 
@@ -176,7 +180,7 @@ def _brokers(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",")]
     strange = [word for word in words if not word.isdecimal()]
     if strange:
-        raise OperatorError(f"--broker-list {text}: {strange[0]!r} is no broker's id", "Write numbers with commas.")
+        raise OperatorError(f"--broker-list {text}: {strange[0]!r} is not a broker id", "Write numbers with commas.")
     brokers = [int(word) for word in words]
     twice = [broker for broker in dict.fromkeys(brokers) if brokers.count(broker) > 1]
     if twice:

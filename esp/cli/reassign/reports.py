@@ -46,7 +46,7 @@ def generate_reassignment(
     found = admin.topics(topics)
     for topic in topics:
         if topic not in found:
-            raise OperatorError(f"Topic {topic} not found.", "esp topics --list tells what there is.")
+            raise OperatorError(f"Topic {topic} not found.", "See the topics: esp topics --list")
     known = admin.brokers()
     used = [_placeable(known, broker, rack_aware=rack_aware) for broker in brokers]
     if len({broker.rack is None for broker in used}) > 1:
@@ -78,7 +78,7 @@ def generate_reassignment(
 def _placeable(known: dict[int, Broker], broker: int, *, rack_aware: bool) -> PlacementBroker:
     if broker not in known or known[broker].fenced:
         there = joined(sorted(each.node_id for each in known.values() if not each.fenced))
-        raise OperatorError(f"--broker-list: Unknown broker id {broker}", f"There are {there}.")
+        raise OperatorError(f"--broker-list: Unknown broker id {broker}", f"Known brokers: {there}.")
     return PlacementBroker(NodeId(broker), known[broker].rack if rack_aware else None, fenced=False)
 
 
@@ -126,7 +126,7 @@ def clear_throttles(admin: ReassignmentAdmin, assignments: Sequence[Assignment])
     refused |= admin.change_settings({ConfigTarget(topic=topic): dict.fromkeys(lists) for topic in topics})
     for broker in set(named) - set(alive):
         print_warning(
-            f"broker {broker} is down: a rate that it was given stays until --verify runs when it is back; it slows nothing"
+            f"broker {broker} is down: its throttle stays set until --verify runs after it is back, and has no effect until then"
         )
     for target, reason in refused.items():
-        raise OperatorError(f"the throttle of {target} could not be taken away: {reason}", "Run --verify again.")
+        raise OperatorError(f"the throttle of {target} could not be removed: {reason}", "Run --verify again.")

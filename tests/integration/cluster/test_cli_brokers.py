@@ -80,7 +80,7 @@ def test_broker_is_emptied_removed_and_comes_back(run: Rebalancer, tmp_path: Pat
     run("brokers", "drain", str(LEAVING), "--out", f"{path}.first")
     assert run.replicas(topic) == [(1, 2), (2, 3), (3, 1)], "nothing moves without --wait"
     said = run("brokers", "drain", str(LEAVING), "--wait", "--out", path, "--budget", "1G")
-    assert f"Broker {LEAVING} holds nothing." in said
+    assert f"Broker {LEAVING} holds no replicas." in said
     assert Path(f"{path}.journal").exists()
     eventually(lambda: all(LEAVING not in replicas for replicas in run.replicas(topic)), timeout_s=30)
     run.wait_until_unthrottled(topic)
@@ -108,8 +108,8 @@ def test_controller_empties_a_broker_by_itself_if_it_may(ours: Rebalancer) -> No
     ours("configs", "--alter", "--broker-defaults", "--add-config", "rebalance.mode=apply")
     try:
         said = ours("brokers", "drain", "2", "--wait")
-        assert "on their way to others" in said
-        assert "Broker 2 holds nothing." in said
+        assert "moving to other brokers" in said
+        assert "Broker 2 holds no replicas." in said
         eventually(lambda: all(2 not in replicas for replicas in ours.replicas(topic)), timeout_s=30)
     finally:
         ours("configs", "--alter", "--broker-defaults", "--delete-config", "rebalance.mode")
@@ -124,7 +124,7 @@ def test_last_copy_goes_by_force_only(run: Rebalancer, request: pytest.FixtureRe
     try:
         wait_until_fenced(run)
         said = run("brokers", "remove", str(LEAVING), status=1)
-        assert f"{topic}-0 (nobody else is in sync)" in said
+        assert f"{topic}-0 (no other replica is in sync)" in said
         assert "Start the node again, then move them away" in said
         if is_ours(run):
             tools: KafkaTools = request.getfixturevalue("kafka_tools")

@@ -115,7 +115,7 @@ def test_killed_tool_has_lost_nothing(run: Rebalancer, tmp_path: Path) -> None:
     assert run.throttles(topic) != {}
     assert "copying" in run("rebalance", "status", plans[0])
     run("rebalance", "pause", plans[0])
-    assert "waiting for somebody to resume" in run("rebalance", "status", plans[0])
+    assert "waiting for the plan to be resumed" in run("rebalance", "status", plans[0])
     os.unlink(f"{plans[0]}.journal")  # as on another machine
     assert "done: 1 of 1 moves" in run("rebalance", "resume", plans[0], "--budget", "50M")
     run.wait_for_replicas(topic, (3, 2), (1, 2))
@@ -192,7 +192,7 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(run: Rebalancer, tmp_path
         assert told in run("rebalance", "plan", *words.split(), status=1)
     path = str(tmp_path / "plan.json")
     run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path)
-    assert "is there already" in run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path, status=1)
+    assert "exists already" in run("rebalance", "plan", "move", f"{topic}:0=3,2", "--out", path, status=1)
     plan = json.loads(Path(path).read_text())
     other = tmp_path / "other.json"
     other.write_text(json.dumps(plan | {"cluster_id": "AAAAAAAAAAAAAAAAAAAAAA"}))
@@ -203,7 +203,7 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(run: Rebalancer, tmp_path
         admin.reassign({TopicPartition(topic, 0): (2, 3)})
     eventually(lambda: run.replicas(topic) == [(2, 3)], timeout_s=60)
     said = run("rebalance", "apply", path, status=1)
-    assert "does not fit the cluster any more" in said
+    assert "no longer fits the cluster" in said
     assert "refused-0" in said
     assert run.replicas(topic) == [(2, 3)]
 

@@ -53,11 +53,11 @@ def test_json_has_one_object_a_line(capsys, directory):
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        ([], "nothing to read"),
-        (["/does/not/exist.log"], "is not there"),
-        (["{}/partition.metadata"], "of no kind"),
-        (["{}/nonsense.log"], "has not the name"),
-        (["{}/nonsense.checkpoint"], "has not the name of a snapshot"),
+        ([], "no file to read"),
+        (["/does/not/exist.log"], "does not exist"),
+        (["{}/partition.metadata"], "not a kind of file"),
+        (["{}/nonsense.log"], "is not named like"),
+        (["{}/nonsense.checkpoint"], "is not named like a snapshot"),
     ],
 )
 def test_what_cannot_be_read_is_the_operators_to_mend(capsys, directory, arguments, word):

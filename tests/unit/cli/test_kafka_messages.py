@@ -55,7 +55,7 @@ def test_request_and_answer_are_those_of_the_protocol() -> None:
 def test_answer_that_ends_early_is_told_and_not_asked_for_again(answer: bytes) -> None:
     with broker(lambda _: answer) as address, pytest.raises(OperatorError, match="did not answer") as caught:
         call(address, REQUEST)
-    assert "may have been done" in caught.value.remedy
+    assert "may have been carried out" in caught.value.remedy
 
 
 def test_where_nobody_listens_is_told() -> None:

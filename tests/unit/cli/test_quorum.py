@@ -11,9 +11,9 @@ from esp.cli.app import run_tools
         (["add-controller"], "--config"),
         (["remove-controller"], "--controller-id"),
         (["describe", "--dry-run"], "--dry-run"),
-        (["describe", "--config", "f"], "--config goes with add-controller"),
-        (["add-controller", "--config", "f", "--controller-id", "1"], "--controller-id goes with remove-controller"),
-        (["remove-controller", "--controller-id", "1", "--replication"], "--replication goes with describe"),
+        (["describe", "--config", "f"], "--config is for add-controller"),
+        (["add-controller", "--config", "f", "--controller-id", "1"], "--controller-id is for remove-controller"),
+        (["remove-controller", "--controller-id", "1", "--replication"], "--replication is for describe"),
         (["add-controller", "--config", "/does/not/exist"], "/does/not/exist"),
     ],
 )
@@ -26,7 +26,7 @@ def test_options_that_do_not_go_together_are_refused(capsys: pytest.CaptureFixtu
     ("settings", "word"),
     [
         ("process.roles=broker\nlisteners=PLAINTEXT://127.0.0.1:9092\n", "no controller listener"),
-        ("listeners=PLAINTEXT://:9092,CONTROLLER://127.0.0.1:0\n", "no port of its own"),
+        ("listeners=PLAINTEXT://:9092,CONTROLLER://127.0.0.1:0\n", "no fixed port"),
         ("listeners=PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093\n", "cannot be read"),
     ],
 )

@@ -46,7 +46,7 @@ def test_with_wait_the_plan_is_carried_out_with_its_journal(
     assert run_tools(["brokers", "drain", "1", option, "--out", "plan"]) == 0
     told = capsys.readouterr().out
     assert "done: 4 of 4 moves" in told
-    assert told.endswith("Broker 1 holds nothing. To take it away, stop the node, then: esp brokers remove 1\n")
+    assert told.endswith("Broker 1 holds no replicas. To remove it, stop the node, then: esp brokers remove 1\n")
     assert all(1 not in replicas for replicas in cluster.replicas.values())
     assert not cluster.began_unthrottled
     assert '"finished"' in Path("plan.journal").read_text()
@@ -61,9 +61,9 @@ def test_controller_that_repairs_is_watched(cluster: FakeBrokers, capsys: pytest
     cluster.on_sleep = lambda: cluster.reassign(dict.fromkeys(P[2:], (4, 2))) and None
     assert run_tools(["brokers", "drain", "1", "--wait"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "broker 1: 4 replica(s) left, 2 on their way to others"
-    assert lines[-2] == "broker 1: 0 replica(s) left, 0 on their way to others"
-    assert lines[-1].startswith("Broker 1 holds nothing.")
+    assert lines[0] == "broker 1: 4 replica(s) left, 2 moving to other brokers"
+    assert lines[-2] == "broker 1: 0 replica(s) left, 0 moving to other brokers"
+    assert lines[-1].startswith("Broker 1 holds no replicas.")
     assert not list(Path().iterdir()), "there is no plan to write"
 
 
@@ -109,7 +109,7 @@ def test_broker_that_nobody_knows_is_refused_unless_it_holds_something(
         assert "broker 9 is not registered" in capsys.readouterr().err
     del cluster.registered[1]
     assert run_tools(["brokers", "drain", "1", "--wait"]) == 0
-    assert capsys.readouterr().out.endswith("Broker 1 holds nothing.\n")
+    assert capsys.readouterr().out.endswith("Broker 1 holds no replicas.\n")
 
 
 def test_broker_may_have_replicas_again(cluster: FakeBrokers, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +117,7 @@ def test_broker_may_have_replicas_again(cluster: FakeBrokers, capsys: pytest.Cap
     assert capsys.readouterr().out == "Broker 1 is not draining.\n"
     cluster.drain(1)
     assert run_tools(["brokers", "undrain", "1"]) == 0
-    assert "may have replicas again" in capsys.readouterr().out
+    assert "can get replicas again" in capsys.readouterr().out
     assert not cluster.is_marked(1)
     cluster.fence(1)
     assert run_tools(["brokers", "undrain", "1"]) == 1
@@ -149,4 +149,4 @@ def test_replicas_that_came_meanwhile_are_told_of(
     assert run_tools(["brokers", "drain", "1", "--wait"]) == 1
     told = capsys.readouterr()
     assert "holds nothing" not in told.out
-    assert "broker 1 has been given replicas meanwhile" in told.err
+    assert "broker 1 received new replicas in the meantime" in told.err

@@ -32,13 +32,13 @@ def test_broker_with_replicas_is_refused_with_their_names_and_the_way_out(
     cluster.fence(3)
     assert run_tools(["brokers", "remove", "3"]) == 1
     told = capsys.readouterr().err
-    assert "broker 3 holds 2 partition(s): t-1 (nobody else is in sync), t-0. It was not removed" in told
+    assert "broker 3 holds 2 partition(s): t-1 (no other replica is in sync), t-0. It was not removed" in told
     assert "Start the node again, then move them away: esp brokers drain 3 --wait." in told
     cluster.fence(2)
     cluster.unfence(3)
     assert run_tools(["brokers", "remove", "2"]) == 1
     told = capsys.readouterr().err
-    assert "  Move them away: esp brokers drain 2 --wait. Or write --force: it goes." in told
+    assert "  Move them away: esp brokers drain 2 --wait. Or add --force: it is removed." in told
     assert set(cluster.registered) == {1, 2, 3}
 
 

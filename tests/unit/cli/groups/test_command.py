@@ -103,7 +103,7 @@ def test_groups_are_listed_with_what_was_asked_for(capsys):
     assert json.loads(run(capsys, "--list", "--state=stable", "--json").out) == [
         {"group_id": "live", "state": "Stable", "type": "classic"}
     ]
-    assert "sleepy is none" in run(capsys, "--list", "--state", "sleepy", status=1).err
+    assert "sleepy is unknown" in run(capsys, "--list", "--state", "sleepy", status=1).err
 
 
 def test_lag_is_told_by_partition_with_the_member_that_reads_it(capsys):
@@ -198,7 +198,7 @@ def test_offsets_of_a_group_with_members_stay(cluster, capsys):
     [
         (["--topic", "nope", "--to-latest"], "no topic nope"),
         (["--topic", "t:7", "--to-latest"], "no partition 7"),
-        (["--topic", "t:1", "--shift-by", "1"], "nothing is committed"),
+        (["--topic", "t:1", "--shift-by", "1"], "there is no committed offset"),
     ],
 )
 def test_offsets_that_cannot_be_planned_change_nothing(cluster, capsys, arguments, word):

@@ -34,7 +34,7 @@ def test_an_offset_is_put_where_the_log_is(bounds, offset):
 @given(bounds=BOUNDS, by=st.integers(-150, 150))
 def test_a_shift_goes_from_what_is_committed_and_stays_in_the_log(bounds, by):
     if bounds.committed is None:
-        with pytest.raises(ValueError, match="nothing is committed"):
+        with pytest.raises(ValueError, match="there is no committed offset"):
             new_offset(Target.SHIFT, by, bounds)
         return
     everything = range(bounds.earliest, bounds.latest + 1)

@@ -25,7 +25,7 @@ def test_settings_have_kafka_s_names(tmp_path: Path) -> None:
         ("security.protocol=SASL_SSL", "without encryption"),
         ("ssl.truststore.location=/x", "without encryption"),
         ("sasl.mechanism=PLAIN", "without encryption"),
-        ("request.timeout.ms=soon", "no number"),
+        ("request.timeout.ms=soon", "not a number"),
         ("acks=all", "no effect"),
         ("client.id=\\u12", "line 2"),
     ],
