@@ -44,7 +44,7 @@ def tables() -> str:
         ),
         (
             "## Nodes: without an effect",
-            "Taken, named in a warning when the node starts, told by DescribeConfigs, and without any effect in this release.",
+            "Accepted, named in a warning when the node starts, returned by DescribeConfigs, and without effect in this release.",
             ("setting", "type", "Kafka's default", "while running"),
             ((*_facts(name), _running(name)) for name in without),
         ),

@@ -122,7 +122,7 @@ class BrokerSettings:
 
     node_id: NodeId = setting(DEFAULT_NODE_ID, Kind.INT, "The node's number, unique in its cluster.", at_least(0))
     process_roles: tuple[str, ...] = setting(
-        ROLES, Kind.LIST, "What the node is: broker, controller, or both.", one_of(*ROLES)
+        ROLES, Kind.LIST, "Roles of the node: broker, controller, or both.", one_of(*ROLES)
     )
     listeners: tuple[Listener, ...] = setting(
         (
@@ -135,7 +135,7 @@ class BrokerSettings:
     advertised_listeners: tuple[Listener, ...] = setting(
         (Listener(DEFAULT_LISTENER, "127.0.0.1", 9092),),
         Kind.LIST,
-        "Addresses that clients are told to connect to; without it, those of listeners.",
+        "Addresses that clients connect to; default: those of listeners.",
     )
     """The client listeners as they are advertised to clients and other brokers."""
     advertised_controller_listeners: tuple[Listener, ...] = (
@@ -148,23 +148,23 @@ class BrokerSettings:
     inter_broker_listener_name: str | None = setting(
         DEFAULT_LISTENER,
         Kind.STRING,
-        "The listener that other brokers connect to; without it, PLAINTEXT, or the first that is advertised.",
+        "The listener that other brokers connect to; default: PLAINTEXT, or the first that is advertised.",
     )
     broker_rack: str | None = setting(
         None, Kind.STRING, "The failure domain of the node, for the placement of replicas."
     )
     metrics_listener: MetricsListener | None = setting(
-        None, Kind.STRING, "host:port where this node serves its metrics at /metrics; empty: nowhere."
+        None, Kind.STRING, "host:port where this node serves its metrics at /metrics; empty: no metrics."
     )
     log_dirs: tuple[str, ...] = setting(("esp-data",), Kind.LIST, "The data directories, separated by commas.")
     metadata_log_dir: str = setting(
-        "esp-data", Kind.STRING, "The directory of the metadata log; without it, the first of log.dirs."
+        "esp-data", Kind.STRING, "The directory of the metadata log; default: the first of log.dirs."
     )
 
     controller_quorum_voters: tuple[QuorumVoter, ...] = setting(
         (),
         Kind.LIST,
-        "The voters of a static metadata quorum as id@host:port; without it, the metadata log names them.",
+        "The voters of a static metadata quorum as id@host:port; if not set, the metadata log names the voters.",
     )
     """The voters of a static quorum (kraft.version 0), by id; of no effect where the metadata log names voters."""
     controller_quorum_bootstrap_servers: tuple[QuorumServer, ...] = setting(
@@ -215,12 +215,12 @@ class BrokerSettings:
     metadata_max_retention_bytes: int = setting(
         104_857_600,
         Kind.LONG,
-        "Bytes of metadata log and snapshots above which those below the newest snapshot go; below 0: no limit.",
+        "Bytes of metadata log and snapshots above which those older than the newest snapshot are deleted; below 0: no limit.",
     )
     metadata_max_retention_ms: int = setting(
         604_800_000,
         Kind.LONG,
-        "Milliseconds after which metadata log and snapshots below the newest snapshot go; below 0: no limit.",
+        "Milliseconds after which metadata log and snapshots older than the newest snapshot are deleted; below 0: no limit.",
     )
 
     broker_heartbeat_interval_ms: int = setting(
@@ -241,38 +241,38 @@ class BrokerSettings:
         "Whether a replica that may lack committed records can become leader when no other is left.",
     )
     auto_leader_rebalance_enable: bool = setting(
-        True, Kind.BOOLEAN, "Whether the controller gives leadership back to preferred replicas by itself."
+        True, Kind.BOOLEAN, "Whether the controller returns leadership to preferred replicas automatically."
     )
     leader_imbalance_check_interval_seconds: int = setting(
         300,
         Kind.LONG,
-        "Seconds between two looks for partitions that their preferred replica does not lead.",
+        "Seconds between two checks for partitions that their preferred replica does not lead.",
         at_least(1),
     )
     rebalance_mode: str = setting(
         "propose",
         Kind.STRING,
-        "What the active controller does about brokers that are gone, draining or new: off, propose (it says what it would do), apply "
-        "(it does it). As a default of all brokers it can be changed while they run; not Kafka's.",
+        "Self-repair by the active controller for brokers that are gone, draining or new: off, propose (it logs a proposal), apply (it "
+        "moves partitions). The default of all brokers can be changed at run time; not Kafka's.",
         one_of(*REBALANCE_MODES),
     )
     rebalance_broker_dead_after_ms: int = setting(
         900_000,
         Kind.LONG,
-        "Milliseconds after which a broker that is away counts as gone, so that others get what it held; not Kafka's.",
+        "Milliseconds after which a broker that is down counts as gone, and self-repair copies its replicas to others; not Kafka's.",
         at_least(1),
     )
     """Copying all that a broker held costs more than to wait until a machine has booted."""
     rebalance_partitions_in_flight_max: int = setting(
         20,
         Kind.INT,
-        "Partitions that may be in reassignment, whoever began it, for the active controller to begin another; not Kafka's.",
+        "Partitions in reassignment, of any origin, up to which self-repair begins another move; not Kafka's.",
         at_least(1),
     )
     rebalance_bytes_per_second_max: int = setting(
         20_971_520,
         Kind.LONG,
-        "Bytes per second that a node sends, and as many that it fetches, for all copies together that self-repair makes; 0: nothing. "
+        "Bytes per second that a node sends, and as many that it fetches, for all copies of self-repair together; 0: none. "
         "Not Kafka's.",
         at_least(0),
     )
@@ -290,7 +290,10 @@ class BrokerSettings:
         10_485_760, Kind.INT, "Bytes of all partitions that a follower's fetch asks for.", at_least(0)
     )
     replica_fetch_backoff_ms: int = setting(
-        1_000, Kind.INT, "Milliseconds that a follower leaves a partition alone after an error.", at_least(0)
+        1_000,
+        Kind.INT,
+        "Milliseconds that a follower waits after an error before it fetches the partition again.",
+        at_least(0),
     )
     replica_socket_timeout_ms: int = setting(
         30_000, Kind.INT, "Milliseconds that a follower waits for an answer of its leader."
@@ -304,7 +307,7 @@ class BrokerSettings:
     replication_quota_window_num: int = setting(
         11,
         Kind.INT,
-        "With the window's size: a throttled fetch holds up the next ones for no longer than so many of them.",
+        "Windows of the replication throttles; this many windows are the longest time for which a throttled fetch delays the next one.",
         at_least(1),
     )
     replication_quota_window_size_seconds: int = setting(
@@ -313,38 +316,36 @@ class BrokerSettings:
     leader_replication_throttled_rate: int = LONG_MAX
     follower_replication_throttled_rate: int = LONG_MAX
     alter_log_dirs_replication_quota_window_num: int = setting(
-        11, Kind.INT, "The same for moves between log directories: how many windows.", at_least(1)
+        11, Kind.INT, "Windows of the throttle of moves between log directories.", at_least(1)
     )
     alter_log_dirs_replication_quota_window_size_seconds: int = setting(
         1, Kind.INT, "Seconds of one window of the throttle of moves between log directories.", at_least(1)
     )
     replica_alter_log_dirs_io_max_bytes_per_second: int = LONG_MAX
 
-    num_partitions: int = setting(1, Kind.INT, "Partitions of a topic whose creator names no number.", at_least(1))
+    num_partitions: int = setting(
+        1, Kind.INT, "Partitions of a topic that is created without a number of partitions.", at_least(1)
+    )
     default_replication_factor: int = setting(
-        1, Kind.INT, "Replicas of a topic whose creator names no number.", at_least(1)
+        1, Kind.INT, "Replicas of a topic that is created without a replication factor.", at_least(1)
     )
     min_insync_replicas: int = setting(
         1, Kind.INT, "In-sync replicas that a produce request with acks=all needs.", at_least(1)
     )
     auto_create_topics_enable: bool = setting(
-        True, Kind.BOOLEAN, "Whether asking for a topic that is not there creates it."
+        True, Kind.BOOLEAN, "Whether a metadata request for an unknown topic creates it."
     )
     delete_topic_enable: bool = setting(True, Kind.BOOLEAN, "Whether topics can be deleted.")
 
     compression_type: str = setting(
-        "producer", Kind.STRING, "How batches are kept; producer: as they came.", one_of(*_COMPRESSION_TYPES)
+        "producer", Kind.STRING, "Codec in which batches are stored; producer: unchanged.", one_of(*_COMPRESSION_TYPES)
     )
-    compression_gzip_level: int = setting(
-        -1, Kind.INT, "How hard the node compresses with gzip; -1: as gzip likes.", _gzip_level
-    )
-    compression_lz4_level: int = setting(9, Kind.INT, "How hard the node compresses with lz4.", between(*_LZ4_LEVELS))
-    compression_zstd_level: int = setting(
-        3, Kind.INT, "How hard the node compresses with zstd.", between(*_ZSTD_LEVELS)
-    )
-    message_max_bytes: int = setting(1_048_588, Kind.INT, "Largest batch that is taken, in bytes.", at_least(0))
+    compression_gzip_level: int = setting(-1, Kind.INT, "Compression level of gzip; -1: gzip's default.", _gzip_level)
+    compression_lz4_level: int = setting(9, Kind.INT, "Compression level of lz4.", between(*_LZ4_LEVELS))
+    compression_zstd_level: int = setting(3, Kind.INT, "Compression level of zstd.", between(*_ZSTD_LEVELS))
+    message_max_bytes: int = setting(1_048_588, Kind.INT, "Largest batch that is accepted, in bytes.", at_least(0))
     log_cleanup_policy: tuple[str, ...] = setting(
-        ("delete",), Kind.LIST, "What happens to old segments: delete.", _cleanup_policy, served_cleanup_policy
+        ("delete",), Kind.LIST, "Policy for old segments: delete.", _cleanup_policy, served_cleanup_policy
     )
     log_flush_interval_messages: int = setting(
         LONG_MAX, Kind.LONG, "Records after which a log is flushed.", at_least(1)
@@ -367,7 +368,7 @@ class BrokerSettings:
     log_retention_ms: int = setting(604_800_000, Kind.LONG, "Milliseconds that records are kept; -1: for ever.")
     log_roll_ms: int = setting(604_800_000, Kind.LONG, "Milliseconds after which a new segment begins.", at_least(1))
     log_roll_jitter_ms: int = setting(
-        0, Kind.LONG, "At most so much earlier a new segment begins, at random.", at_least(0)
+        0, Kind.LONG, "Most milliseconds, chosen at random, by which a new segment begins earlier.", at_least(0)
     )
     log_segment_bytes: int = setting(
         1_073_741_824, Kind.INT, "Largest size of a segment in bytes.", at_least(_LEAST_SEGMENT_BYTES)
@@ -380,17 +381,17 @@ class BrokerSettings:
         30_000, Kind.LONG, "Milliseconds from start to the first retention.", at_least(0)
     )
     log_retention_check_interval_ms: int = setting(
-        300_000, Kind.LONG, "Milliseconds between two looks for old segments.", at_least(1)
+        300_000, Kind.LONG, "Milliseconds between two checks for old segments.", at_least(1)
     )
     running_marker_enable: bool = setting(
         True,
         Kind.BOOLEAN,
-        "Whether a broker whose process alone ended, while its machine ran on, stays eligible for what it had; not Kafka's.",
+        "Whether a broker stays eligible to lead if only its process ended, not its machine; not Kafka's.",
     )
     log_scrub_interval_ms: int = setting(
         86_400_000,
         Kind.LONG,
-        "Milliseconds between two times that old segments are read again and held against their checksums; not Kafka's.",
+        "Milliseconds between two checks of old segments against their checksums; not Kafka's.",
         at_least(1),
     )
     log_flush_offset_checkpoint_interval_ms: int = setting(
@@ -404,17 +405,15 @@ class BrokerSettings:
     )
 
     socket_request_max_bytes: int = setting(
-        104_857_600, Kind.INT, "Largest request that is taken, in bytes.", at_least(1)
+        104_857_600, Kind.INT, "Largest request that is accepted, in bytes.", at_least(1)
     )
-    connections_max_idle_ms: int = setting(
-        600_000, Kind.LONG, "Milliseconds after which a silent connection is closed."
-    )
-    max_connections: int = setting(INT_MAX, Kind.INT, "Connections that the node takes.", at_least(0))
+    connections_max_idle_ms: int = setting(600_000, Kind.LONG, "Milliseconds after which an idle connection is closed.")
+    max_connections: int = setting(INT_MAX, Kind.INT, "Connections that the node accepts.", at_least(0))
     queued_max_request_bytes: int = setting(
         -1, Kind.LONG, "Bytes of requests larger than 16 KiB that may be arriving at one time; -1: no limit."
     )
     max_connections_per_ip: int = setting(
-        INT_MAX, Kind.INT, "Connections that the node takes from one address.", at_least(0)
+        INT_MAX, Kind.INT, "Connections that the node accepts from one address.", at_least(0)
     )
     fetch_max_bytes: int = setting(
         57_671_680, Kind.INT, "Bytes of records that one fetch returns at most.", at_least(1024)
@@ -425,7 +424,7 @@ class BrokerSettings:
     group_initial_rebalance_delay_ms: int = setting(
         3_000,
         Kind.INT,
-        "Milliseconds that a consumer group without members waits for more of them before its first rebalance.",
+        "Milliseconds that an empty consumer group waits for more members before its first rebalance.",
     )
     group_max_session_timeout_ms: int = setting(
         1_800_000, Kind.INT, "Longest session timeout that a member may ask for, in ms."
@@ -433,22 +432,22 @@ class BrokerSettings:
     group_min_session_timeout_ms: int = setting(
         6_000, Kind.INT, "Shortest session timeout that a member may ask for, in ms."
     )
-    group_max_size: int = setting(INT_MAX, Kind.INT, "Members that a consumer group takes.", at_least(1))
+    group_max_size: int = setting(INT_MAX, Kind.INT, "Members that a consumer group accepts.", at_least(1))
     offset_metadata_max_bytes: int = setting(4_096, Kind.INT, "Longest text that may be committed with an offset.")
     offsets_commit_timeout_ms: int = setting(
         5_000, Kind.INT, "Milliseconds that a commit waits for the replicas of __consumer_offsets.", at_least(1)
     )
     offsets_retention_check_interval_ms: int = setting(
-        600_000, Kind.LONG, "Milliseconds between two looks for committed offsets that have expired.", at_least(1)
+        600_000, Kind.LONG, "Milliseconds between two checks for expired committed offsets.", at_least(1)
     )
     offsets_retention_minutes: int = setting(
         10_080,
         Kind.INT,
-        "Minutes after which committed offsets expire that no member of their group needs.",
+        "Minutes after which committed offsets expire if no member of their group needs them.",
         at_least(1),
     )
     offsets_topic_compression_codec: int = setting(
-        0, Kind.INT, "Codec of what a group coordinator writes: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", between(0, 4)
+        0, Kind.INT, "Codec of a group coordinator's records: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", between(0, 4)
     )
     offsets_topic_num_partitions: int = setting(
         50, Kind.INT, "Partitions of __consumer_offsets when it is created.", at_least(1)
@@ -456,7 +455,7 @@ class BrokerSettings:
     offsets_topic_replication_factor: int = setting(
         3,
         Kind.SHORT,
-        "Replicas of __consumer_offsets; as many brokers as there are, where they are fewer.",
+        "Replicas of __consumer_offsets; all brokers, if there are fewer.",
         at_least(1),
     )
     offsets_topic_segment_bytes: int = setting(
@@ -464,10 +463,10 @@ class BrokerSettings:
     )
 
     producer_id_expiration_ms: int = setting(
-        86_400_000, Kind.INT, "Milliseconds that a silent producer's sequence is remembered.", at_least(1)
+        86_400_000, Kind.INT, "Milliseconds that an inactive producer's sequence is remembered.", at_least(1)
     )
     producer_id_expiration_check_interval_ms: int = setting(
-        600_000, Kind.INT, "Interval of forgetting silent producers.", at_least(1)
+        600_000, Kind.INT, "Milliseconds between two checks for inactive producers.", at_least(1)
     )
 
     explicit: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -22,11 +22,11 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
         Setting(
             "security.inter.broker.protocol",
             Kind.STRING,
-            "Another way to name the listener for other brokers; only PLAINTEXT is served.",
+            "Alternative to inter.broker.listener.name; only PLAINTEXT is served.",
             one_of(*SECURITY_PROTOCOLS),
         ),
         Setting("log.dir", Kind.LIST, "The data directory where log.dirs is not set."),
-        Setting("log.flush.scheduler.interval.ms", Kind.LONG, "Stands in for log.flush.interval.ms."),
+        Setting("log.flush.scheduler.interval.ms", Kind.LONG, "Used where log.flush.interval.ms is not set."),
         Setting("log.retention.minutes", Kind.INT, "Minutes that records are kept where log.retention.ms is not set."),
         Setting("log.retention.hours", Kind.INT, "Hours that records are kept where neither ms nor minutes are set."),
         Setting(
@@ -51,8 +51,8 @@ FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
 
 REFUSED: Final[dict[str, str]] = {
     "alter.config.policy.class.name": "this release loads no policies; every setting could be changed",
-    "authorizer.class.name": "this release does not authorise; every client may do everything",
-    "client.quota.callback.class": "this release has no quotas; nobody would be slowed down",
+    "authorizer.class.name": "this release has no authorization; every client may do everything",
+    "client.quota.callback.class": "this release has no quotas; no client would be throttled",
     "cordoned.log.dirs": "this release places replicas in every log directory",
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",

@@ -44,8 +44,8 @@ from the metadata itself (ELR-3)."""
 
 NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "cordoned.log.dirs": "This release places replicas in every log directory",
-    "listener.security.protocol.map": "This release binds its listeners when it starts; change the node's file and start it anew",
-    "listeners": "This release binds its listeners when it starts; change the node's file and start it anew",
+    "listener.security.protocol.map": "This release binds its listeners when it starts; change the node's file and restart it",
+    "listeners": "This release binds its listeners when it starts; change the node's file and restart it",
 }
 """Settings that can be changed while a Kafka broker runs, and here cannot, because the change would be without its effect."""
 
@@ -55,19 +55,19 @@ DYNAMIC_ONLY: Final[Mapping[str, Setting]] = {
         Setting(
             "follower.replication.throttled.rate",
             Kind.LONG,
-            "Bytes per second that the node fetches for replicas that are throttled as followers; 0: nothing.",
+            "Bytes per second that the node fetches for replicas that are throttled as followers; 0: none.",
             at_least(0),
         ),
         Setting(
             "leader.replication.throttled.rate",
             Kind.LONG,
-            "Bytes per second that the node sends to replicas that it throttles as their leader; 0: nothing.",
+            "Bytes per second that the node sends to replicas that it throttles as their leader; 0: none.",
             at_least(0),
         ),
         Setting(
             "replica.alter.log.dirs.io.max.bytes.per.second",
             Kind.LONG,
-            "Bytes per second that the node copies from one of its log directories to another; 0: nothing.",
+            "Bytes per second that the node copies from one of its log directories to another; 0: none.",
             at_least(0),
         ),
     )

@@ -129,7 +129,7 @@ def complete_listeners(
     _check_ports(listeners)
     clients = tuple(listener for listener in listeners if listener.name not in names)
     if not clients and BROKER in roles:
-        raise ListenerError("listeners", "a broker needs a listener for clients besides those of the controller")
+        raise ListenerError("listeners", "a broker needs a listener for clients besides the controller's")
     if clients and BROKER not in roles:
         raise ListenerError(
             "listeners",
@@ -177,11 +177,13 @@ def _complete_advertised(
     known = [listener.name for listener in clients]
     for listener in advertised:
         if listener.name not in known and listener.name not in controller_names:
-            raise ListenerError("advertised.listeners", f"{listener.name} is none of the listeners {', '.join(known)}")
+            raise ListenerError(
+                "advertised.listeners", f"{listener.name} is not one of the listeners {', '.join(known)}"
+            )
         if listener.host in _UNROUTABLE:
             raise ListenerError(
                 "advertised.listeners",
-                f"{listener.host} stands for every address of a machine; no client can connect to it",
+                f"{listener.host} means every address of a machine; no client can connect to it",
             )
     chosen = tuple(listener for listener in advertised if listener.name in known)
     if clients and not chosen:

@@ -128,7 +128,9 @@ def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) ->
     for override in overrides:
         name, separator, text = override.partition("=")
         if not separator or not name.strip():
-            raise OperatorError(f"--set {override}: not of the form name=value", "Write it so: --set num.partitions=3")
+            raise OperatorError(
+                f"--set {override}: not of the form name=value", "Write for example --set num.partitions=3"
+            )
         given[name.strip()] = _Given(text, "--set")
     if "node.id" not in given and "broker.id" in given:  # the name before KRaft, which Kafka still takes
         given["node.id"] = given["broker.id"]

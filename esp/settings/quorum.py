@@ -41,7 +41,7 @@ def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
         host, port = parse_address(address)
         voter = QuorumVoter(NodeId(int(node_id)), host, port)
         if voters.setdefault(voter.node_id, voter) != voter:
-            raise SettingError(f"Node {node_id} stands here with two addresses", entry)
+            raise SettingError(f"Node {node_id} is listed with two addresses", entry)
     return tuple(voters[node_id] for node_id in sorted(voters))
 
 
@@ -77,6 +77,4 @@ def check_quorum(
             f"If process.roles contains just the 'broker' role, the node id {node_id} must not be included in the set of voters ({shown})",
         )
     if roles == (BROKER,) and not voters and not servers:
-        raise QuorumError(
-            ROLES_NAME, f"A node with just the 'broker' role must be told of its controllers by {SERVERS_NAME}"
-        )
+        raise QuorumError(ROLES_NAME, f"A node with just the 'broker' role must name its controllers in {SERVERS_NAME}")

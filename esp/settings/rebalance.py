@@ -22,13 +22,13 @@ ASKED_OF_METADATA: Final[Mapping[str, Setting]] = {
         Setting(
             DRAINING,
             Kind.BOOLEAN,
-            "Of one broker: it shall be emptied, and gets no new replicas. Gone when the broker is unregistered; not Kafka's.",
+            "Set on one broker: it is draining, and gets no new replicas. Removed when the broker is unregistered; not Kafka's.",
         ),
         Setting(
             REMOVAL_FORCED,
             Kind.LIST,
-            "Of all brokers: ids of those that may be unregistered though the last complete copy of a partition goes with them. An id is "
-            "gone from it when that was done; not Kafka's.",
+            "Default of all brokers: ids of brokers that may be unregistered even if the last complete copy of a partition is lost. An "
+            "id is removed when its broker is unregistered; not Kafka's.",
         ),
     )
 }

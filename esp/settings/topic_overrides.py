@@ -49,12 +49,12 @@ def find_stored_problems(overrides: Mapping[str, str]) -> list[str]:
         try:
             setting.parse_stored(text)
         except SettingError as error:
-            problems.append(f"{name}={text} is ignored, the node's counts: {error.reason}")
+            problems.append(f"{name}={text} is ignored, the node's value applies: {error.reason}")
             continue
         try:
             setting.parse(text)
         except SettingError as error:
-            problems.append(f"{name}={text} is kept without its effect: {error.reason}")
+            problems.append(f"{name}={text} is kept, but has no effect: {error.reason}")
     return problems
 
 

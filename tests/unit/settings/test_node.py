@@ -437,11 +437,11 @@ def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
         (["listeners=OUT://a:1", "listener.security.protocol.map=OUT"], "NAME:PROTOCOL"),
         (["listeners=CONTROLLER://a:1"], "listener for clients"),
         (["listeners=PLAINTEXT://a:1", "controller.listener.names=Q"], "needs the listener Q"),
-        (["advertised.listeners=OUT://a:1"], "none of the listeners"),
+        (["advertised.listeners=OUT://a:1"], "not one of the listeners"),
         (["advertised.listeners=PLAINTEXT://0.0.0.0:1"], "every address"),
         (["advertised.listeners=CONTROLLER://a:1"], "no listener for clients"),
         (["process.roles=broker,zookeeper"], "broker, controller"),
-        (["process.roles=broker"], "must be told of its controllers"),
+        (["process.roles=broker"], "must name its controllers"),
         (["process.roles=broker,broker"], "each once"),
         (["process.roles="], "broker, controller, or both"),
         (["process.roles=broker", "listeners=CONTROLLER://:9093"], "process.roles is just broker"),
@@ -477,7 +477,7 @@ def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
         (["auto.create.topics.enable=maybe"], "true or false"),
         (["message.max.bytes=1e6"], "type INT"),
         (["node.id=-1"], "at least 0"),
-        (["authorizer.class.name=org.Example"], "does not authorise"),
+        (["authorizer.class.name=org.Example"], "has no authorization"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_setting_its_value_and_the_reason(overrides, reason):

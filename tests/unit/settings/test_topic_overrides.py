@@ -43,17 +43,27 @@ def test_what_kafka_stored_for_its_offsets_topic_is_taken_and_told():
         cleanup_policy="compact", segment_bytes=104_857_600
     )
     [problem] = find_stored_problems(stored)
-    assert problem.startswith("cleanup.policy=compact is kept without its effect: ")
+    assert problem.startswith("cleanup.policy=compact is kept, but has no effect: ")
 
 
 @pytest.mark.parametrize(
     ("name", "text", "settings", "problem"),
     [
-        ("cleanup.policy", "compact,delete", TopicSettings(cleanup_policy="compact,delete"), "without its effect"),
-        ("cleanup.policy", "of.a.later.release", TopicSettings(cleanup_policy="of.a.later.release"), "without its"),
-        ("compression.type", "brotli", TopicSettings(), "compression.type=brotli is ignored, the node's counts"),
-        ("retention.ms", "soon", TopicSettings(), "retention.ms=soon is ignored, the node's counts: Not a number"),
-        ("segment.bytes", "14", TopicSettings(), "segment.bytes=14 is ignored, the node's counts: Value must be"),
+        ("cleanup.policy", "compact,delete", TopicSettings(cleanup_policy="compact,delete"), "has no effect"),
+        ("cleanup.policy", "of.a.later.release", TopicSettings(cleanup_policy="of.a.later.release"), "has no effect"),
+        ("compression.type", "brotli", TopicSettings(), "compression.type=brotli is ignored, the node's value applies"),
+        (
+            "retention.ms",
+            "soon",
+            TopicSettings(),
+            "retention.ms=soon is ignored, the node's value applies: Not a number",
+        ),
+        (
+            "segment.bytes",
+            "14",
+            TopicSettings(),
+            "segment.bytes=14 is ignored, the node's value applies: Value must be",
+        ),
         ("message.timestamp.type", "x", TopicSettings(), "message.timestamp.type=x is ignored"),
     ],
 )
