@@ -154,15 +154,19 @@ class GroupChecker:
         sent = self.group(group_id).commits.get(partition, [])
         told = next((commit for commit in sent if commit.metadata == metadata), None) if metadata else None
         if told is None and offset != NO_OFFSET:
-            raise ViolationError("INV-GROUP-OFFSETS", who, f"told {offset} ({metadata!r}), which nobody committed")
+            raise ViolationError(
+                "INV-GROUP-OFFSETS", who, f"returned {offset} ({metadata!r}), which was never committed"
+            )
         if told is not None and (told.offset != offset or told.is_refused):
-            raise ViolationError("INV-GROUP-OFFSETS", who, f"told {offset}, which is not what became of {told}")
+            raise ViolationError(
+                "INV-GROUP-OFFSETS", who, f"returned {offset}, which does not match the outcome of {told}"
+            )
         if told is not None and told.committed_s == NEVER_S and not self._is_committed(group_id, metadata):
-            raise ViolationError("INV-GROUP-OFFSETS", who, f"told {told}, which is not committed yet")
+            raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, which is not committed yet")
         if is_newest:
             for commit in sent:
                 if commit.committed_s <= asked_s and (told is None or told.is_before(commit)):
-                    raise ViolationError("INV-GROUP-OFFSETS", who, f"told {told}, lost is {commit}")
+                    raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, and lost {commit}")
         if told is not None:
             told.committed_s = min(told.committed_s, self._clock())
 
@@ -197,7 +201,7 @@ class GroupChecker:
             self._fail("INV-GROUP-LEADER", identity, f"has its part of {assignment.plan}, others of {generation.plan}")
         name = identity.instance_id or identity.member_id
         if not _is_for(assignment, identity):
-            self._fail("INV-GROUP-OWNER", identity, f"got the part of {assignment.member_id or 'nobody'}")
+            self._fail("INV-GROUP-OWNER", identity, f"got the part of {assignment.member_id or 'no member'}")
         for partition in assignment.partitions:
             owner = generation.owners.setdefault(partition, name)
             if owner != name:

@@ -71,7 +71,7 @@ class LogStartChecker:
             raise ViolationError(
                 "INV-LOG-START",
                 who,
-                f"the log starts at {start_offset}; gone may be what is below {self.permitted(key)}",
+                f"the log starts at {start_offset}; records below {self.permitted(key)} may be deleted",
             )
 
     def on_found(self, key: Key, view: ReplicaView, start_offset: int) -> None:
@@ -80,7 +80,7 @@ class LogStartChecker:
             raise ViolationError(
                 "INV-LOG-START",
                 view.who,
-                f"is opened with the log start {start_offset}; gone may be what is below {self.permitted(key)}",
+                f"is opened with the log start {start_offset}; records below {self.permitted(key)} may be deleted",
             )
 
     def on_moved(self, key: Key, view: ReplicaView, log: Log, now_ms: int) -> None:

@@ -150,7 +150,7 @@ class MetadataChecker:
                 raise ViolationError("INV-ISR-UNFENCED", who, f"{node_id} is fenced and joins the ISR: {new}")
         is_lost = self._ledger.is_beyond_promise or LOST_DIRECTORY in new.directories  # as its broker has said (BRK-11)
         if not (isr or elr or new.last_known_elr or is_lost or topic.name in PASSING):
-            raise ViolationError("INV-LAST-COPY", who, f"nobody has a complete copy any more: {new} after {old}")
+            raise ViolationError("INV-LAST-COPY", who, f"no complete copy is left: {new} after {old}")
 
     def _held_since_s(self, node_id: int, now_s: float) -> float:
         """The time at which a node that joins an ISR now had what it was let in for: one that is dead already had it before it died."""
@@ -202,7 +202,7 @@ class MetadataChecker:
         better = ({*old.isr, *old.elr} & set(new.replicas)) - {new.leader, *reborn} - lost
         is_silent = not new.recovering and new.leader not in (*old.isr, *old.elr)
         if better or is_silent:
-            why = f"{sorted(better)} were eligible" if better else "nobody is told"
+            why = f"{sorted(better)} were eligible" if better else "no producer is notified"
             raise ViolationError("INV-LOSS-TOLD", who, f"a leader that lost bytes, and {why}: {new} after {old}")
 
     def _check_candidates(self, image: ClusterImage, topic: TopicImage, new: PartitionState, who: str) -> None:
@@ -268,7 +268,7 @@ def _check_gone(old: ClusterImage, new: ClusterImage, gone: Collection[NodeId]) 
         (holder, *others) = dict.fromkeys((*former.isr, *former.elr)) or (NO_NODE,)
         if not others and holder in gone and str(holder) not in forced:
             raise ViolationError(
-                "INV-LAST-COPY", who, f"{gone} went with it, and nobody forced that: {state} after {former}"
+                "INV-LAST-COPY", who, f"{gone} was lost with it, and the removal was not forced: {state} after {former}"
             )
 
 

@@ -195,7 +195,7 @@ class ToldOffsets:
                 due = max(due, told.ends.up_to(epoch, asked.sent_s))
             if high_watermark < due:
                 self._fail(
-                    "INV-READ-MONO", asked, committed, f"is told the high watermark {high_watermark}, after {due}"
+                    "INV-READ-MONO", asked, committed, f"is answered the high watermark {high_watermark}, after {due}"
                 )
             self._count_stale(told, epoch, asked, high_watermark)
             self._take_start(asked, committed, epoch, log_start)
@@ -230,7 +230,7 @@ class ToldOffsets:
         replaced_s = told.replaced_s(place.leader_epoch)
         if offset <= due or (replaced_s is not None and replaced_s + REPLACED_S < asked.sent_s):
             since = "" if replaced_s is None else f", by a leader that was replaced at {replaced_s:.3f}"
-            self._fail("INV-READ-POSITION", asked, committed, f"is told that {offset} is out of range{since}")
+            self._fail("INV-READ-POSITION", asked, committed, f"is answered that {offset} is out of range{since}")
         self.stale += 1
 
     def on_diverging(self, asked: Asked, role: Role | None, position: Position, epoch: int, end_offset: int) -> None:
@@ -249,7 +249,7 @@ class ToldOffsets:
                 "INV-EPOCH-END",
                 asked,
                 committed,
-                f"stands at {position} and is told that epoch {epoch} ends at {end_offset}",
+                f"stands at {position} and is answered that epoch {epoch} ends at {end_offset}",
             )
 
     # ListOffsets.
@@ -274,7 +274,7 @@ class ToldOffsets:
                 "INV-READ-MONO",
                 asked,
                 committed,
-                f"is told in epoch {leader_epoch} that {offset} is the latest, after {due}",
+                f"is answered in epoch {leader_epoch} that {offset} is the latest, after {due}",
             )
         self._count_stale(told, leader_epoch, asked, offset)
         told.ends.add(leader_epoch, now_s, offset)
@@ -302,7 +302,7 @@ class ToldOffsets:
             return
         self._check_record(asked, committed, offset)
         if offset != UNKNOWN and timestamp < wanted:
-            self._fail("INV-READ-MONO", asked, committed, f"asks for {wanted}, and is told of {timestamp} at {offset}")
+            self._fail("INV-READ-MONO", asked, committed, f"asks for {wanted}, and is answered {timestamp} at {offset}")
         told, place = self._of(asked.key), self._place(asked, role)
         known = told.at_time.get(wanted)
         if known is not None and place is not None and known[0] >= self._log_start(asked.key):
@@ -315,7 +315,7 @@ class ToldOffsets:
                     "INV-READ-MONO",
                     asked,
                     committed,
-                    f"asks for {wanted}, and is told of {offset}; a record at {known_offset} is not older",
+                    f"asks for {wanted}, and is answered {offset}; a record at {known_offset} is not older",
                 )
         if offset != UNKNOWN:
             self._note_time(told, wanted, offset, self._latest(asked, place))
@@ -349,7 +349,7 @@ class ToldOffsets:
             due = told.newest_record.up_to(place.leader_epoch, asked.sent_s)
             if timestamp < due and told.record_at[due] >= self._log_start(asked.key):
                 self._fail(
-                    "INV-READ-MONO", asked, committed, f"is told that {timestamp} is the largest time, after {due}"
+                    "INV-READ-MONO", asked, committed, f"is answered that {timestamp} is the largest time, after {due}"
                 )
         told.newest_record.add(self._latest(asked, place), self._clock(), timestamp)
         told.record_at[timestamp] = offset
@@ -372,7 +372,7 @@ class ToldOffsets:
                 "INV-EPOCH-END",
                 asked,
                 committed,
-                f"asks for epoch {wanted}, which reaches {due}, and is told that {epoch} ends at {end_offset}",
+                f"asks for epoch {wanted}, which reaches {due}, and is answered that {epoch} ends at {end_offset}",
             )
         for later, (begin, told_in) in self._of(asked.key).first_read.items():
             if later > wanted and told_in <= place.leader_epoch and end_offset > begin >= self._log_start(asked.key):
@@ -380,7 +380,7 @@ class ToldOffsets:
                     "INV-EPOCH-END",
                     asked,
                     committed,
-                    f"is told that epoch {epoch} ends at {end_offset}; at {begin} stands a record of epoch {later}",
+                    f"is answered that epoch {epoch} ends at {end_offset}; at {begin} stands a record of epoch {later}",
                 )
 
     # -----------------------------------------------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ class ToldOffsets:
     def _check_end(self, asked: Asked, committed: CommittedLog, offset: int) -> None:
         if offset > committed.end_offset:
             self._fail(
-                "INV-READ-COMMITTED-HW", asked, committed, f"is told of {offset}, committed is {committed.end_offset}"
+                "INV-READ-COMMITTED-HW", asked, committed, f"is answered {offset}, committed is {committed.end_offset}"
             )
 
     def _check_record(self, asked: Asked, committed: CommittedLog, offset: int) -> None:
@@ -436,7 +436,7 @@ class ToldOffsets:
         starts = self._of(asked.key).starts
         due = starts.before(epoch, asked.sent_s)
         if log_start < due:
-            self._fail("INV-READ-MONO", asked, committed, f"is told the log start {log_start}, after {due}")
+            self._fail("INV-READ-MONO", asked, committed, f"is answered the log start {log_start}, after {due}")
         self.lower_starts += log_start < starts.up_to(epoch, asked.sent_s)
         starts.add(epoch, self._clock(), log_start)
 

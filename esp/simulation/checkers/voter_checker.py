@@ -139,7 +139,7 @@ def find_quorum_problems(nodes: Iterable[SimulatedNode]) -> list[str]:
     leader = probe.active_controller(serving)
     driver = probe.raft(leader) if leader is not None else None
     if leader is None or driver is None:
-        return ["nobody leads the quorum"]
+        return ["the quorum has no leader"]
     found = []
     if driver.voters.find_node(NodeId(leader.node_id)) is None:
         found.append(f"{leader.name} leads the quorum and is no voter")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
-    "What a node tells of itself, to Prometheus or to tests that look at it from outside: a simulated node has no listener for metrics. "
+    "The metrics of a node, for Prometheus or for tests that examine it from outside: a simulated node has no listener for metrics. "
     "tests/unit/broker/metrics, and the tests of its own module.": (
         "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",
         "esp.broker.replication.log_dir_moves:LogDirMoves.__len__",
@@ -24,7 +24,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.storage.log:Log.unflushed_bytes",
         "esp.storage.trash:Trash.__len__",
     ),
-    "Controllers keep their addresses in a run, so none tells the leader of another one. tests/unit/raft/test_voter_changes.py.": (
+    "Controllers keep their addresses in a run, so none reports a new one to the leader. tests/unit/raft/test_voter_changes.py.": (
         "esp.broker.raft.wire.voter_changes:decode_update_response",
         "esp.broker.raft.wire.voter_changes:encode_update_request",
         "esp.raft.following:Following.on_update_done",
@@ -45,8 +45,8 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/raft/test_loader.py.": (
         "esp.broker.raft.loader:MetadataLoader._refuse",
     ),
-    "Groups are looked at every ten minutes for what has expired, longer than any run: checkers take a group that nobody uses, and that is "
-    "forgotten, for one that was lost. tests/unit/groups/test_deletion.py.": (
+    "Groups are checked every ten minutes for expired offsets, which is longer than any run: the checkers would take an unused group "
+    "that expires for a lost one. tests/unit/groups/test_deletion.py.": (
         "esp.groups.deletion:Deletion._is_expired",
         "esp.groups.deletion:Deletion._on_time",
         "esp.groups.deletion:_Batches.remove",
@@ -58,7 +58,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "`esp format` lets go of a directory that it has formatted; a node keeps its own until it ends. tests/unit/cli/node/test_format.py.": (
         "esp.storage.log_directory:LogDirectory.unlock",
     ),
-    "Simulated nodes make no topics because somebody asks for their metadata (`auto.create.topics.enable=false`): such a topic would have "
+    "Simulated nodes do not create topics on requests for their metadata (`auto.create.topics.enable=false`): such a topic would have "
     "fewer copies than the ledger takes for granted. tests/unit/broker/apis/test_metadata.py.": (
         "esp.broker.apis.metadata:_create_and_answer",
     ),
@@ -91,7 +91,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replication.leader_offsets:ask_leader_offsets.ask": "as above",
         "esp.broker.replication.loading:ReplicaLoading._newness": "a node finds a replica in two of its log directories",
         "esp.broker.replication.retention:_tell": "a segment is to be dropped while the disk is full or fails",
-        "esp.broker.replication.rotten_replicas:RottenReplicas._say_alone": "a replica has rotted of which nobody else is in sync",
+        "esp.broker.replication.rotten_replicas:RottenReplicas._say_alone": "a replica is corrupt, and no other one is in sync",
         "esp.broker.replication.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
         "esp.controller.assignment:check_assignment": "a topic is asked for with replicas of the surveyor's choice, and all else is well",
         "esp.controller.topics:TopicCreation._replicas_by_assignment": "as above",

@@ -107,9 +107,7 @@ def check_reads(log: Log, kept: Sequence[KeptBatch], random: Random) -> None:
         offset = batch.header.base_offset
         data = memoryview(_finish(log.read_cold(offset, 1, log.log_end_offset, at_least_one=True)))
         if bytes(data[: len(batch.data)]) != batch.data:
-            _fail(
-                "INV-READ-STABLE", log, f"who asks for {offset} gets something else than the batch that was kept there"
-            )
+            _fail("INV-READ-STABLE", log, f"a read at {offset} returns another batch than the one that was kept there")
     if log.rot is not None:
         _fail("INV-READ-STABLE", log, f"takes itself for rotten, and no batch is: {log.rot}")
 

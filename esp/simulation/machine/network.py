@@ -253,7 +253,9 @@ class SimulatedConnection:
         else:
             assert 0 <= taken <= len(lent)
             del self._received[:taken]
-            assert not 0 < self._expected <= len(self._received), "who expects what is there already would never go on"
+            assert not 0 < self._expected <= len(self._received), (
+                "a reader that expects bytes that have arrived would wait for ever"
+            )
         if not self._paused:  # else the owner may look at it until it goes on
             lent[:] = bytes(len(lent))
 

@@ -95,7 +95,9 @@ class Groups:
         self.stop()
         await until(STABLE_S, "LIVE-NO-STUCK", self.find_running)
         reading = self._world.spawn(self._read_back(find_helpless()))
-        await until(STABLE_S, "LIVE-GROUP", lambda: [] if reading.done() else ["nobody says what is committed"])
+        await until(
+            STABLE_S, "LIVE-GROUP", lambda: [] if reading.done() else ["no coordinator reports the committed offsets"]
+        )
         await until(0, "LIVE-NO-STUCK", lambda: self.find_silent(whole_s, core))
 
     def find_running(self) -> list[str]:
@@ -126,7 +128,7 @@ class Groups:
     def find_silent(self, since_s: float, core: Collection[int]) -> list[str]:
         """Requests to the core that found no answer since a moment, as sentences."""
         return [
-            f"{self._by_host[address.host].name} did not answer what it was asked at {asked_s:.3f}"
+            f"{self._by_host[address.host].name} did not answer the request of {asked_s:.3f}"
             for address, asked_s in self._silences
             if asked_s >= since_s and self._by_host[address.host].node_id in core
         ]

@@ -56,5 +56,5 @@ class LostCaches:
             self._ledger.lost_caches += 1
             self._caretaker.restore_records(node, held, is_same_disk=True)
 
-        what = "loses power, and what its device had only said to hold"
+        what = "loses power, and the writes that its device falsely acknowledged"
         await self._moments.strike(node, lose, what, is_aimed=fault.amount >= 1 - AIMED_SHARE)

@@ -182,7 +182,7 @@ class SimulatedNode:
         if process is None or broker is None or not self.is_serving:
             return
         self.is_serving = False
-        self._trace.say(self.name, "is told to stop")
+        self._trace.say(self.name, "is asked to stop")
         with contextlib.suppress(ProcessEndedError, OSError):
             await process.run(broker.stop())
             assert self._workers is not None

@@ -69,7 +69,7 @@ class Nudges:
         raise ViolationError(
             "LIVE-ELECTION",
             f"{RECKLESS}-{partition}",
-            f"nobody leads though anybody may: {state} (ELECT-1.5)",
+            f"there is no leader although any replica may lead: {state} (ELECT-1.5)",
         )
 
     def _waits(self, state: PartitionState) -> bool:

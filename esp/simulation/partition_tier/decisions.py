@@ -260,5 +260,5 @@ class DecidingController:
             kind = "last-known"
         elif before.is_reassigning and not after.is_reassigning and not after.recovering:
             kind = "isr"  # it came into the ISR with the same change, which ended the reassignment (REASSIGN-2)
-        assert kind != "unclean" or self._unclean_allowed, f"{before} -> {after}: nobody allowed that (ELECT-1)"
+        assert kind != "unclean" or self._unclean_allowed, f"{before} -> {after}: no rule allows that (ELECT-1)"
         return Election(after.leader, after.leader_epoch, kind)

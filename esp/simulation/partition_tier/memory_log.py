@@ -96,7 +96,7 @@ class MemoryLog:
 
     def read(self, offset: int, end_offset: int, count: int) -> bytes:
         """At most ``count`` whole batches from the one that holds ``offset``, up to ``end_offset``."""
-        assert offset >= self.log_start_offset, "nobody reads below the log start (INV-SNAPSHOT-FETCH)"
+        assert offset >= self.log_start_offset, "no read begins below the log start (INV-SNAPSHOT-FETCH)"
         first = bisect_left(self._ends, offset + 1)
         return b"".join(
             batch.data for batch in self.batches[first : first + count] if batch.header.next_offset <= end_offset

@@ -73,7 +73,7 @@ class QuorumChecks:
         if written is None or (written.leader_epoch, written.voted_id) != (epoch, candidate.node_id):
             is_over = written is not None and written.leader_epoch > epoch
             if not is_over:
-                self._fail("INV-RAFT-VOTE", key, f"tells of a vote for {candidate.node_id} in epoch {epoch}: {written}")
+                self._fail("INV-RAFT-VOTE", key, f"reports a vote for {candidate.node_id} in epoch {epoch}: {written}")
         known = self._votes.setdefault((key, epoch), candidate)
         if known != candidate:
             self._fail("INV-RAFT-VOTE", key, f"votes for {known.node_id} and {candidate.node_id} in epoch {epoch}")

@@ -69,7 +69,9 @@ class QuorumContacts:
             last_us = max(self._asked_us.get(link, 0), self._told_us.get(link, 0), leader.leads_since_us)
             if voter.key.node_id != leader.node_id and last_us < since_us:
                 raise ViolationError(
-                    "INV-RAFT-REMIND", f"node {leader.node_id}", f"{voter.key.node_id} does not fetch, and is not told"
+                    "INV-RAFT-REMIND",
+                    f"node {leader.node_id}",
+                    f"{voter.key.node_id} does not fetch, and is not notified",
                 )
 
 
@@ -107,7 +109,7 @@ def check_replaced(members: Mapping[NodeId, QuorumMember], lost: QuorumMember) -
             assert node.epoch_start_offset is not None, "it leads"
             if member.applied > node.epoch_start_offset:
                 return
-    raise ViolationError("LIVE-RAFT", "quorum", f"nobody leads in place of {lost.node_id}, which is cut off")
+    raise ViolationError("LIVE-RAFT", "quorum", f"no voter leads in place of {lost.node_id}, which is cut off")
 
 
 def has_live_majority(members: Mapping[NodeId, QuorumMember]) -> bool:

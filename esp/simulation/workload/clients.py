@@ -285,7 +285,7 @@ class Clients:
             replicas_max=min(3, len(profile.layout.brokers) - (profile.repairs is not None)),
             find_dead=self._find_dead,
             find_eligible=self._find_eligible,
-            forgetting=self._world.random("administrator who forgets"),
+            forgetting=self._world.random("administrator that forgets"),
             nudges=Nudges(self._world, self._image),
         )
 

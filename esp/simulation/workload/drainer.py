@@ -68,5 +68,7 @@ class Drainer:
         if response.error_code is not ErrorCode.none:
             self._history.on_refusal(self._client.name, RefusedError(response.error_code).code.name)
             return False
-        self._history.on_done(self._client.name, "broker drained" if value == "true" else "broker let be", f"{node_id}")
+        self._history.on_done(
+            self._client.name, "broker drained" if value == "true" else "broker undrained", f"{node_id}"
+        )
         return True

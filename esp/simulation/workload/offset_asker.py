@@ -139,7 +139,7 @@ class OffsetAsker:
                     epoch = leadership.leader_epoch
                     latest = await self.list_offset(connection, topic, topic_id, partition, requests.LATEST, epoch)
                     if latest != last_offset + 1:
-                        return f"the latest offset is told to be {latest}, not {last_offset + 1}"
+                        return f"the latest offset is reported as {latest}, not {last_offset + 1}"
                     is_latest_told = True
                 for node_id in tuple(left):
                     address = self._client.address_of(node_id)
@@ -150,7 +150,7 @@ class OffsetAsker:
                     position = Position(last_offset + is_emptied, NO_EPOCH)
                     is_told = await self._read_from(connection, topic_id, partition, position, epoch=NO_EPOCH, rack="")
                     if not (is_told or is_emptied):
-                        raise NoAnswerError(f"node {node_id} tells nothing of {last_offset}")
+                        raise NoAnswerError(f"node {node_id} reports nothing of {last_offset}")
                     self.emptied_replicas += is_emptied
                     del left[node_id]
             except NoAnswerError as error:

@@ -139,7 +139,7 @@ class Upgrader:
             return code
         if self._image().features.get(ELIGIBLE_LEADER_REPLICAS, 0) != level:
             raise ViolationError(
-                "INV-FEATURES", self._client.name, f"is told that the level is {level}: {self._image().features}"
+                "INV-FEATURES", self._client.name, f"is answered that the level is {level}: {self._image().features}"
             )
         self._history.on_done(self._client.name, "level of a feature raised", f"{level}")
         return code

@@ -265,7 +265,7 @@ def test_election_of_the_last_known_leader_loses_nothing_unless_its_disk_did():
 
 
 @pytest.mark.parametrize(
-    ("elr", "recovering", "says"), [((2,), True, r"\[2\] were eligible"), ((), False, "nobody is told")]
+    ("elr", "recovering", "says"), [((2,), True, r"\[2\] were eligible"), ((), False, "no producer is notified")]
 )
 def test_leader_that_lost_bytes_is_the_last_resort_and_recovers(elr, recovering, says):
     scene = Scene()

@@ -52,7 +52,7 @@ def test_latest_offsets_rise_from_epoch_to_epoch():
 def test_latest_offset_that_goes_back_is_found(epoch):
     scene = Scene()
     scene.latest(50, 3)
-    with violation("INV-READ-MONO", "told in epoch"):
+    with violation("INV-READ-MONO", "answered in epoch"):
         scene.latest(49, epoch)
 
 

@@ -154,4 +154,4 @@ def test_a_leader_that_is_no_voter_is_a_problem_and_so_is_a_node_that_does_not_k
     )
     scene.driver.voters = voters(1)
     assert find_quorum_problems([scene.node, behind]) == ["node 3 does not know the voters of node 1"]
-    assert find_quorum_problems([behind]) == ["nobody leads the quorum"]
+    assert find_quorum_problems([behind]) == ["the quorum has no leader"]

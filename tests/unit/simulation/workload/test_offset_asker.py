@@ -172,12 +172,12 @@ def test_replica_that_serves_everything_is_not_short():
 
 def test_latest_offset_below_what_is_committed_is_short():
     scene = Scene({ApiKey.LIST_OFFSETS: listed(6)})
-    assert scene.find_short(6) == "the latest offset is told to be 6, not 7"
+    assert scene.find_short(6) == "the latest offset is reported as 6, not 7"
 
 
 def test_replica_that_does_not_tell_the_last_record_is_short():
     scene = Scene({ApiKey.LIST_OFFSETS: listed(7), ApiKey.FETCH: fetched()})
-    assert scene.find_short(6) == "node 1 tells nothing of 6"
+    assert scene.find_short(6) == "node 1 reports nothing of 6"
 
 
 def serve_from(log_start, log_end):
