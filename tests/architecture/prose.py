@@ -8,6 +8,11 @@ from collections.abc import Iterator
 
 _QUESTION = re.compile(r"(What|Who|Whom|Whose|Whether|How)\b")
 _PRONOUN = re.compile(r"\b(who|whom|whoever|somebody|nobody|anybody)\b", re.IGNORECASE)
+_VAGUE = re.compile(
+    r"(?<![\w-])(who|whom|whoever|somebody|nobody|anybody|everybody|told|mend|mends|mended|anew)(?![\w-])",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\n]*\)", re.DOTALL)
 
 
 def count_questions(source: str) -> int:
@@ -19,6 +24,27 @@ def count_pronouns(source: str) -> int:
     """The number of pronouns for persons in docstrings and comments."""
     texts = (*_docstrings(source), *_comments(source))
     return sum(len(_PRONOUN.findall(text)) for text in texts)
+
+
+def count_vague_messages(source: str) -> int:
+    """The number of pronouns for persons, and of verbs for which the field has others, in texts that a program prints or raises.
+
+    A text is a string literal of two words or more that is no docstring. Expressions within an f-string do not count.
+    """
+    docstrings = set(_docstrings(source))
+    texts = (text for text in _literals(source) if text not in docstrings and " " in text.strip())
+    return sum(len(_VAGUE.findall(text)) for text in texts)
+
+
+def count_vague_prose(page: str) -> int:
+    """The number of the same words in a page of documentation, without its code, the targets of links and hyphenated names."""
+    return len(_VAGUE.findall(_CODE.sub("", page)))
+
+
+def _literals(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def _docstrings(source: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from tests.architecture.prose import count_pronouns, count_questions
+from tests.architecture.prose import count_pronouns, count_questions, count_vague_messages, count_vague_prose
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -38,6 +38,36 @@ def test_prose_says_the_noun(room: str) -> None:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "esp" / room).rglob("*.py")]
     found = sum(map(count_questions, sources)), sum(map(count_pronouns, sources))
     assert found == COUNTS[room]
+
+
+PAGES_MAX: Final = {
+    "docs/ARCHITECTURE.md": 5,
+    "docs/RULES.md": 6,
+    "docs/SIMULATION.md": 1,  # the name of a mutant's origin
+    "docs/STYLE.md": 15,  # the words that the page asks authors to avoid
+}
+"""How many of the words that ``count_vague_prose`` counts a page may have; other pages have none. No bound rises."""
+
+
+@pytest.mark.parametrize("room", COUNTS)
+def test_messages_say_the_noun(room: str) -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "esp" / room).rglob("*.py")]
+    assert sum(map(count_vague_messages, sources)) == 0
+
+
+def test_pages_say_the_noun() -> None:
+    pages = {page.relative_to(ROOT).as_posix(): page for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))}
+    counts = {name: count_vague_prose(page.read_text(encoding="utf-8")) for name, page in pages.items()}
+    assert {name: count for name, count in counts.items() if count > PAGES_MAX.get(name, 0)} == {}
+
+
+def test_a_vague_word_counts_in_messages() -> None:
+    assert count_vague_messages('"""Told."""\nraise ValueError(f"{who} is told: nobody answers")') == 2
+    assert count_vague_messages('x = "who"') == 0
+
+
+def test_a_vague_word_counts_in_pages_outside_of_code() -> None:
+    assert count_vague_prose("Somebody is told.\n`nobody`\n```\nwho\n```\n[link](0021-who.md)") == 2
 
 
 def test_a_question_word_counts_where_a_docstring_begins() -> None:
