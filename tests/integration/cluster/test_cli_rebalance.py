@@ -84,7 +84,7 @@ def test_plan_is_made_explained_applied_and_taken_back(run: Rebalancer, tmp_path
     run.wait_until_unthrottled(topic)
     status = json.loads(run("rebalance", "status", path, "--json"))
     assert status["moves"] == {"done": 1}
-    assert "begun already" in run("rebalance", "apply", path, status=1)
+    assert "already begun" in run("rebalance", "apply", path, status=1)
     run("rebalance", "rollback", path)
     run.wait_for_replicas(topic, (1, 2), (2, 3), (3, 1))
     run.wait_until_unthrottled(topic)
