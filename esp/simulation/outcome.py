@@ -28,6 +28,8 @@ class Outcome:
     """The number of times that a device lost with the power what it had said to hold."""
     lost_files: int = 0
     """The number of times that directories or files vanished while a node was down."""
+    taken_places: int = 0
+    """The number of times that a second process of a node's id was registered, as the first was gone or could not be heard."""
     markers_in_place: int = 0
     """The number of times that an old copy came back with the running marker of an earlier life in the same file."""
     repairs: int = 0

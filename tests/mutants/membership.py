@@ -89,4 +89,13 @@ MEMBERSHIP_MUTANTS: Final = (
         "for node_id, session in self._sessions.items() if session.deadline_us <= now_us\n",
         "for node_id, session in self._sessions.items() if session.deadline_us < 0\n",
     ),
+    Mutant(
+        "newcomer-replaces-the-living",
+        "BRK-1 broken",
+        "BRK-1",
+        "esp.controller.brokers",
+        "    return is_connected or not (has_its_directory and existing.endpoints == registration.endpoints)\n",
+        "    return not (has_its_directory and existing.endpoints == registration.endpoints)\n",
+        first=28,  # with a second process on a copy of the disk
+    ),
 )

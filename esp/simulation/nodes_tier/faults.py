@@ -68,6 +68,8 @@ class FaultKind(Enum):
     """While the node is down a log directory, a partition's directory or files of a log vanish; ``amount`` chooses which."""
     ABSENCE = "absence"
     """The process is dead for so long that a cluster which repairs itself may give the broker up."""
+    TWIN = "twin"
+    """A second process of the node's id is started on another host, on a copy of the disk or an empty one; ``amount`` chooses which."""
     CLOCK_JUMP = "clock jump"
     """The operator sets the wall clock by ``amount`` seconds."""
     TARGETED = "targeted"

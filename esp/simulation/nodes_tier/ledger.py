@@ -70,6 +70,8 @@ class Ledger:
     """Nodes on whose disks records have rotted, and still stand."""
     rotted_s: dict[tuple[int, TopicPartition], float] = field(default_factory=dict)
     """The time at which records of a partition rotted last on a node, in the whole run."""
+    claimed: dict[int, None] = field(default_factory=dict)
+    """Nodes whose id a second process claims: they may have to leave their in-sync and eligible sets, though they lose nothing."""
     members: dict[int, None] = field(default_factory=dict)
     """Members of the quorum whose disks are lost, or may be."""
     strangers: dict[int, None] = field(default_factory=dict)
@@ -97,6 +99,11 @@ class Ledger:
         """True if the promise covers that a node loses records that it had flushed."""
         return len(self.copies.keys() | {node_id}) <= self.copies_allowed and self._may_lose(node_id)
 
+    def may_be_claimed(self, node_id: int) -> bool:
+        """True if a node may have to leave its in-sync and eligible sets now: no other node has lost anything, or one more may."""
+        lossy = self.outstanding.keys() | self.copies.keys() | self.rotten.keys() | self.poisoned.keys()
+        return lossy <= {node_id} or self.may_lose_copy(node_id)
+
     def may_lose_member(self, node_id: int) -> bool:
         """True if the promise covers that a member of the quorum loses its disk."""
         return len(self.members.keys() | {node_id}) <= self.members_allowed
@@ -113,6 +120,11 @@ class Ledger:
         if partition is not None:
             self.rotted_s[node_id, partition] = now_s
 
+    def on_claim(self, node_id: int, now_s: float) -> None:
+        """A second process claims the node's id from now on."""
+        self.claimed[node_id] = self.copies[node_id] = None
+        self.outstanding[node_id] = now_s
+
     def on_power_loss(self, node_id: int, now_s: float) -> None:
         """The node lost power."""
         self.lossy_s[node_id] = self.outstanding[node_id] = now_s
@@ -124,8 +136,9 @@ class Ledger:
 
     def on_whole(self) -> None:
         """Every partition has all its replicas in sync again."""
-        self.outstanding = {node: lost_s for node, lost_s in self.outstanding.items() if node in self.rotten}
-        self.copies = {node: None for node in self.copies if node in self.rotten}
+        lasting = self.rotten.keys() | self.claimed.keys()
+        self.outstanding = {node: lost_s for node, lost_s in self.outstanding.items() if node in lasting}
+        self.copies = {node: None for node in self.copies if node in lasting}
 
     def was_lossy_since(self, node_id: int, since_s: float, partition: TopicPartition) -> bool:
         """True if the node lost bytes of a partition at or after a moment."""

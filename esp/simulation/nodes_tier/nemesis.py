@@ -20,6 +20,7 @@ from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.repair_profile import ABSENCE_S
+from esp.simulation.nodes_tier.twins import Twins
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.streams import stream
 
@@ -78,6 +79,7 @@ def _draw_clock_jump(rng: Random) -> float:
 _SECONDS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.STRAND: lambda rng: _log_uniform(rng, 5, 30),  # so long that an operator loses patience
     FaultKind.ABSENCE: lambda rng: rng.uniform(*ABSENCE_S),
+    FaultKind.TWIN: lambda rng: _log_uniform(rng, 2, 20),  # several attempts to register
     FaultKind.OSTRACIZE: lambda rng: _log_uniform(rng, 3, 40),  # so long that it is replaced, and thereafter
 }
 """The durations of faults that last longer than most."""
@@ -98,6 +100,7 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.OLD_DISK: Random.random,
     FaultKind.LOST_CACHE: Random.random,
     FaultKind.LOST_FILES: Random.random,
+    FaultKind.TWIN: Random.random,
     FaultKind.BLACKOUT: Random.random,
     FaultKind.LOSE_COPIES: Random.random,
 }
@@ -128,6 +131,7 @@ class Nemesis:
         self._is_over = False
         self._disks = DiskNemesis(world, ledger, lambda: self._is_over)
         self.caretaker = self._disks.caretaker
+        self.twins = Twins(world, ledger, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
@@ -160,6 +164,7 @@ class Nemesis:
             FaultKind.OLD_DISK: self._disks.old_copies.bring,
             FaultKind.LOST_CACHE: self._disks.lost_caches.bring,
             FaultKind.LOST_FILES: self._disks.lost_files.bring,
+            FaultKind.TWIN: self.twins.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.TARGETED: self._arm,
         }
@@ -182,6 +187,7 @@ class Nemesis:
         """Lift everything that lifts itself later, and begin nothing more; a node that is dead stays dead."""
         self._is_over = True
         self._armed.clear()
+        self.twins.end()
         self._world.network.links.clear()
         for node in self._world.nodes.values():
             node.calm()

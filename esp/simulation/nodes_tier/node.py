@@ -79,6 +79,8 @@ class SimulatedNode:
         """The node's own object, of the present or the last process."""
         self.is_serving = False
         """True if it came up, and was not asked to go."""
+        self.is_stopping = False
+        """True if its process was asked to go."""
         self.lives = 0
         self._boots = 1
         self.disk_was_faulty = False
@@ -158,6 +160,7 @@ class SimulatedNode:
         self.on_start(self)
         self.rotten_at_start = find_rotten(self.disk)
         self.lives += 1
+        self.is_stopping = False
         self.disk_was_faulty = self.disk.is_disturbed
         process = self.process = self._loop.new_process(f"{self.name}, life {self.lives}")
         process.at_end(self._on_end)
@@ -182,6 +185,7 @@ class SimulatedNode:
         if process is None or broker is None or not self.is_serving:
             return
         self.is_serving = False
+        self.is_stopping = True
         self._trace.say(self.name, "is asked to stop")
         with contextlib.suppress(ProcessEndedError, OSError):
             await process.run(broker.stop())

@@ -20,6 +20,7 @@ from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches
 from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
+from esp.simulation.nodes_tier.twin_profile import draw_twins
 from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
 from esp.simulation.streams import stream
 
@@ -198,6 +199,7 @@ class Profile:
                 **_with_losses(_with_absences(_draw_faults(rng, nodes), repairs), stream("losses", seed)),
                 **losses,
                 **lost_caches,
+                **draw_twins(stream("twins", seed), layout),
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
             groups=GroupsProfile.draw(stream("groups", seed), brokers),

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Final
 
@@ -21,6 +21,7 @@ from esp.simulation.checkers.convergence import (
 from esp.simulation.checkers.feature_checker import FeatureChecker, is_too_old
 from esp.simulation.checkers.losses_told import LossesTold
 from esp.simulation.checkers.metadata_checker import MetadataChecker
+from esp.simulation.checkers.one_life import OneLifeChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
@@ -108,6 +109,7 @@ class Run:
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
+        self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
         self._by_process: dict[Process, SimulatedNode] = {}
         self._found: ViolationError | None = None
@@ -132,9 +134,7 @@ class Run:
         violation: ViolationError | None = None
         details = ""
         try:
-            watched = self._replicas.rises.watched()
-            logged = logged_to(world.trace, _running_process)
-            with logged, self._losses.watched(), watched, self._rebalance.watched():
+            with self._watched(), logged_to(world.trace, _running_process):
                 world.loop.run(self._main())
         except ViolationError as error:
             violation = error
@@ -163,6 +163,7 @@ class Run:
             replaced_disks=self._ledger.replaced_disks,
             lost_caches=self._ledger.lost_caches,
             lost_files=self._ledger.lost_files,
+            taken_places=self._nemesis.twins.taken_places,
             markers_in_place=self._ledger.markers_in_place,
             repairs=self._ledger.repairs,
             administered=history.done,
@@ -188,6 +189,17 @@ class Run:
             excused_reads=world.network.flips.excused,
             details=details,
         )
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Let the checkers look at what nodes do within their steps, until the block ends."""
+        with (
+            self._losses.watched(),
+            self._replicas.rises.watched(),
+            self._rebalance.watched(),
+            self._one_life.watched(),
+        ):
+            yield
 
     # --- phases ------------------------------------------------------------------------------------------------------------------
 
@@ -430,6 +442,8 @@ class Run:
             raise found
         for process in touched:
             node = self._by_process.get(process)
+            if node is None and self._nemesis.twins.look(process):
+                continue
             if node is None:
                 node = next((node for node in self._world.nodes.values() if node.process is process), None)
                 if node is None:

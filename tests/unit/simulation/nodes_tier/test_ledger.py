@@ -105,3 +105,21 @@ def test_members_that_lost_their_disks_count_for_the_whole_run():
     ledger.on_whole()
     assert ledger.may_lose_member(1)
     assert not ledger.may_lose_member(2)
+
+
+def test_a_node_whose_id_is_claimed_counts_as_a_lost_copy_until_it_is_not_and_the_cluster_is_whole():
+    ledger = Ledger(1, copies_allowed=1)
+    ledger.on_claim(1, 5.0)
+    ledger.on_whole()
+    assert not ledger.may_lose_copy(2)
+    assert not ledger.was_lossy_since(1, 0.0, T_0)
+    ledger.claimed.clear()
+    ledger.on_whole()
+    assert ledger.may_lose_copy(2)
+
+
+def test_where_nothing_may_be_lost_an_id_is_claimed_only_if_nothing_is():
+    ledger = Ledger(0)
+    assert ledger.may_be_claimed(1)
+    ledger.on_rot(2, 5.0, T_0)
+    assert not ledger.may_be_claimed(1)
