@@ -90,6 +90,14 @@ MEMBERSHIP_MUTANTS: Final = (
         "for node_id, session in self._sessions.items() if session.deadline_us < 0\n",
     ),
     Mutant(
+        "late-timer-renews-all-sessions",
+        "BRK-6 broken",
+        "BRK-6",
+        "esp.controller.broker_sessions",
+        "            if not session.is_renewed:\n",
+        "            if session.deadline_us:\n",
+    ),
+    Mutant(
         "newcomer-replaces-the-living",
         "BRK-1 broken",
         "BRK-1",

@@ -81,6 +81,11 @@ class ControllerDriver:
         """The repairs that this controller proposes or makes, if it is the active one, for brokers that are gone, draining or new."""
         return None if self._term is None else self._term.self_repair.proposal
 
+    @property
+    def sessions_due_us(self) -> int | None:
+        """The time at which this controller looks at the brokers' sessions next, by its monotonic clock; None if it is not to do so."""
+        return None if self._term is None else self._term.sessions_due_us
+
     async def register_broker(
         self, registration: BrokerRegistration, client: ClientContext | None = None
     ) -> BrokerEpoch:

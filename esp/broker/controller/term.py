@@ -126,6 +126,11 @@ class ControllerTerm:
         for job in self._jobs:
             self._schedule(job, job.interval_us)
 
+    @property
+    def sessions_due_us(self) -> int | None:
+        """The time at which the timer of the sessions is due; None if none is set."""
+        return None if self._session_timer is None else self._session_due_us
+
     def end(self) -> None:
         """The epoch is lost: do nothing more."""
         self._ended = True

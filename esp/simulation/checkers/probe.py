@@ -51,6 +51,14 @@ def proposed_repair(node: SimulatedNode) -> Proposal | None:
     return running.driver.proposed_repair if running is not None else None
 
 
+def sessions_due_s(node: SimulatedNode) -> float | None:
+    """The simulated time at which the timer of the brokers' sessions is due, if the node is the active controller and has set one."""
+    role = node.broker.controller if node.broker is not None else None
+    running = role.running if role is not None else None
+    due_us = running.driver.sessions_due_us if running is not None else None
+    return None if due_us is None else due_us / 1_000_000 / node.clock.rate
+
+
 def throttle_rates(node: SimulatedNode) -> Rates | None:
     """The replication throttles that stand in the node's settings, or None while it has no replicas."""
     broker = _broker(node)

@@ -20,6 +20,7 @@ class SimulatedClock:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, rate: float = 1.0) -> None:
+        self.rate = rate
         self._loop = loop
         self._us_per_s = rate * 1_000_000
         self.wall_shift_ms = 0

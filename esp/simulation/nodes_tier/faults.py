@@ -70,6 +70,8 @@ class FaultKind(Enum):
     """The process is dead for so long that a cluster which repairs itself may give the broker up."""
     TWIN = "twin"
     """A second process of the node's id is started on another host, on a copy of the disk or an empty one; ``amount`` chooses which."""
+    LATE_TIMER = "late timer"
+    """A broker stands still, and the active controller does so for a second each time that the timer of the sessions is due."""
     CLOCK_JUMP = "clock jump"
     """The operator sets the wall clock by ``amount`` seconds."""
     TARGETED = "targeted"

@@ -16,6 +16,7 @@ from esp.simulation.nodes_tier.beyond_promise import BeyondPromise
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, node_host
 from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
+from esp.simulation.nodes_tier.late_timers import LateTimers
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.profile import Profile
@@ -80,6 +81,7 @@ _SECONDS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.STRAND: lambda rng: _log_uniform(rng, 5, 30),  # so long that an operator loses patience
     FaultKind.ABSENCE: lambda rng: rng.uniform(*ABSENCE_S),
     FaultKind.TWIN: lambda rng: _log_uniform(rng, 2, 20),  # several attempts to register
+    FaultKind.LATE_TIMER: lambda rng: rng.uniform(32, 45),  # three sessions and more
     FaultKind.OSTRACIZE: lambda rng: _log_uniform(rng, 3, 40),  # so long that it is replaced, and thereafter
 }
 """The durations of faults that last longer than most."""
@@ -131,6 +133,7 @@ class Nemesis:
         self._is_over = False
         self._disks = DiskNemesis(world, ledger, lambda: self._is_over)
         self.caretaker = self._disks.caretaker
+        self._late_timers = LateTimers(world, active_controller, lambda: self._is_over)
         self.twins = Twins(world, ledger, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         world.on_point = self._on_point
@@ -165,6 +168,7 @@ class Nemesis:
             FaultKind.LOST_CACHE: self._disks.lost_caches.bring,
             FaultKind.LOST_FILES: self._disks.lost_files.bring,
             FaultKind.TWIN: self.twins.bring,
+            FaultKind.LATE_TIMER: self._late_timers.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.TARGETED: self._arm,
         }

@@ -13,6 +13,7 @@ from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
+from esp.simulation.nodes_tier.late_timer_profile import CHAOS_S, has_late_timers, with_late_timers
 from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.loss_profile import draw_losses
@@ -219,6 +220,9 @@ class Profile:
         )
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
             drawn = replace(drawn, moves_directories=True)
+        if has_late_timers(stream("late timers", seed), layout):
+            means_s = with_late_timers({**drawn.fault_means_s})
+            drawn = replace(drawn, fault_means_s=means_s, chaos_s=max(CHAOS_S, drawn.chaos_s))
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         return _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))

@@ -24,6 +24,7 @@ from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.one_life import OneLifeChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.session_checker import SessionChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_quorum_problems
@@ -110,6 +111,7 @@ class Run:
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
+        self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
         self._by_process: dict[Process, SimulatedNode] = {}
         self._found: ViolationError | None = None
@@ -193,12 +195,10 @@ class Run:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Let the checkers look at what nodes do within their steps, until the block ends."""
-        with (
-            self._losses.watched(),
-            self._replicas.rises.watched(),
-            self._rebalance.watched(),
-            self._one_life.watched(),
-        ):
+        within_steps = (self._losses, self._replicas.rises, self._rebalance, self._one_life, self._sessions)
+        with contextlib.ExitStack() as stack:
+            for checker in within_steps:
+                stack.enter_context(checker.watched())
             yield
 
     # --- phases ------------------------------------------------------------------------------------------------------------------
@@ -452,6 +452,7 @@ class Run:
             if process.alive:
                 self._quorum.look(node)
                 self._features.look(node)
+                self._sessions.look(node)
                 self._metadata.look(node, self._world.loop.time())
                 self._replicas.look(node)
 
