@@ -90,6 +90,15 @@ MEMBERSHIP_MUTANTS: Final = (
         "for node_id, session in self._sessions.items() if session.deadline_us < 0\n",
     ),
     Mutant(
+        "moved-voter-stays-where-it-was",
+        "KIP-853 broken",
+        "RAFT-41",
+        "esp.raft.voter_changes",
+        "            self._append(state.change, voters.with_voter(Voter(request.voter, request.endpoints)))\n",
+        "            self._append(state.change, voters)\n",
+        first=15,  # with a voter that moves and does not lead then
+    ),
+    Mutant(
         "late-timer-renews-all-sessions",
         "BRK-6 broken",
         "BRK-6",

@@ -6,6 +6,7 @@ from typing import Final
 
 from kio.schema.voters_record.v0.data import VotersRecord
 
+from esp.broker.node_directories import controller_endpoints
 from esp.model.ids import NodeId
 from esp.raft.voters import VoterSet
 from esp.records.batch import iterate_records
@@ -147,6 +148,23 @@ def find_quorum_problems(nodes: Iterable[SimulatedNode]) -> list[str]:
         other = probe.raft(node)
         if other is None or other.voters.keys() != driver.voters.keys():
             found.append(f"{node.name} does not know the voters of {leader.name}")
+    return found
+
+
+def find_misplaced_voters(nodes: Iterable[SimulatedNode]) -> list[str]:
+    """The voters that some member knows at another address than the one at which they listen, as sentences (KIP-853)."""
+    serving = {node.node_id: node for node in nodes}
+    found = []
+    for node in serving.values():
+        driver = probe.raft(node)
+        for voter in driver.voters.voters if driver is not None else ():
+            other = serving.get(voter.key.node_id)
+            member = probe.raft(other) if other is not None else None
+            if other is None or member is None or member.config.local != voter.key:
+                continue  # not there, or another disk in its place
+            listens = controller_endpoints(other.settings, other.host)
+            if voter.endpoints != listens:
+                found.append(f"{node.name} knows {other.name} at {voter.endpoints}; it listens at {listens}")
     return found
 
 

@@ -72,6 +72,8 @@ class FaultKind(Enum):
     """A second process of the node's id is started on another host, on a copy of the disk or an empty one; ``amount`` chooses which."""
     LATE_TIMER = "late timer"
     """A broker stands still, and the active controller does so for a second each time that the timer of the sessions is due."""
+    RELOCATE = "relocate"
+    """A voter is shut down cleanly, and listens at another port for the other controllers when it is back."""
     CLOCK_JUMP = "clock jump"
     """The operator sets the wall clock by ``amount`` seconds."""
     TARGETED = "targeted"

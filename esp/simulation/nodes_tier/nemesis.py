@@ -20,6 +20,7 @@ from esp.simulation.nodes_tier.late_timers import LateTimers
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.nodes_tier.relocation import Relocation
 from esp.simulation.nodes_tier.repair_profile import ABSENCE_S
 from esp.simulation.nodes_tier.twins import Twins
 from esp.simulation.nodes_tier.world import World
@@ -28,6 +29,9 @@ from esp.simulation.streams import stream
 BLOCKED: Final = LinkCondition(is_blocked=True)
 ALONE_MAX_S: Final = 5.0
 """The time that a leader may take to be alone in sync when the others are dead."""
+
+RELOCATION_S: Final = 0.5
+"""The time for which a voter is down that is to listen elsewhere."""
 
 CLOCK_JUMPS_S: Final = (3000.0, 3000.0, 6 * 3600.0)
 """Most seconds of a jump: within what a record's timestamp may be ahead of its broker, or less than idle producers are remembered."""
@@ -133,6 +137,7 @@ class Nemesis:
         self._is_over = False
         self._disks = DiskNemesis(world, ledger, lambda: self._is_over)
         self.caretaker = self._disks.caretaker
+        self._relocation = Relocation(world.profile.layout, lambda node: world.spawn(world.restart(node, RELOCATION_S)))
         self._late_timers = LateTimers(world, active_controller, lambda: self._is_over)
         self.twins = Twins(world, ledger, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
@@ -168,6 +173,7 @@ class Nemesis:
             FaultKind.LOST_CACHE: self._disks.lost_caches.bring,
             FaultKind.LOST_FILES: self._disks.lost_files.bring,
             FaultKind.TWIN: self.twins.bring,
+            FaultKind.RELOCATE: lambda _fault, node: self._relocation.bring(node),
             FaultKind.LATE_TIMER: self._late_timers.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.TARGETED: self._arm,

@@ -19,6 +19,7 @@ from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.loss_profile import draw_losses
 from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches
 from esp.simulation.nodes_tier.outage_profile import OutageProfile
+from esp.simulation.nodes_tier.relocation import draw_relocations
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
 from esp.simulation.nodes_tier.twin_profile import draw_twins
@@ -201,6 +202,7 @@ class Profile:
                 **losses,
                 **lost_caches,
                 **draw_twins(stream("twins", seed), layout),
+                **draw_relocations(stream("relocations", seed), layout),
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
             groups=GroupsProfile.draw(stream("groups", seed), brokers),

@@ -27,7 +27,7 @@ from esp.simulation.checkers.replica_checker import ReplicaChecker
 from esp.simulation.checkers.session_checker import SessionChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
-from esp.simulation.checkers.voter_checker import find_quorum_problems
+from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_quorum_problems
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
@@ -423,7 +423,8 @@ class Run:
         serving = [node for node in core if node.is_serving]
         missing = [f"{node.name} does not serve" for node in core if not node.is_serving]
         image = self._metadata.image
-        return missing + find_quorum_problems(serving) + find_unconverged(image, serving, self._replicas)
+        quorum = find_quorum_problems(serving) + find_misplaced_voters(serving)
+        return missing + quorum + find_unconverged(image, serving, self._replicas)
 
     async def _until(self, limit_s: float, invariant: str, find_problems: Callable[[], list[str]]) -> None:
         """Wait until nothing is wrong any more; a violation of ``invariant`` if that takes too long."""
