@@ -37,6 +37,7 @@ class Summary:
     lost_caches: int = 0
     lost_files: int = 0
     taken_places: int = 0
+    excused_folds: int = 0
     markers_in_place: int = 0
     repairs: int = 0
     abandoned_nodes: int = 0
@@ -104,6 +105,7 @@ class Summary:
         yield f"  reads excused for that         {self.excused_reads:>12,}"
         yield f"files that rotted                {self.rotten_files:>12,}"
         yield f"  nodes ended by that, repaired  {self.repairs:>12,}"
+        yield f"  producers of what is left      {self.excused_folds:>12,}"
         yield f"devices that lost what they held {self.lost_caches:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"

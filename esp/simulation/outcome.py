@@ -66,6 +66,8 @@ class Outcome:
     """Logs that were cut below their starts, which fell with their ends (READ-6)."""
     forgotten_log_starts: int = 0
     """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
+    excused_folds: int = 0
+    """Replicas whose producers' states were held against the batches alone that have not rotted (INV-PROD-FOLD, REC-4)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     forgotten_producers: int = 0

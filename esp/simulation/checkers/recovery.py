@@ -94,27 +94,32 @@ def check_epochs(view: ReplicaView, log: Log) -> None:
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"the cache says {entries}, the batches say {expected}")
 
 
-def check_producers(view: ReplicaView, log: Log) -> None:
+def check_producers(view: ReplicaView, log: Log) -> bool:
     """The producers' states are what the batches say, in the fields that a snapshot keeps (PROD-7).
 
     A log in which rot was found may have been opened with it: then batches that have rotted are not folded (REC-4).
+
+    Returns:
+        Whether that excused it.
 
     Raises:
         ViolationError: INV-PROD-FOLD.
     """
     if log.log_start_offset:
-        return  # a producer may be remembered longer than its batches
+        return False  # a producer may be remembered longer than its batches
     found = {
         producer_id: (state.epoch, state.last_sequence, state.last_offset)
         for producer_id, state in log.producers.items()
     }
     expected = _fold(view.batches)
-    if found != expected and log.rot is not None:
+    is_excused = found != expected and log.rot is not None
+    if is_excused:
         expected = _fold(batch for batch in view.batches if not batch.is_rotten())
     if found != expected:
         differ = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
         details = ", ".join(f"{key}: {found.get(key)} in place of {expected.get(key)}" for key in differ)
         raise ViolationError("INV-PROD-FOLD", view.who, f"(epoch, sequence, offset) of producers: {details}")
+    return is_excused
 
 
 def _fold(batches: Iterable[BatchView]) -> dict[int, tuple[int, int, int]]:

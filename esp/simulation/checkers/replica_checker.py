@@ -50,6 +50,8 @@ class ReplicaChecker:
         """The number of times that a log was cut below its start, which fell with its end."""
         self.forgotten_starts = 0
         """The number of times that a replica came back with records below its log start, because the file that says it had rotted."""
+        self.excused_folds: dict[str, None] = {}
+        """The replicas whose producers' states were held against the batches alone that have not rotted, by name."""
         self.moved = 0
         """The number of times that a replica moved to another log directory."""
         self._hosted: dict[int, dict[HostedPartition, ReplicaView]] = {}
@@ -122,7 +124,12 @@ class ReplicaChecker:
         """Checks that cost more: of the state that is derived from the log (INV-EPOCH-CACHE, INV-PROD-FOLD). Raises ViolationError."""
         for hosted, view in self._hosted.get(node.node_id, {}).items():
             check_epochs(view, hosted.log)
-            check_producers(view, hosted.log)
+            self._check_producers(view, hosted.log)
+
+    def _check_producers(self, view: ReplicaView, log: Log) -> None:
+        """INV-PROD-FOLD, and the count of what it excuses. Raises ViolationError."""
+        if check_producers(view, log):
+            self.excused_folds[view.who] = None
 
     def of_partition(self, key: Key) -> CommittedLog | None:
         """The committed log of a partition, or None if no replica has it."""
@@ -206,7 +213,7 @@ class ReplicaChecker:
         self.views.setdefault(node.node_id, {})[key] = view
         self._note_log_start(hosted)
         check_epochs(view, log)
-        check_producers(view, log)
+        self._check_producers(view, log)
         return view
 
     def _note_log_start(self, hosted: HostedPartition) -> None:
@@ -241,7 +248,7 @@ class ReplicaChecker:
         self._read(view, log, node.name if leader is not None and leader is view.leader else None)
         if was_cut:  # or it lost all its segments to retention
             check_epochs(view, log)
-            check_producers(view, log)
+            self._check_producers(view, log)
         if not log.log_start_offset <= log.high_watermark <= log.log_end_offset:
             raise ViolationError(
                 "INV-ORDER",
@@ -277,7 +284,7 @@ class ReplicaChecker:
         view.move(log.path, log.log_start_offset)
         self._read(view, log, None, up_to=end_offset)
         check_epochs(view, log)
-        check_producers(view, log)
+        self._check_producers(view, log)
         self.moved += 1
 
     def _check_new_leader(self, leader: PartitionLeader, view: ReplicaView, committed: CommittedLog) -> None:

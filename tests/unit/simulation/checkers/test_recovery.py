@@ -1,8 +1,10 @@
 """What a replica that comes back must still have, whatever its process was about when it ended."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from esp.simulation.checkers.recovery import LostLife
+from esp.simulation.checkers.recovery import LostLife, check_producers
 from esp.simulation.checkers.replica_view import ReplicaView
 from esp.simulation.checkers.violation import ViolationError
 from tests.unit.storage.helpers import DATA, REPLICA, TOPIC_ID, append, new_disk, new_log, run
@@ -114,3 +116,31 @@ def test_records_below_a_rotten_log_start_come_back_as_they_stood_there(disk, lo
         append(log, size=11)
     with pytest.raises(ViolationError, match="recovered 0-0 of epoch 0"):
         found.check(view_of(disk, 4))
+
+
+def producer_batch(producer_id, base_offset, *, rotten):
+    return SimpleNamespace(
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        base_offset=base_offset,
+        next_offset=base_offset + 1,
+        is_rotten=lambda: rotten,
+    )
+
+
+def test_a_batch_that_has_rotted_may_be_missing_from_the_producers_of_its_log_and_that_is_told():
+    view = SimpleNamespace(
+        who="node 1", batches=[producer_batch(7, 0, rotten=False), producer_batch(8, 1, rotten=True)]
+    )
+    known = {number: SimpleNamespace(epoch=0, last_sequence=0, last_offset=number - 7) for number in (7, 8)}
+    log = SimpleNamespace(log_start_offset=0, rot=None, producers=known)
+    assert not check_producers(view, log)
+    log.producers = {7: known[7]}
+    with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
+        check_producers(view, log)
+    log.rot = "found"
+    assert check_producers(view, log)
+    log.producers = {}
+    with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
+        check_producers(view, log)
