@@ -75,12 +75,16 @@ class Surroundings(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The result of a look at the partitions: answers, the partitions among them that need the device, and if to answer now or soon."""
+    """The result of a look at the partitions: answers, the partitions among them that need the device, and if to answer now or soon.
+
+    ``is_of_now``: nothing can have become due since; not so of a look whose answer had to wait for the device.
+    """
 
     results: dict[PartitionKey, FetchResult]
     cold: list[PartitionKey]
     is_due: bool
     has_news: bool
+    is_of_now: bool = True
 
 
 class ReplicaSession:
@@ -358,6 +362,8 @@ class ReplicaSession:
     def _read_cold(self, look: _Look) -> None:
         self._is_reading = True
         self._stop_timers()
+        for key in look.results:  # a change while the device works makes them due anew
+            self._due.pop(key, None)
         self._around.tasks.start(self._read_and_reply(look), name=f"cold fetch of replica {self._replica_id}")
 
     async def _read_and_reply(self, look: _Look) -> None:
@@ -382,7 +388,7 @@ class ReplicaSession:
             except READ_ERRORS as error:
                 results[key] = FetchResult(result.topic, result.partition, code_of(error))
         self._is_reading = False
-        self._reply(look)
+        self._reply(look._replace(is_of_now=False))
         while self._behind and not self._is_reading:
             request, asked = self._behind.popleft()
             answer = self.handle(request, asked)
@@ -407,8 +413,10 @@ class ReplicaSession:
                 continue
             item.told = None if result.error_code else (result.high_watermark, result.log_start_offset)
             if result.records or result.error_code or result.diverging_epoch is not None:
-                item.open = False
-            self._due.pop(key, None)
+                item.open = False  # the follower states it again
+                self._due.pop(key, None)
+            elif look.is_of_now:
+                self._due.pop(key, None)
         results = list(look.results.values())
         if not self.session_id:
             self.close()

@@ -327,6 +327,32 @@ async def test_requests_that_come_during_a_cold_read_wait_for_it_and_keep_their_
     assert answer.responses[0].partitions[0].high_watermark == 3
 
 
+@followed()
+async def test_records_that_come_during_a_cold_read_of_another_partition_are_sent_after_it(cluster, producer, follower):
+    for _ in range(3):
+        await produce(producer, "t", records(b"x" * 5000), acks=1)
+    await cluster[1].log().flush()
+    disk = cluster[1].disk
+    disk.make_cold("/data/t-0/00000000000000000000.log")
+    begun, done, wait = asyncio.Event(), asyncio.Event(), disk.wait
+
+    async def wait_long(operation, size):
+        if operation == "read":
+            begun.set()
+            await done.wait()
+        await wait(operation, size)
+
+    disk.wait = wait_long
+    cold = follower.send((0, 0), (1, 0), session=(0, 0))
+    await begun.wait()
+    await put(producer, 1)
+    done.set()
+    answer = await cold
+    assert of(answer) == [(0, 0, 3), (1, 0, 0)]
+    follower.session = (answer.session_id, 1)
+    assert of(await asyncio.wait_for(follower.send(), 5)) == [(1, 0, 1)]
+
+
 @followed(partitions=20)
 async def test_idle_partitions_cost_nothing(cluster, producer, follower):
     await follower.begin(*((number, 0) for number in range(20)))
