@@ -1,10 +1,13 @@
-"""Builds batches, for the broker's own records and for tests; and the records that are handed to the builder or read from a batch."""
+"""Builds batches, for the broker's own records, for the producer and for tests; and the records that are handed to the builder or read
+from a batch.
+"""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from esp.model.buffers import Buffer
 from esp.records.batch_header import (
     ATTRIBUTES_OFFSET,
     CONTROL_BIT,
@@ -78,18 +81,68 @@ def build_batch(
     """
     assert records, "a batch has at least one record"
     timestamps = [timestamp_ms if record.timestamp is None else record.timestamp for record in records]
-    base_timestamp = timestamps[0]
-    body = bytearray()
-    for offset_delta, (record, timestamp) in enumerate(zip(records, timestamps, strict=True)):
-        _append_record(body, record, offset_delta, timestamp - base_timestamp)
-    payload = compress(codec, body)
-    attributes = int(codec)
+    attributes = 0
     if log_append_time:
         attributes |= TIMESTAMP_TYPE_BIT
     if transactional:
         attributes |= TRANSACTIONAL_BIT
     if control:
         attributes |= CONTROL_BIT
+    return seal_batch(
+        compress(codec, encode_records(records, timestamps)),
+        len(records),
+        base_timestamp=timestamps[0],
+        max_timestamp=timestamp_ms if log_append_time else max(timestamps),
+        attributes=attributes | int(codec),
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+    )
+
+
+def encode_records(records: Sequence[NewRecord], timestamps: Sequence[int]) -> bytearray:
+    """Return the bytes of a batch's records, with offset deltas from 0 on.
+
+    Args:
+        records: at least one.
+        timestamps: of each record, in milliseconds; the first one is the base of all.
+    """
+    base_timestamp = timestamps[0]
+    body = bytearray()
+    for offset_delta, (record, timestamp) in enumerate(zip(records, timestamps, strict=True)):
+        _append_record(body, record, offset_delta, timestamp - base_timestamp)
+    return body
+
+
+def seal_batch(
+    payload: Buffer,
+    record_count: int,
+    *,
+    base_timestamp: int,
+    max_timestamp: int,
+    attributes: int = 0,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+) -> bytes:
+    """Return a whole batch, with its checksum, of records that are encoded already.
+
+    Args:
+        payload: the records, compressed by the codec that ``attributes`` names.
+        record_count: the number of records in ``payload``, whose offset deltas are 0 to one less.
+        base_timestamp: from which the records' timestamps are counted.
+        max_timestamp: the latest timestamp.
+        attributes: the header's bits.
+        base_offset: see :func:`build_batch`, as the rest.
+        leader_epoch: see there.
+        producer_id: see there.
+        producer_epoch: see there.
+        base_sequence: see there.
+    """
     header = BatchHeader(
         base_offset=base_offset,
         batch_length=HEADER_SIZE - SIZE_BEFORE_LENGTH_ENDS + len(payload),
@@ -97,13 +150,13 @@ def build_batch(
         magic=MAGIC,
         crc=0,
         attributes=attributes,
-        last_offset_delta=len(records) - 1,
+        last_offset_delta=record_count - 1,
         base_timestamp=base_timestamp,
-        max_timestamp=timestamp_ms if log_append_time else max(timestamps),
+        max_timestamp=max_timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        record_count=len(records),
+        record_count=record_count,
     )
     batch = bytearray(pack_header(header))
     batch += payload
