@@ -23,6 +23,7 @@ COUNTS: Final = {
     "controller": (0, 0),
     "runtime": (0, 0),
     "settings": (0, 0),
+    "producer": (0, 0),
     "doctor": (0, 0),
     "cli": (0, 0),
     "rebalance": (0, 0),
