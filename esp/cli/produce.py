@@ -2,22 +2,27 @@
 
 import os
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import chain
 from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from esp.cli.kafka.producer import Producer, producer_setting
+from esp.cli.kafka.producer import Producer
+from esp.cli.kafka.producer_settings import producer_setting
 from esp.cli.options import BootstrapServer
 from esp.cli.output import errors
 from esp.cli.properties import parse_pairs
-from esp.cli.record_lines import LineError, LineParser
+from esp.cli.record_lines import LineError, LineParser, split_lines
 from esp.model.errors import OperatorError
+from esp.records.builder import NewRecord
 
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+
+_CHUNK_BYTES: Final = 128 * 1024
+"""Read at once: enough to split and encode many lines together, little enough that the broker never waits for the next batch."""
 
 
 class Compression(StrEnum):
@@ -28,25 +33,6 @@ class Compression(StrEnum):
     SNAPPY = "snappy"
     LZ4 = "lz4"
     ZSTD = "zstd"
-
-
-class _Tally:
-    """Counts what the broker said, from the producer's thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.taken = 0
-        self.refused = 0
-        self.reason: Exception | None = None
-
-    def count(self, error: Exception | None) -> None:
-        """Take the broker's word for one record."""
-        with self._lock:
-            if error is None:
-                self.taken += 1
-            else:
-                self.refused += 1
-                self.reason = self.reason or error
 
 
 def produce(
@@ -104,24 +90,32 @@ def produce(
         "max_block_ms": 15_000,
         **dict(map(producer_setting, producer_property or [])),
     }
-    tally = _Tally()
-    with _open(file) as source, Producer(bootstrap_server, settings, tally.count) as producer:
-        for number, line in enumerate(_lines_with_progress(source), 1):
-            try:
-                key, value, headers = parser.parse(line)
-            except LineError as error:
-                raise OperatorError(
-                    f"line {number}: {error}",
-                    "Correct the line, or add --property ignore.error=true; the lines before it were sent.",
-                ) from error
-            producer.send(topic, key, value, headers)
-    if tally.refused:
+    with _open(file) as source, Producer(bootstrap_server, topic, settings) as producer:
+        chunks = _chunks_with_progress(source, producer.wait_for_input)
+        if parser.is_plain:
+            for lines in split_lines(chunks):
+                producer.send_values(lines)
+        else:
+            for number, line in enumerate(chain.from_iterable(split_lines(chunks)), 1):
+                producer.send(_parse(parser, number, line))
+    if producer.refused:
         raise OperatorError(
-            f"{tally.refused} of {tally.refused + tally.taken} records were not written: {tally.reason}",
+            f"{producer.refused} of {producer.refused + producer.acknowledged} records were not written: {producer.refusal}",
             "The others were written.",
         )
     if errors.is_terminal:
-        errors.print(f"{tally.taken} records written to {topic}")
+        errors.print(f"{producer.acknowledged} records written to {topic}")
+
+
+def _parse(parser: LineParser, number: int, line: bytes) -> NewRecord:
+    try:
+        key, value, headers = parser.parse(line)
+    except LineError as error:
+        raise OperatorError(
+            f"line {number}: {error}",
+            "Correct the line, or add --property ignore.error=true; the lines before it were sent.",
+        ) from error
+    return NewRecord(value, key, tuple(headers))
 
 
 def _open(path: str | None) -> BinaryIO:
@@ -133,16 +127,30 @@ def _open(path: str | None) -> BinaryIO:
         raise OperatorError(f"{path} cannot be read: {error.strerror}", "Give the path of a readable file.") from error
 
 
-def _lines_with_progress(source: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines without their ends; with a bar on a terminal, unless the lines are typed there."""
+def _chunks_with_progress(source: BinaryIO, wait: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the bytes as they come; with a bar on a terminal, unless they are typed there.
+
+    Args:
+        source: where they come from.
+        wait: waits until there are some.
+    """
+    chunks = _chunks(source.fileno(), wait)
     if not errors.is_terminal or source.isatty():
-        for line in source:
-            yield line.rstrip(b"\r\n")
+        yield from chunks
         return
     size = os.fstat(source.fileno()).st_size or None
     columns = (TextColumn("sending"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=errors, transient=True) as progress:
         task = progress.add_task("", total=size)
-        for line in source:
-            progress.advance(task, len(line))
-            yield line.rstrip(b"\r\n")
+        for chunk in chunks:
+            progress.advance(task, len(chunk))
+            yield chunk
+
+
+def _chunks(descriptor: int, wait: Callable[[int], None]) -> Iterator[bytes]:
+    while True:
+        wait(descriptor)
+        chunk = os.read(descriptor, _CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk

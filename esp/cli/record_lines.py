@@ -1,7 +1,8 @@
 """Lines of text turned into records, by the properties of Kafka's console producer."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Self
 
 from esp.cli.properties import flag
@@ -10,6 +11,26 @@ from esp.model.errors import OperatorError
 
 class LineError(Exception):
     """A line is not of the form that the properties ask for."""
+
+
+def split_lines(chunks: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield the lines that end in each piece of a text, without their ends; behind the last piece, a last line that has no end."""
+    begun: list[bytes] = []
+    for chunk in chunks:
+        *lines, rest = chunk.split(b"\n")
+        if lines and begun:
+            lines[0] = b"".join((*begun, lines[0]))
+            begun.clear()
+        if rest:
+            begun.append(rest)
+        if any(map(_ends_with_return, lines)):
+            lines = [line.rstrip(b"\r") for line in lines]
+        yield lines
+    if begun:
+        yield [b"".join(begun).rstrip(b"\r")]
+
+
+_ends_with_return = methodcaller("endswith", b"\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +80,11 @@ class LineParser:
             null_marker=None if marker is None else marker.encode(),
             **{name.replace(".", "_"): properties[name].encode() for name in _SEPARATORS if name in properties},
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """True if every line is a value and nothing else."""
+        return not self.parse_key and not self.parse_headers and self.null_marker is None
 
     def parse(self, line: bytes) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
         """Return key, value and headers of a line without its line end.

@@ -1,8 +1,13 @@
 """``esp topics``, ``esp produce`` and ``esp consume`` as users run them, against a running node."""
 
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -178,3 +183,72 @@ def test_a_record_that_the_broker_refuses_is_told(node: NodeProcess, topic: str)
     told = refused(node, "produce", "--topic", topic, stdin="b" * 2000)
     assert "1 of 1 records were not taken" in told
     assert "MessageSizeTooLarge" in told
+
+
+def test_a_record_that_is_larger_than_the_topic_takes_is_the_only_one_refused(node: NodeProcess, topic: str):
+    ok(node, "topics", "--create", "--topic", topic, "--config", "max.message.bytes=1000")
+    numbers = "".join(f"{number}\n" for number in range(1000))  # in batches that are larger than the topic takes
+    told = refused(node, "produce", "--topic", topic, stdin=f"{'b' * 2000}\n{numbers}")
+    assert "1 of 1001 records were not taken" in told
+    assert ok(node, "consume", "--topic", topic, "--from-beginning", "--timeout-ms", "1000") == numbers
+
+
+def test_line_ends_of_every_kind_are_taken_off_and_empty_lines_are_records(node: NodeProcess, topic: str):
+    ok(node, "topics", "--create", "--topic", topic)
+    ok(node, "produce", "--topic", topic, stdin="a\r\n\nb\r\r\nc")
+    assert ok(node, "consume", "--topic", topic, "--from-beginning", "--max-messages", "4") == "a\n\nb\nc\n"
+
+
+def test_a_topic_that_cannot_be_is_told(node: NodeProcess):
+    assert "a topic" in refused(node, "produce", "--topic", "a topic", stdin="a\n")
+
+
+def test_a_topic_that_is_not_there_is_told_after_a_while(node: NodeProcess, topic: str):
+    wanted = ("--producer-property", "allow.auto.create.topics=false", "--producer-property", "max.block.ms=500")
+    assert f"there is no topic {topic}" in refused(node, "produce", "--topic", topic, *wanted, stdin="a\n")
+
+
+def test_a_broker_that_is_too_old_is_told(node: NodeProcess, topic: str):
+    ok(node, "topics", "--create", "--topic", topic)
+    old = ("--producer-property", "api.version=0.10.2")
+    assert "does not offer what this needs" in refused(node, "produce", "--topic", topic, *old, stdin="a\n")
+    older = (*old, "--producer-property", "enable.idempotence=false")
+    assert "does not offer what this needs" in refused(node, "produce", "--topic", topic, *older, stdin="a\n")
+
+
+@contextmanager
+def typing(node: NodeProcess, topic: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """``esp produce`` with a terminal for its input, and that terminal."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "esp", "produce", "--topic", topic, "--bootstrap-server", node.bootstrap]
+    with subprocess.Popen(command, stdin=its, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        os.close(its)
+        try:
+            yield process, ours
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def test_a_line_that_is_typed_is_sent_while_the_terminal_stays_open(node: NodeProcess, topic: str):
+    ok(node, "topics", "--create", "--topic", topic)
+    last = ("--partition", "0", "--offset", "-1", "--max-messages", "1")
+    with typing(node, topic) as (process, terminal):
+        for line in ("first", "second"):
+            os.write(terminal, f"{line}\n".encode())
+            found = ok(node, "consume", "--topic", topic, *last)
+            while found != f"{line}\n":  # the wait for a record that never comes is cut by the time-out of the test
+                found = ok(node, "consume", "--topic", topic, *last, "--max-messages", "1")
+        os.write(terminal, b"\x04")  # Ctrl-D
+        assert process.communicate(timeout=20) == ("", "")
+    assert process.returncode == 0
+
+
+def test_ctrl_c_ends_typing_and_keeps_what_was_typed(node: NodeProcess, topic: str):
+    ok(node, "topics", "--create", "--topic", topic)
+    with typing(node, topic) as (process, terminal):
+        os.write(terminal, b"kept\n")
+        assert ok(node, "consume", "--topic", topic, "--from-beginning", "--max-messages", "1") == "kept\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20) == ("", "esp: interrupted\n")
+    assert process.returncode == 130

@@ -73,6 +73,26 @@ def check_bootstrap(servers: str) -> None:
     raise OperatorError(f"no broker answers at {servers}: {', '.join(dict.fromkeys(reasons))}", _REMEDY)
 
 
+def connect(kind: Callable[..., Any], servers: str, **settings: Any) -> Any:
+    """Return a client of the library that has found the cluster, with the settings of the command that goes on.
+
+    Args:
+        kind: the class of the client; its ``DEFAULT_CONFIG`` has the settings that it knows.
+        servers: bootstrap servers, ``HOST:PORT`` separated by commas.
+        settings: over the command's.
+
+    Raises:
+        OperatorError: no broker answers, or an address is none.
+    """
+    check_bootstrap(servers)
+    known = kind.DEFAULT_CONFIG  # type: ignore[attr-defined]  # the library has no types
+    with told_to_the_operator(servers):
+        return kind(
+            bootstrap_servers=servers.split(","),
+            **{"bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS, **settings_for(known), **settings},
+        )
+
+
 @contextmanager
 def told_to_the_operator(servers: str) -> Iterator[None]:
     """Turn kafka-python's errors into what the operator is told."""
@@ -208,13 +228,7 @@ class AdminConnection:
         self._client: Any = None
 
     def __enter__(self) -> Self:
-        check_bootstrap(self._servers)
-        with told_to_the_operator(self._servers):
-            self._client = AdminClient(
-                bootstrap_servers=self._servers.split(","),
-                bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
-                **settings_for(AdminClient.DEFAULT_CONFIG),
-            )
+        self._client = connect(AdminClient, self._servers)
         return self
 
     def __exit__(

@@ -5,8 +5,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from esp.cli.kafka.answers import ConsumedRecord, PartitionId
-from esp.cli.kafka.client import BOOTSTRAP_TIMEOUT_MS, check_bootstrap, told_to_the_operator
-from esp.cli.kafka.command_config import settings_for
+from esp.cli.kafka.client import connect, told_to_the_operator
 from esp.cli.kafka.library import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from esp.model.errors import OperatorError
 
@@ -31,15 +30,13 @@ class Consumer:
         self._client: Any = None
 
     def __enter__(self) -> Self:
-        check_bootstrap(self._servers)
-        with told_to_the_operator(self._servers):
-            self._client = KafkaConsumer(
-                bootstrap_servers=self._servers.split(","),
-                bootstrap_timeout_ms=BOOTSTRAP_TIMEOUT_MS,
-                enable_auto_commit=False,  # what was printed is committed, not what was fetched
-                allow_auto_create_topics=False,
-                **{**settings_for(KafkaConsumer.DEFAULT_CONFIG), **self._settings},
-            )
+        self._client = connect(
+            KafkaConsumer,
+            self._servers,
+            enable_auto_commit=False,  # what was printed is committed, not what was fetched
+            allow_auto_create_topics=False,
+            **self._settings,
+        )
         return self
 
     def __exit__(

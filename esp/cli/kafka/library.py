@@ -59,8 +59,11 @@ with warnings.catch_warnings():
         NotCoordinatorError,
         NotLeaderForPartitionError,
         RequestTimedOutError,
+        UnknownBrokerIdError,
     )
     from kafka.errors import for_code as error_for_code
+    from kafka.net.manager import KafkaConnectionManager
+    from kafka.net.selector import NetworkSelector
     from kafka.protocol.admin import (
         AlterPartitionReassignmentsRequest,
         AlterReplicaLogDirsRequest,
@@ -79,6 +82,7 @@ with warnings.catch_warnings():
     from kafka.protocol.consumer import OffsetSpec
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
     from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+    from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
     from kafka.structs import OffsetAndMetadata
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -102,8 +106,10 @@ __all__ = [
     "FindCoordinatorRequest",
     "IncompatibleBrokerVersion",
     "IncrementalAlterConfigsRequest",
+    "InitProducerIdRequest",
     "KafkaAdminClient",
     "KafkaConnectionError",
+    "KafkaConnectionManager",
     "KafkaConsumer",
     "KafkaError",
     "KafkaProducer",
@@ -111,14 +117,17 @@ __all__ = [
     "ListGroupsRequest",
     "ListPartitionReassignmentsRequest",
     "MetadataRequest",
+    "NetworkSelector",
     "NewPartitions",
     "NodeNotReadyError",
     "NotCoordinatorError",
     "NotLeaderForPartitionError",
     "OffsetAndMetadata",
     "OffsetSpec",
+    "ProduceRequest",
     "RequestTimedOutError",
     "TopicPartition",
+    "UnknownBrokerIdError",
     "error_for_code",
     "kafka",
 ]

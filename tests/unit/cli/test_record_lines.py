@@ -1,6 +1,11 @@
-import pytest
+import io
+import itertools
 
-from esp.cli.record_lines import LineError, LineParser
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from esp.cli.record_lines import LineError, LineParser, split_lines
 from esp.model.errors import OperatorError
 
 
@@ -55,3 +60,34 @@ def test_a_missing_separator_is_an_error(properties, line):
 def test_a_wrong_property_is_refused(properties):
     with pytest.raises(OperatorError, match=next(iter(properties))):
         LineParser.from_properties(properties)
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=6))
+def test_lines_are_the_same_however_the_text_is_cut(text, cuts):
+    places = [0, *sorted(cuts), len(text)]
+    chunks = [text[start:end] for start, end in itertools.pairwise(places)]
+    lines = [line for lines in split_lines(chunks) for line in lines]
+    assert lines == [line.rstrip(b"\r\n") for line in io.BytesIO(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (b"", []),
+        (b"a", [b"a"]),
+        (b"\n", [b""]),
+        (b"a\r\nb", [b"a", b"b"]),
+        (b"a\r\r\n\nb\rc\n", [b"a", b"", b"b\rc"]),
+    ],
+)
+def test_ends_of_lines_are_taken_off(text, lines):
+    for size in range(1, 4):
+        chunks = [text[start : start + size] for start in range(0, len(text), size)]
+        assert [line for lines in split_lines(chunks) for line in lines] == lines
+
+
+@pytest.mark.parametrize("name", ["parse.key", "parse.headers"])
+def test_lines_are_plain_unless_something_is_parsed(name):
+    assert LineParser.from_properties({}).is_plain
+    assert not LineParser.from_properties({name: "true"}).is_plain
+    assert not LineParser.from_properties({"null.marker": "NULL"}).is_plain
