@@ -174,14 +174,14 @@ def test_a_bad_line_is_named_and_the_lines_before_it_are_kept(node: NodeProcess,
 def test_a_record_that_is_too_large_is_told_and_the_others_are_kept(node: NodeProcess, topic: str):
     ok(node, "topics", "--create", "--topic", topic)
     told = refused(node, "produce", "--topic", topic, stdin=f"a\n{'b' * 2_000_000}\nc\n")
-    assert "1 of 3 records were not taken" in told
+    assert "1 of 3 records were not written" in told
     assert ok(node, "consume", "--topic", topic, "--from-beginning", "--timeout-ms", "1000") == "a\nc\n"
 
 
 def test_a_record_that_the_broker_refuses_is_told(node: NodeProcess, topic: str):
     ok(node, "topics", "--create", "--topic", topic, "--config", "max.message.bytes=1000")
     told = refused(node, "produce", "--topic", topic, stdin="b" * 2000)
-    assert "1 of 1 records were not taken" in told
+    assert "1 of 1 records were not written" in told
     assert "MessageSizeTooLarge" in told
 
 
@@ -189,7 +189,7 @@ def test_a_record_that_is_larger_than_the_topic_takes_is_the_only_one_refused(no
     ok(node, "topics", "--create", "--topic", topic, "--config", "max.message.bytes=1000")
     numbers = "".join(f"{number}\n" for number in range(1000))  # in batches that are larger than the topic takes
     told = refused(node, "produce", "--topic", topic, stdin=f"{'b' * 2000}\n{numbers}")
-    assert "1 of 1001 records were not taken" in told
+    assert "1 of 1001 records were not written" in told
     assert ok(node, "consume", "--topic", topic, "--from-beginning", "--timeout-ms", "1000") == numbers
 
 
