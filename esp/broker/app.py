@@ -12,7 +12,7 @@ import asyncio
 import importlib
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +35,9 @@ from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft.voters import VoterKey
 from esp.settings.broker import BrokerSettings, MetricsListener
-from esp.storage.log_directory import LogDirectory, settle_all_blocking
+from esp.storage.log import Log
+from esp.storage.log_directory import LogDirectory
+from esp.storage.settling import settle_all_blocking
 
 if TYPE_CHECKING:
     from esp.broker.metrics.node_metrics import NodeMetrics
@@ -183,10 +185,20 @@ class BrokerNode:
         log.info("clean shutdown completed")
 
     async def _settle(self, directory: LogDirectory) -> None:
-        """Sync the logs of a directory side by side: each costs a few waits for the device, which serves many at a time."""
+        """Bring the logs of a directory to the device: many together, a few or what is left side by side.
+
+        Side by side, since each costs a few waits for the device, which serves many at a time.
+        """
         logs = await self._env.cpu.run(directory.begin_to_close_blocking)
+        joint = directory.joint_settling(logs)
+        while joint.logs:
+            await self._side_by_side(joint.go_on_blocking, joint.logs)
+            await self._env.cpu.run(joint.sync_blocking)
+        await self._side_by_side(settle_all_blocking, [log for log in logs if not log.is_settled])
+
+    async def _side_by_side(self, work_blocking: Callable[[Sequence[Log]], None], logs: Sequence[Log]) -> None:
         parts = [logs[number::_SETTLED_AT_A_TIME] for number in range(_SETTLED_AT_A_TIME)]
-        await asyncio.gather(*(self._env.cpu.run_waiting(settle_all_blocking, part) for part in parts if part))
+        await asyncio.gather(*(self._env.cpu.run_waiting(work_blocking, part) for part in parts if part))
 
 
 def _make_metrics(env: Env) -> "NodeMetrics":

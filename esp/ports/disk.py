@@ -7,7 +7,8 @@ Three kinds of calls, distinguished by name:
 * ``*_blocking`` ones wait for the device: start-up, shutdown and worker threads (:class:`~esp.ports.cpu.Cpu`) call them, the loop does not.
 
 Nothing that was written survives a power loss before ``sync`` returned: for a file's bytes its own ``sync``, for a name
-(creation, rename, removal) the ``sync`` of its directory. All paths are absolute or relative to the process, with ``/`` between parts.
+(creation, rename, removal) the ``sync`` of its directory, for both that of the whole file system. All paths are absolute or relative
+to the process, with ``/`` between parts.
 Errors of the device and of the file system are ``OSError``.
 """
 
@@ -78,6 +79,23 @@ class Lock(Protocol):
         """Release the lock and remove its file."""
 
 
+class FileSystem(Protocol):
+    """All files of the file system below a directory, for one sync of them all.
+
+    It vouches for the bytes and names that were written after it was opened, by this process or any other: a write-back that failed since
+    then is an error of the next sync, also if another process was notified of it. An error of an earlier write-back may be unknown here.
+    """
+
+    def is_quicker_than(self, syncs: int) -> bool:
+        """True if the file system can be synced as a whole, reports its errors then, and this is quicker than ``syncs`` single syncs."""
+
+    def sync_blocking(self) -> None:
+        """Return when all bytes and all names in the file system are on the device. An error is final (SYNC-1): each later call fails."""
+
+    def close(self) -> None:
+        """Let go of it; a second close does nothing."""
+
+
 class Disk(Protocol):
     """The file system below the data directories."""
 
@@ -122,6 +140,9 @@ class Disk(Protocol):
 
     def sync_directory_blocking(self, path: str) -> None:
         """As :meth:`sync_directory`, on the calling thread."""
+
+    def file_system(self, path: str) -> FileSystem:
+        """Open the file system that holds the directory ``path``. Raises OSError."""
 
     def lock(self, path: str) -> Lock | None:
         """Lock the file ``path``, made when missing; None if another process, or this one, holds it."""

@@ -7,9 +7,10 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from stat import S_ISDIR
 
-from esp.ports.disk import File, Lock, Stat
+from esp.ports.disk import File, FileSystem, Lock, Stat
 from esp.runtime.mapped_views import WindowCache
 from esp.runtime.os_file import OsFile, sync_data, sync_directory
+from esp.runtime.os_file_system import OsFileSystem
 
 
 class OsLock:
@@ -131,6 +132,10 @@ class OsDisk:
     def sync_directory_blocking(self, path: str) -> None:
         """See :class:`esp.ports.disk.Disk`."""
         sync_directory(path)
+
+    def file_system(self, path: str) -> FileSystem:
+        """See :class:`esp.ports.disk.Disk`."""
+        return OsFileSystem(path)
 
     def lock(self, path: str) -> Lock | None:
         """See :class:`esp.ports.disk.Disk`."""

@@ -16,7 +16,7 @@ and the segments below it are put aside. The owner does the second for many logs
 
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Final, TypeVar
 
 from esp.model.buffers import Buffer
@@ -443,6 +443,11 @@ class Log:
         """True if :meth:`settle_blocking` has nothing to do, or has been called."""
         return self._is_settled or self.is_offline or self._unsynced.is_untouched
 
+    @property
+    def is_of_this_process(self) -> bool:
+        """True if no other process has left anything in the files that may not be on the device."""
+        return self._unsynced.is_of_this_process
+
     def settle_blocking(self) -> None:
         """Flush, complete the indexes, and leave a producer snapshot at the log end (PROD-8): nothing is written to the log any more.
 
@@ -461,17 +466,40 @@ class Log:
             self._settle_failure = error
             raise
 
+    def settling(self) -> Generator[None, None, None]:
+        """As :meth:`settle_blocking`, in steps; yields where everything that was written before must be on the device, names included.
+
+        Only for a log that :attr:`is_of_this_process`. Raises OSError, as the other one, also what is thrown at a yield.
+        """
+        if self.is_settled:
+            return
+        self._is_settled = True
+        try:
+            self._complete_indexes()
+            yield from self._unsynced.settling(self._last_snapshot())
+        except OSError as error:
+            self._settle_failure = error
+            raise
+        self.recovery_point = self.log_end_offset
+
     def _settle_blocking(self) -> None:
-        active = self._segments.active
-        active.seal()
-        for segment in self._segments:
-            segment.save_indexes()
-        active.sync_indexes_blocking()
+        self._complete_indexes()
+        self._segments.active.sync_indexes_blocking()
         if not self.flush_blocking():
             raise OSError(errno.ENOSPC, "no room for leader epochs", self.path)
-        snapshot = snapshot_path(self.path, self.log_end_offset)
-        if self.log_end_offset > self.first_segment_offset:
-            self.files.disk.replace_file_blocking(snapshot, self.producers.encode())
+        for path, data in self._last_snapshot().items():
+            self.files.disk.replace_file_blocking(path, data)
+
+    def _complete_indexes(self) -> None:
+        self._segments.active.seal()
+        for segment in self._segments:
+            segment.save_indexes()
+
+    def _last_snapshot(self) -> dict[str, bytes]:
+        """The path and the bytes of the producer snapshot at the log end; none for an empty log."""
+        if self.log_end_offset == self.first_segment_offset:
+            return {}
+        return {snapshot_path(self.path, self.log_end_offset): self.producers.encode()}
 
     def close_blocking(self) -> None:
         """Settle the log, if that was not done before, and let go of the files.

@@ -5,6 +5,7 @@ by the next flush, before the recovery point passes them.
 """
 
 import logging
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from esp.ports.disk import Disk
@@ -46,7 +47,6 @@ class Unsynced:
         "_epochs",
         "_epochs_saved",
         "_failure",
-        "_is_settled",
         "_names_changed",
         "_names_synced",
         "_path",
@@ -58,6 +58,7 @@ class Unsynced:
         "cuts",
         "flushed_batches",
         "flushed_bytes",
+        "is_of_this_process",
     )
 
     def __init__(
@@ -85,7 +86,8 @@ class Unsynced:
         self._snapshots = snapshots
         self._shortened = shortened
         self._directory = directory
-        self._is_settled = is_settled
+        self.is_of_this_process = is_settled
+        """True if all that may not be on the device was written by this process."""
         self._names_changed = 1  # a log that was just made or recovered may have new names
         self._names_synced = 0
         self._failure: OSError | None = None
@@ -112,7 +114,7 @@ class Unsynced:
 
         Leader epochs that began since have no batch, so that the next start does not look at them (LOG-10).
         """
-        return self._is_settled and not self.appended_batches and self._names_changed == 1
+        return self.is_of_this_process and not self.appended_batches and self._names_changed == 1
 
     def on_roll(self, sealed: Segment, snapshot_path: str) -> None:
         """A segment was sealed, a producer snapshot written, and a new segment begun."""
@@ -246,6 +248,34 @@ class Unsynced:
         self.flushed_batches = max(self.flushed_batches, batches)
         self.flushed_bytes = max(self.flushed_bytes, size)
         return True
+
+    def settling(self, replaced: Mapping[str, bytes]) -> Generator[None, None, None]:
+        """Bring everything to the device that was written, and some small files; yields where all that was written before must be there.
+
+        Nothing else is written to the log from now on.
+
+        Args:
+            replaced: the paths and the bytes of files to replace.
+
+        Raises:
+            OSError: the device failed or is full, now or before; or what is thrown at a yield.
+        """
+        self._require_sound()
+        small = dict(replaced)
+        if self._epochs.version != self._epochs_saved:
+            small[f"{self._path}/{LEADER_EPOCH_FILE}"] = self._epochs.encode()
+        for path, data in small.items():
+            self._disk.write_file(path + TEMPORARY_SUFFIX, data)
+        yield
+        for path in small:
+            self._disk.rename(path + TEMPORARY_SUFFIX, path)
+        yield
+        self._epochs_saved = self._epochs.version
+        self._names_synced = self._names_changed
+        self._directory = None
+        self._segments.clear()
+        self._snapshots.clear()
+        self.flushed_batches, self.flushed_bytes = self.appended_batches, self.appended_bytes
 
     def _syncing_closed(self, path: str) -> Syncing[None]:
         """Sync a file that is not open."""

@@ -7,6 +7,7 @@ when something counts as durable. A naive model, the list of batches that should
 import errno
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -75,6 +76,7 @@ class LogRun:
         self._rot_random = Random(f"rot {seed}")  # noqa: S311 -- see above; of its own, so that all else stays as it is without rot
         self._rots = self._rot_random.random() < _ROT_SHARE
         self._batch_random = stream("rotten batches", seed)
+        self._stop_random = stream("clean shutdowns", seed)
         self._steps: list[Callable[[], None]] = [
             *[self._append] * 12,
             *[self._flush] * 3,
@@ -287,6 +289,11 @@ class LogRun:
     def _stop(self) -> None:
         """A clean shutdown: everything must be there after it."""
         is_sound = not self.log.is_offline
+        self.disk.syncs_as_whole = self._stop_random.choice((1.0, inf))
+        joint = self._directory.joint_settling(self._directory.begin_to_close_blocking())
+        while joint.logs:
+            joint.go_on_blocking(joint.logs)
+            joint.sync_blocking()
         self._directory.close_blocking(BrokerEpoch(7))
         self._reopen(loses_power=self.random.random() < 0.5, is_clean=is_sound)
 

@@ -6,6 +6,7 @@ a power loss keeps a random subset of the rest. Syncing a file does nothing for 
 
 import errno
 import os
+from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple, TypeAlias, Union
 
@@ -113,6 +114,14 @@ class DirectoryTree:
         for entry in ready:
             self._apply(entry)
 
+    def begin_sync_of_all(self) -> list[Entry]:
+        """Return what a sync of the whole file system makes durable that begins now; for :meth:`finish_sync`."""
+        return list(self._journal)
+
+    def files(self) -> Iterator[tuple[str, FileContent]]:
+        """All files with their paths, in the order of their names."""
+        return _files("", self.root)
+
     def finish_all(self) -> None:
         """Make all names durable."""
         self.finish_sync(list(self._journal))
@@ -151,6 +160,15 @@ class DirectoryTree:
                 self._restore(node, rng)
             else:
                 node.lose_power(rng)
+
+
+def _files(path: str, directory: Directory) -> Iterator[tuple[str, FileContent]]:
+    for name, node in sorted(directory.names.items()):
+        below = f"{path}/{name}"
+        if isinstance(node, Directory):
+            yield from _files(below, node)
+        else:
+            yield below, node
 
 
 def file_error(number: int, path: str) -> OSError:

@@ -7,10 +7,11 @@ Tests and the simulator drive the misfortunes; an operator puts another disk in 
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from random import Random
 
 from esp.model.buffers import Buffer
-from esp.ports.disk import File, Lock, Stat
+from esp.ports.disk import File, FileSystem, Lock, Stat
 from esp.simulation.machine.directory_tree import Change, Directory, DirectoryTree, file_error
 from esp.simulation.machine.disk_faults import DiskFaults, Fault, Operation, ProcessKilledError
 from esp.simulation.machine.file_content import FileContent
@@ -125,8 +126,43 @@ class SimulatedFile:
             self._disk.faults.check("sync", self.path)
         except OSError:
             self._sync_failed = True
-            self._content.fail_sync(self._disk.rng)
+            self._disk.on_failed_sync(self._content)
             raise
+
+
+class SimulatedFileSystem:
+    """All of a :class:`SimulatedDisk`, for one sync; see :class:`esp.ports.disk.FileSystem`.
+
+    A fault of any file that is not synced, or of a directory with such names, makes it fail; the others reach the device all the same.
+    """
+
+    def __init__(self, disk: "SimulatedDisk", path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._process = disk.process
+        self._seen_failures = disk.failed_syncs
+        self._has_failed = False
+        self._closed = False
+
+    def is_quicker_than(self, syncs: int) -> bool:
+        """See :class:`esp.ports.disk.FileSystem`."""
+        return syncs >= self._disk.syncs_as_whole
+
+    def sync_blocking(self) -> None:
+        """See :class:`esp.ports.disk.FileSystem`. While the thread waits for the device, the power may fail, as at any sync."""
+        disk = self._disk
+        if self._process != disk.process:
+            raise AssertionError("the process that opened the file system is dead")
+        if self._closed:
+            raise file_error(errno.EBADF, self._path)
+        if disk.sync_all_blocking() or disk.failed_syncs != self._seen_failures:
+            self._has_failed = True
+        if self._has_failed:
+            raise file_error(errno.EIO, self._path)
+
+    def close(self) -> None:
+        """See :class:`esp.ports.disk.FileSystem`."""
+        self._closed = True
 
 
 class SimulatedLock:
@@ -170,6 +206,10 @@ class SimulatedDisk:
         self.on_operation: Callable[[Operation | None], object] = _nothing
         """Called before each operation that is not asynchronous, also one that only looks (None): a worker thread may be held up there.
         For a sync, once it is decided what it makes durable."""
+        self.syncs_as_whole: float = inf
+        """From this number of syncs on, one of the whole file system is quicker; infinite where there is none. Assignable at any time."""
+        self.failed_syncs = 0
+        """Rises with each sync that fails, whichever file or file system it was of."""
         self._now_ms = now_ms
         self._tree = DirectoryTree()
         self._free: int | None = None
@@ -359,6 +399,11 @@ class SimulatedDisk:
         self.faults.check("sync", path)
         self._tree.finish_sync(pending)
 
+    def file_system(self, path: str) -> FileSystem:
+        """See :class:`esp.ports.disk.Disk`."""
+        self._tree.directory(path)
+        return SimulatedFileSystem(self, path)
+
     def lock(self, path: str) -> Lock | None:
         """See :class:`esp.ports.disk.Disk`."""
         if path in self.locks:
@@ -398,6 +443,32 @@ class SimulatedDisk:
         self.give_back(-written)
         if stopped is not None:
             raise stopped
+
+    def on_failed_sync(self, content: FileContent) -> None:
+        """The device did not take all of what was written to a file."""
+        self.failed_syncs += 1
+        content.fail_sync(self.rng)
+
+    def sync_all_blocking(self) -> bool:
+        """Bring all bytes and names to the device that are not there; return whether a part of that failed."""
+        names = self._tree.begin_sync_of_all()
+        files = [(path, content, content.begin_sync()) for path, content in self._tree.files() if content.is_unsynced]
+        self.on_operation("sync")
+        failures = self.failed_syncs
+        for path, content, pending in files:
+            try:
+                self.faults.check("sync", path)
+            except OSError:
+                self.on_failed_sync(content)
+            else:
+                content.finish_sync(pending)
+        try:
+            self.faults.check("sync", "/")
+        except OSError:
+            self.failed_syncs += 1
+        else:
+            self._tree.finish_sync(names)
+        return self.failed_syncs != failures
 
     def give_back(self, size: int) -> None:
         """Return the space of bytes that are no more; negative: take it."""

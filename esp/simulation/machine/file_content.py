@@ -75,6 +75,11 @@ class FileContent:
         if length % SECTOR_BYTES:
             self._touch(length - 1, length)  # its rest is zeroed in the page cache, as Linux does
 
+    @property
+    def is_unsynced(self) -> bool:
+        """True if a sync has something to do."""
+        return bool(self.dirty) or len(self.cached) != len(self.durable)
+
     def begin_sync(self) -> PendingSync:
         """Return what a sync moves that begins now."""
         sectors = [(sector, bytes(self._cached_sector(sector))) for sector in sorted(self.dirty)]

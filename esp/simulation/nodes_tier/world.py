@@ -23,6 +23,9 @@ RESTART_S: Final = 1.0
 STOP_MAX_S: Final = 30.0
 """The time that a clean shutdown may take before the node is killed, as service managers do."""
 
+_WHOLE_SYNCS_SHARE: Final = 0.5
+"""Of the machines: their disks sync a file system as a whole, so that logs are settled together at a clean shutdown."""
+
 
 class World:
     """The nodes, disks, network and clock of a run. Everything in it is drawn from the profile's seed.
@@ -83,6 +86,8 @@ class World:
                 timing=profile.timing,
                 timing_rng=self.random(f"timing of node {number}"),
             )
+            if self.random(f"whole syncs of node {number}").random() < _WHOLE_SYNCS_SHARE:
+                self.nodes[number].disk.syncs_as_whole = 1
 
     def _reach(self, node: SimulatedNode, point: str) -> None:
         self.on_point(node, point)

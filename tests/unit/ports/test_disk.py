@@ -318,3 +318,20 @@ def test_simulated_and_real_disk_cannot_be_told_apart_until_a_misfortune(
     for step in script:
         assert apply(simulated, root, step) == apply(real, root, step), step
     assert everything(simulated, root) == everything(real, root)
+
+
+def test_a_file_system_is_synced_until_it_is_closed(disk: Disk) -> None:
+    disk.make_directory("d")
+    file_system = disk.file_system("d")
+    disk.open("d/a", create=True).append([b"one"])
+    file_system.sync_blocking()
+    file_system.sync_blocking()
+    file_system.close()
+    file_system.close()
+    with pytest.raises(OSError, match="d"):
+        file_system.sync_blocking()
+
+
+def test_there_is_no_file_system_below_a_directory_that_is_not_there(disk: Disk) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.file_system("missing")

@@ -13,8 +13,9 @@ from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.disk_image import make_tree, take_image
 from esp.storage.last_stop import previous_broker_epoch
 from esp.storage.layout import RUNNING_FILE
-from esp.storage.log_directory import LogDirectory, settle_all_blocking
+from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
+from esp.storage.settling import settle_all_blocking
 from tests.unit.storage.helpers import DATA, PARTITION, REPLICA, TOPIC_ID, append, new_disk, new_log, read_all, reopen
 
 OTHER_ID = TopicId(uuid.UUID(int=99))

@@ -378,3 +378,60 @@ def test_same_seed_and_calls_give_the_same_bytes(seed: int, steps: list[tuple[st
         return {name: disk.read_file(name) for name in disk.listdir("/")}
 
     assert run() == run()
+
+
+def test_a_sync_of_the_file_system_makes_all_bytes_and_names_durable() -> None:
+    for seed in SEEDS:
+        disk = SimulatedDisk(Random(seed))
+        file_system = disk.file_system("/")
+        disk.make_directory("d")
+        disk.open("d/a", create=True).append([b"a" * 9000])
+        disk.open("b", create=True).append([b"old"])
+        file_system.sync_blocking()
+        disk.open("b").truncate(0)
+        file_system.sync_blocking()
+        disk.power_loss()
+        assert disk.read_file("d/a") == b"a" * 9000
+        assert disk.read_file("b") == b""
+
+
+def test_power_that_goes_while_the_file_system_is_synced_leaves_any_part_of_it() -> None:
+    left = set()
+    for seed in range(60):
+        disk = SimulatedDisk(Random(seed))
+        file_system = disk.file_system("/")
+        for name in "ab":
+            disk.open(name, create=True).append([b"data"])
+        disk.kill_after(1)
+        with pytest.raises(ProcessKilledError):
+            file_system.sync_blocking()
+        disk.power_loss()
+        left.add(tuple((name, disk.read_file(name) == b"data") for name in disk.listdir("/")))
+    assert {(), (("a", True), ("b", True)), (("a", True),), (("a", True), ("b", False))} <= left
+
+
+def test_a_file_system_whose_sync_failed_stays_failed_and_other_files_are_durable() -> None:
+    disk = SimulatedDisk(Random(3))
+    file_system = disk.file_system("/")
+    for name in "ab":
+        disk.open(name, create=True).append([b"data"])
+    disk.fail("sync", "/a")
+    for _ in range(2):
+        with pytest.raises(OSError, match="/"):
+            file_system.sync_blocking()
+    disk.power_loss()
+    assert disk.read_file("b") == b"data"
+
+
+def test_a_file_system_reports_what_failed_since_it_was_opened() -> None:
+    disk = SimulatedDisk(Random(1))
+    earlier = disk.file_system("/")
+    file = disk.open("a", create=True)
+    file.append([b"data"])
+    disk.fail("sync", "a")
+    with pytest.raises(OSError, match="a"):
+        file.sync_blocking()
+    later = disk.file_system("/")
+    later.sync_blocking()
+    with pytest.raises(OSError, match="/"):
+        earlier.sync_blocking()
