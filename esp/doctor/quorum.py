@@ -8,7 +8,8 @@ from esp.doctor.snapshot import NEVER_MS, Snapshot
 
 VOTERS_WANTED: Final = 3
 """Brokers from which on a single voter is worth a word, and voters that survive the loss of one."""
-_ADD: Final = "kafka-metadata-quorum.sh add-controller"
+_ADD: Final = "`esp quorum add-controller --config FILE`, on the host of the new voter, with the file of its settings"
+_REMOVE: Final = "`esp quorum remove-controller --controller-id NODE`"
 
 
 def _no_controller(snapshot: Snapshot) -> Iterator[Hit]:
@@ -22,14 +23,14 @@ def _even(snapshot: Snapshot) -> Iterator[Hit]:
     if quorum is not None and len(quorum.voters) % 2 == 0:
         survives = len(quorum.voters) - quorum.majority
         detail = f"{len(quorum.voters)} voters survive the loss of {survives}, as {len(quorum.voters) - 1} do"
-        yield Hit(CLUSTER, detail, f"add a voter, or remove one with remove-controller: `{_ADD}`")
+        yield Hit(CLUSTER, detail, f"add a voter: {_ADD}; or remove one: {_REMOVE}")
 
 
 def _single(snapshot: Snapshot) -> Iterator[Hit]:
     quorum = snapshot.quorum
     if quorum is not None and len(quorum.voters) == 1 and len(snapshot.serving) >= VOTERS_WANTED:
         detail = f"node {quorum.voters[0].node_id} alone holds the metadata of {len(snapshot.serving)} brokers"
-        yield Hit(CLUSTER, detail, f"add two voters: `{_ADD}`")
+        yield Hit(CLUSTER, detail, f"add two voters: {_ADD}")
 
 
 def _lagging(snapshot: Snapshot) -> Iterator[Hit]:
@@ -41,7 +42,10 @@ def _lagging(snapshot: Snapshot) -> Iterator[Hit]:
                 else f"not caught up for {_seconds(voter.behind_ms)} s"
             )
             detail = f"{seen}, {voter.behind_records} records behind"
-            remedy = f"start node {voter.node_id}; if its disk was replaced, remove the voter with its old directory id and add the new one"
+            remedy = (
+                f"start node {voter.node_id}. If its disk was replaced: `esp quorum remove-controller --controller-id {voter.node_id} "
+                f"--controller-directory-id ID` with its old directory id, then {_ADD}"
+            )
             yield Hit(Place(PlaceKind.VOTER, str(voter.node_id)), detail, remedy)
 
 
@@ -89,7 +93,7 @@ RULES: Final = (
         Severity.WARNING,
         "an even number of voters",
         "The last one adds no safety: it only raises the majority. With two, the loss of either stops the cluster.",
-        f"`{_ADD}`, or `remove-controller`",
+        f"{_ADD}; or {_REMOVE}",
         _even,
     ),
     Rule(
@@ -97,7 +101,7 @@ RULES: Final = (
         Severity.WARNING,
         "one voter for several brokers",
         "If its node is down, no leader is elected. If its disk is lost, so are all topics.",
-        f"`{_ADD}`",
+        _ADD,
         _single,
     ),
 )

@@ -70,9 +70,7 @@ def _print_remedy(remedy: str) -> None:
 
 def with_servers(remedy: str, servers: str) -> str:
     """A remedy whose commands, which stand in backticks, name the bootstrap servers."""
-    option = f"--bootstrap-server {servers}"
-    remedy = re.sub(r"`(esp [^`]+)`", rf"`\1 {option}`", remedy)
-    return re.sub(r"`(kafka-[a-z-]+\.sh) ", rf"`\1 {option} ", remedy)
+    return re.sub(r"`(esp [^`]+)`", rf"`\1 --bootstrap-server {servers}`", remedy)
 
 
 def print_rules(rules: Iterable[Rule], json: bool) -> None:

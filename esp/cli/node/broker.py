@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from esp.cli.node.arguments import CommandParser
 from esp.cli.node.settings import add_arguments, load_settings
 from esp.model.errors import OperatorError
 from esp.runtime.log_flood import FloodFilter
@@ -37,7 +38,7 @@ Settings have Kafka's names. With --data-dir and no `log.dirs`, the data directo
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="esp broker",
         description="Run one node in the foreground: broker, controller, or both (process.roles).",
         epilog=_EPILOG,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from esp.cli.node.arguments import CommandParser
 from esp.cli.node.settings import add_overrides
 from esp.cli.properties import parse_pairs
 from esp.model.errors import OperatorError
@@ -40,7 +41,7 @@ examples:
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    parser = argparse.ArgumentParser(prog="esp cluster", description="Run several nodes on this host.")
+    parser = CommandParser(prog="esp cluster", description="Run several nodes on this host.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     start = commands.add_parser(
         "start",

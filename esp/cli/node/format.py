@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from esp.cli.node.arguments import CommandParser
 from esp.cli.node.settings import add_arguments, load_settings
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId, uuid_from_base64, uuid_to_base64
@@ -40,7 +41,7 @@ _CONTROLLER: Final = re.compile(r"(?P<id>[0-9]+)@(?P<address>.+):(?P<directory>[
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="esp format",
         description="Prepare a node's data directories, before its first start in a cluster of several controllers.",
         epilog=_EPILOG,
@@ -89,9 +90,9 @@ def random_uuid() -> str:
 
 def print_random_uuid(arguments: Sequence[str]) -> int:
     """Run ``esp random-uuid``; return the exit status."""
-    argparse.ArgumentParser(
-        prog="esp random-uuid", description="Print a new id for a cluster or a directory."
-    ).parse_args(arguments)
+    CommandParser(prog="esp random-uuid", description="Print a new id for a cluster or a directory.").parse_args(
+        arguments
+    )
     print(random_uuid())
     return 0
 

@@ -7,8 +7,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
-from esp.cli.app import run_tools
+from esp.__main__ import _NODE_COMMANDS
+from esp.cli.app import app, run_tools
+from esp.cli.node import cluster
 from esp.model.ids import NodeId, TopicPartition
 from esp.placement.intents import Drain
 from esp.placement.limits import Limits
@@ -176,6 +179,37 @@ def test_output_that_takes_no_more_is_told_in_a_line():
     assert done.returncode == 1
     assert done.stderr.startswith("esp: standard output cannot be written: No space left on device\n")
     assert done.stderr.count("\n") == 2
+
+
+def command_paths(command, *path):
+    """All commands of the tools below one, itself included."""
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from command_paths(below, *path, name)
+
+
+NODE_COMMANDS = ["broker", "format", "random-uuid", "cluster", "cluster start", "cluster restart-node"]
+NODE_COMMANDS += ["cluster add-node", "cluster status"]
+TELLING = [
+    *(" ".join((*path, "--help")) for path in command_paths(typer.main.get_command(app))),
+    *(f"{command} --help" for command in NODE_COMMANDS),
+    "--version",
+]
+
+
+def test_the_commands_that_run_nodes_are_all_known_here():
+    assert {command.split()[0] for command in NODE_COMMANDS} == set(_NODE_COMMANDS)
+    [below] = [action for action in cluster.build_parser()._actions if isinstance(action.choices, dict)]
+    assert {f"cluster {name}" for name in below.choices} == {each for each in NODE_COMMANDS if " " in each}
+
+
+@pytest.mark.parametrize("told", TELLING)
+def test_help_that_cannot_be_written_is_an_error(told):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "esp", *told.split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("esp: standard output cannot be written: No space left on device\n")
 
 
 def test_reader_that_has_seen_enough_is_no_mistake():

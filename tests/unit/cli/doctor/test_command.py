@@ -186,8 +186,13 @@ def test_command_in_a_remedy_stands_alone_and_names_the_servers_that_were_asked(
     given(stopped())
     told = run(capsys, "--rule", "offline-partition,broker-fenced", "--bootstrap-server", "h1:1,h2:2", status=1)
     assert "         fix  start broker 3" in told.splitlines()
-    assert with_servers("add: `kafka-metadata-quorum.sh add-controller`", "h:1") == (
-        "add: `kafka-metadata-quorum.sh --bootstrap-server h:1 add-controller`"
+    assert with_servers("add: `esp quorum add-controller --config FILE`", "h:1") == (
+        "add: `esp quorum add-controller --config FILE --bootstrap-server h:1`"
     )
     [line] = [line for line in run(capsys, "--rules", status=0).splitlines() if "min-isr-one" in line]
     assert "mend" not in line
+
+
+def test_remedies_name_commands_of_esp_alone():
+    remedies = [rule.remedy for rule in RULES.values()]
+    assert not [each for each in remedies if ".sh" in each or "kafka-" in each]
