@@ -7,16 +7,23 @@ a loss: it begins a new epoch, under which it sends all unacknowledged batches a
 are in the log (librdkafka #4953). So the second is refused like the first: both come again, in their order. When librdkafka learns of a new
 leader, it may also send it a batch while the one before is on its way back from the old leader: that is no loss yet either.
 
+A batch whose checksum is wrong is sent again as well, whether it was refused for that (CORRUPT_MESSAGE) or before its checksum was looked
+at. The checksum covers its producer id, epoch and sequence, so these may be wrong, too, and only the fact is remembered. The next batch of
+an idempotent producer has to begin where the log expects it, or it is refused with NOT_LEADER_OR_FOLLOWER: that batch is sound, and
+CORRUPT_MESSAGE would say otherwise.
+
 Invariants: nothing is appended as a result of these checks. :meth:`RefusedBatches.check` refuses a batch only while the log lacks an
-earlier batch of the same producer and epoch, which was refused on the same connection; a batch that never comes again is the reason of no
-more than :data:`REFUSED_MAX` refusals in a row.
+earlier batch of the same producer and epoch, which was refused on the same connection, or directly after a corrupt batch; a batch that
+never comes again is the reason of no more than :data:`REFUSED_MAX` refusals in a row.
 """
 
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
+from crc32c import crc32c
+
 from esp.model.errors import ApiError, ErrorCode
-from esp.records.batch_header import HEADER_SIZE, MAGIC, read_fields
+from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, MAGIC, read_fields
 from esp.replication.replica_log import ProducerChecks
 
 REFUSED_MAX: Final = 5
@@ -34,7 +41,7 @@ FOR_NOW: Final = frozenset(
         ErrorCode.kafka_storage_error,
     )
 )
-"""The error codes after which a producer sends the refused batch again as it is."""
+"""The error codes after which a producer sends the refused batch again as it is. (So it does after CORRUPT_MESSAGE, see above.)"""
 
 SETTLING_US: Final = 10_000_000
 """For so long after the leader changed, a producer may have batches on their way back from the one before."""
@@ -66,6 +73,10 @@ class _Refused(NamedTuple):
     code: ErrorCode
 
 
+_CORRUPT: Final = _Refused(-1, -1, (), ErrorCode.not_leader_or_follower)
+"""The latest refusal was of a corrupt batch: of any producer, from any sequence on."""
+
+
 class RefusedBatches:
     """The batches that one connection was refused. The callers choose the key by which a partition is known."""
 
@@ -90,10 +101,13 @@ class RefusedBatches:
         if refused is None:
             return
         producer_id, epoch, sequence = _read(records)
-        if (producer_id, epoch) != refused[:2]:
+        if producer_id < 0 or (refused is not _CORRUPT and (producer_id, epoch) != refused[:2]):
             return
         expected = producers.next_sequence(producer_id, epoch)
-        missing = [each for each in refused.sequences if not _is_before(each, expected)]
+        if refused is _CORRUPT:
+            missing = [expected] if _is_before(expected, sequence) else []
+        else:
+            missing = [each for each in refused.sequences if not _is_before(each, expected)]
         if not missing:
             del self.by_partition[partition]
         for each in missing:
@@ -104,13 +118,16 @@ class RefusedBatches:
         """A batch was refused, by :meth:`check` or for any other reason. With one that is no matter of time the producer begins anew."""
         refused = self.by_partition.pop(partition, None)
         producer_id, epoch, sequence = _read(records)
-        if producer_id < 0 or code not in FOR_NOW:
+        if code is ErrorCode.corrupt_message or (code in FOR_NOW and not _is_sound(records)):
+            remembered = _CORRUPT
+        elif code in FOR_NOW and producer_id >= 0:
+            earlier = refused.sequences if refused is not None and refused[:2] == (producer_id, epoch) else ()
+            remembered = _Refused(producer_id, epoch, (*earlier, sequence)[-REFUSED_MAX:], code)
+        else:
             return
-        earlier = refused.sequences if refused is not None and refused[:2] == (producer_id, epoch) else ()
         if len(self.by_partition) == PARTITIONS_MAX:
             del self.by_partition[next(iter(self.by_partition))]
-        sequences = (*earlier, sequence)[-REFUSED_MAX:]
-        self.by_partition[partition] = _Refused(producer_id, epoch, sequences, code)
+        self.by_partition[partition] = remembered
 
 
 def _read(records: memoryview | None) -> tuple[int, int, int]:
@@ -119,6 +136,14 @@ def _read(records: memoryview | None) -> tuple[int, int, int]:
         return -1, -1, -1
     _, _, _, magic, _, _, _, _, _, producer_id, epoch, sequence, _ = read_fields(records)
     return (producer_id, epoch, sequence) if magic == MAGIC else (-1, -1, -1)
+
+
+def _is_sound(records: memoryview | None) -> bool:
+    """False if the bytes are a batch whose checksum does not match them."""
+    if records is None or len(records) < HEADER_SIZE:
+        return True
+    _, _, _, magic, crc, *_ = read_fields(records)
+    return magic != MAGIC or crc32c(records[ATTRIBUTES_OFFSET:]) == crc
 
 
 def _is_before(sequence: int, other: int) -> bool:

@@ -23,6 +23,8 @@ LAST = 2**31 - 1
 COUNT = 2
 """Records in a batch, and so from one batch's first sequence to the next one's."""
 NOT_LEADER = ErrorCode.not_leader_or_follower
+PRODUCER_ID_OFFSET = 43
+"""In a batch (format 2)."""
 
 
 def batch(sequence: int, *, producer: int = 7, epoch: int = 0) -> memoryview:
@@ -114,6 +116,50 @@ def test_what_is_no_idempotent_batch_is_not_remembered(records: memoryview | Non
     assert passes(batches, batch(6), known(2))
 
 
+def spoil(records: memoryview) -> memoryview:
+    """The batch with another producer id, and the checksum that it had."""
+    spoilt = bytearray(records)
+    spoilt[PRODUCER_ID_OFFSET] ^= 1
+    return memoryview(spoilt)
+
+
+def corrupt(code: ErrorCode = ErrorCode.corrupt_message) -> RefusedBatches:
+    batches = RefusedBatches()
+    batches.refuse("t-0", spoil(batch(4)), code)
+    return batches
+
+
+@pytest.mark.parametrize("code", [ErrorCode.corrupt_message, NOT_LEADER])
+@pytest.mark.parametrize("states", [known(2), ProducerStates()], ids=["known", "new"])
+def test_a_corrupt_batch_is_waited_for_although_its_fields_are_not_to_be_believed(
+    states: ProducerStates, code: ErrorCode
+) -> None:
+    due = states.next_sequence(7, 0)
+    batches = corrupt(code)
+    with pytest.raises(ApiError, match=f"from sequence {due} on") as caught:
+        batches.check("t-0", batch(due + COUNT), states)
+    assert caught.value.code is NOT_LEADER, "it is sound itself"
+    batches.refuse("t-0", batch(due + COUNT), NOT_LEADER)
+    assert not passes(batches, batch(due + 2 * COUNT), states)
+    assert passes(batches, batch(due), states), "the one that is missing"
+    assert passes(corrupt(), batch(due), states)
+
+
+def test_nothing_is_waited_for_once_a_batch_behind_a_corrupt_one_follows() -> None:
+    batches = corrupt()
+    assert passes(batches, batch(8, producer=-1), known(2)), "not idempotent"
+    assert batches.by_partition
+    assert passes(batches, batch(4), known(2))
+    assert not batches.by_partition
+
+
+def test_a_corrupt_batch_of_a_forgotten_producer_is_taken_with_the_second_repetition() -> None:
+    batches = corrupt()
+    assert not passes(batches, batch(100), ProducerStates())
+    batches.refuse("t-0", batch(100), NOT_LEADER)
+    assert passes(batches, batch(100), ProducerStates())
+
+
 def test_one_that_never_comes_again_is_forgotten() -> None:
     batches = refused(4)
     refusals = 0
@@ -139,6 +185,8 @@ class Conversation:
         self.sent: deque[int] = deque()
         self.answers: deque[tuple[int, bool]] = deque()
         self.leads = False
+        self.is_noisy = False
+        """The next batch arrives with a wrong checksum, and as one of another producer."""
         self.log: list[int] = []
         self.codes: set[ErrorCode] = set()
         """What the producer was refused with."""
@@ -153,11 +201,13 @@ class Conversation:
         if not self.sent:
             return
         sequence = self.sent.popleft()
-        records = batch(sequence)
+        records = spoil(batch(sequence)) if self.is_noisy else batch(sequence)
         try:
             if not self.leads:
                 raise ApiError(NOT_LEADER)
             self._refused.check("t-0", records, self._producers)
+            if self.is_noisy:
+                raise ApiError(ErrorCode.corrupt_message)
             header = read_header(records)
             assert self._producers.check(header) is None
             self._producers.update(header)
@@ -168,6 +218,8 @@ class Conversation:
             self.answers.append((sequence, False))
         else:
             self.answers.append((sequence, True))
+        finally:
+            self.is_noisy = False
 
     def hear(self) -> None:
         if self.answers:
@@ -178,20 +230,23 @@ class Conversation:
     def change_leader(self) -> None:
         self.leads = not self.leads
 
+    def spoil(self) -> None:
+        self.is_noisy = True
 
-STEPS = (Conversation.send, Conversation.take, Conversation.hear, Conversation.change_leader)
+
+STEPS = (Conversation.send, Conversation.take, Conversation.hear, Conversation.change_leader, Conversation.spoil)
 
 
 @given(st.integers(1, 12), st.lists(st.sampled_from(STEPS), max_size=60))
-def test_nothing_overtakes_anything_whenever_the_leader_changes(batches, steps) -> None:
+def test_nothing_overtakes_anything_whenever_the_leader_changes_or_bits_flip(batches, steps) -> None:
     conversation = Conversation(batches)
     for step in steps:
         step(conversation)
-    conversation.leads = True
+    conversation.leads, conversation.is_noisy = True, False
     for _ in range(20 * batches):
         for step in STEPS[:3]:
             step(conversation)
-    assert conversation.codes <= {NOT_LEADER}, "no client is told that it lost something"
+    assert conversation.codes <= {NOT_LEADER, ErrorCode.corrupt_message}, "no client is told that it lost something"
     assert conversation.log == list(range(0, batches * COUNT, COUNT))
 
 
