@@ -43,6 +43,10 @@ MUCH_LOAD_S: Final = 1.0
 """Producers that pause for less than this between batches leave much to be copied."""
 
 
+EAGER_SHARE: Final = 0.5
+"""The part of the producers that do not wait for their first acknowledgement."""
+
+
 class Clients:
     """All clients of a run, and the connections between them and the checkers.
 
@@ -321,6 +325,7 @@ class Clients:
     def _producer(self, number: int, is_retired: Callable[[tuple[TopicId, int], int], bool]) -> Producer:
         profile = self._world.profile
         is_idempotent = number < profile.idempotent_producers
+        eager = self._world.random(f"eagerness of producer {number}")
         return Producer(
             self._client(f"{'idempotent' if is_idempotent else 'plain'}-{number}"),
             self._world.random(f"producer {number}"),
@@ -329,6 +334,7 @@ class Clients:
             lambda batch: is_retired((batch.topic_id, batch.partition), batch.crc),
             pause_s=profile.pause_between_batches_s,
             is_idempotent=is_idempotent,
+            eager=eager if eager.random() < EAGER_SHARE else None,
         )
 
     def _directory_mover(self) -> DirectoryMover:

@@ -22,6 +22,9 @@ IN_FLIGHT_MAX: Final = 5
 """``max.in.flight.requests.per.connection`` of idempotent producers, at most."""
 
 BACKOFF_S: Final = 0.1
+SPREAD_S: Final = 0.03
+"""The most between two batches of an eager producer that are in flight together."""
+
 ALL: Final = -1
 
 DEFINITE: Final = frozenset(
@@ -62,8 +65,15 @@ class Lane:
         """Batches whose fate is unknown, oldest first."""
         self.is_known = False
         """True if any batch was acknowledged."""
+        self._epoch = 0
         self._next_sequence = 0
         self._count = 0
+
+    def begin_anew(self) -> None:
+        """Give up all pending batches, and number the next ones from 0 under a new producer epoch."""
+        self.pending.clear()
+        self._epoch += 1
+        self._next_sequence = 0
 
     def make(self, rng: Random, producer_id: int, acks: int, now_s: float) -> SentBatch:
         """The next batch of one to three records; every value stands once in a run."""
@@ -78,7 +88,7 @@ class Lane:
             timestamp_ms=WALL_START_MS + int(now_s * 1000),
             codec=rng.choice((0, 0, 0, 3)),
             producer_id=producer_id,
-            producer_epoch=0 if producer_id >= 0 else -1,
+            producer_epoch=self._epoch if producer_id >= 0 else -1,
             base_sequence=self._next_sequence if producer_id >= 0 else -1,
         )
         batch = SentBatch(
@@ -110,6 +120,10 @@ class Producer:
             only, if the log has no other, and refuses a retry of an earlier one, as Kafka's does (PROD-7).
         pause_s: mean time between two batches for a partition.
         is_idempotent: whether it has a producer id, and tries until it knows; else it tries once, with any ``acks``.
+        eager: the stream of a producer that does as clients do: it does not wait for its first acknowledgement before it has several
+            batches in flight, as the broker keeps a later batch from overtaking a refused one (PROD-11), and it pauses a little between
+            them, so that what refuses one may have passed when the next arrives. None for a producer that waits, and sends at once all
+            that it has.
     """
 
     def __init__(
@@ -122,6 +136,7 @@ class Producer:
         *,
         pause_s: float,
         is_idempotent: bool,
+        eager: Random | None,
     ) -> None:
         self.lanes: dict[tuple[TopicId, int], Lane] = {}
         self.is_stopping = False
@@ -133,6 +148,7 @@ class Producer:
         self._is_retired = is_retired
         self._pause_s = pause_s
         self._is_idempotent = is_idempotent
+        self._eager = eager
         self._producer_id = -1
         self._answer_timeout_s = rng.choice((2.0, 5.0, 30.0))
         self._given_up: dict[tuple[TopicId, int], None] = {}
@@ -153,9 +169,7 @@ class Producer:
             await self._init()
         while (topic_id, partition) not in self._given_up:
             if not self.is_stopping:
-                # Brokers take any sequence of a producer that they do not know (PROD-2), as Kafka's do: of several first batches a
-                # later one could stand alone when an earlier one was refused.
-                room = (IN_FLIGHT_MAX if lane.is_known else 1) - len(lane.pending)
+                room = (IN_FLIGHT_MAX if lane.is_known or self._eager else 1) - len(lane.pending)
                 for _ in range(min(room, self._rng.choice((1, 1, 1, 2, 5)))):
                     self._make(lane)
             elif not lane.pending:
@@ -204,8 +218,10 @@ class Producer:
                 lane.pending.clear()
 
     async def _exchange(self, lane: Lane, connection: ClientConnection) -> None:
-        sent = []
-        for batch in lane.pending:
+        sent: list[tuple[SentBatch, asyncio.Future[bytes]]] = []
+        for batch in tuple(lane.pending):
+            if sent and self._eager is not None:
+                await asyncio.sleep(self._eager.uniform(0, SPREAD_S))
             request = requests.produce(batch, self._answer_timeout_s)
             if batch.acks:
                 sent.append((batch, connection.send(ApiKey.PRODUCE, requests.PRODUCE_VERSION, request)))
@@ -244,3 +260,7 @@ class Producer:
         ):
             self._history.retired_batches += 1
             lane.pending.remove(batch)
+        elif self._eager is not None and not lane.is_known and part.error_code is ErrorCode.invalid_timestamp:
+            # Of several first batches the broker takes a later one if only the earlier one is too far from its clock, which jumps back.
+            # For clients this refusal is final: what was sent has failed, and they begin a new epoch.
+            lane.begin_anew()

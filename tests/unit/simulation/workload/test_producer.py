@@ -29,7 +29,7 @@ def produced(code=ErrorCode.none, offset=40):
 class Scene:
     """A producer that runs for some seconds, and is told to stop then."""
 
-    def __init__(self, *answers, is_idempotent=True, seed=1, topic_id=TOPIC_ID):
+    def __init__(self, *answers, is_idempotent=True, seed=1, topic_id=TOPIC_ID, is_eager=False):
         self.connection = ScriptedConnection(*answers)
         self.cluster = ScriptedCluster(self.connection, topic_id=topic_id)
         self.history = new_history()
@@ -43,6 +43,7 @@ class Scene:
             lambda batch: batch.number in self.retired,
             pause_s=0.2,
             is_idempotent=is_idempotent,
+            eager=Random(seed) if is_eager else None,
         )
 
     def run(self, *, for_s=3.0, then=None):
@@ -105,8 +106,9 @@ def test_idempotent_producer_sends_the_same_bytes_until_it_knows(trouble):
     assert set(scene.fates) == {ACKED}
 
 
-def test_idempotent_producer_has_one_batch_in_flight_until_one_is_known_and_few_after_that():
-    scene = Scene(NONE)
+@pytest.mark.parametrize(("is_eager", "at_first"), [(False, 1), (True, IN_FLIGHT_MAX)])
+def test_patient_producer_has_one_batch_in_flight_until_one_is_known_and_an_eager_one_has_a_few(is_eager, at_first):
+    scene = Scene(NONE, is_eager=is_eager)
     lane_sizes = []
     scene.producer.is_stopping = False
 
@@ -123,7 +125,7 @@ def test_idempotent_producer_has_one_batch_in_flight_until_one_is_known_and_few_
         await running
 
     SimulatedLoop().run(main())
-    assert set(lane_sizes[1:50]) == {1}
+    assert max(lane_sizes[1:50]) == at_first
     assert max(lane_sizes) == IN_FLIGHT_MAX
 
 
@@ -166,6 +168,18 @@ def test_idempotent_producer_goes_on_behind_a_refused_batch_that_retention_has_t
     assert scene.history.retired_batches == 1
     assert scene.fates[:3] == [ACKED, UNKNOWN, ACKED]
     assert scene.sent_data.count(scene.history.batches[1].data) == 1
+
+
+def test_eager_producer_begins_a_new_epoch_after_a_first_batch_whose_refusal_is_final():
+    scene = Scene(produced(ErrorCode.invalid_timestamp), produced(), is_eager=True)
+    scene.run()
+    first, *rest = scene.history.batches
+    headers = [read_header(batch.data) for batch in rest if batch.fate is ACKED]
+    assert first.fate is UNKNOWN
+    assert scene.sent_data.count(first.data) == 1
+    assert {header.producer_epoch for header in headers} == {1}
+    assert headers[0].base_sequence == 0
+    assert scene.producer.pending_batches == 0
 
 
 def test_producer_sends_nothing_to_another_topic_of_the_name():
