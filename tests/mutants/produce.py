@@ -23,4 +23,22 @@ PRODUCE_MUTANTS: Final = (
         "                return duplicate_of, min(log.high_watermark, duplicate_of + count), -1\n",
         tiers=(PARTITION,),
     ),
+    Mutant(
+        "later-batch-overtakes-a-refused-one",
+        "PROD-11 broken",
+        "PROD-11",
+        "esp.replication.refused_batches",
+        "            if _is_before(each, sequence):\n",
+        "            if _is_before(each, sequence) and not self.by_partition:\n",
+        is_gap=True,
+    ),
+    Mutant(
+        "later-batch-overtakes-a-corrupt-one",
+        "PROD-11 broken",
+        "PROD-11",
+        "esp.replication.refused_batches",
+        "missing = [expected] if _is_before(expected, sequence) else []",
+        "missing = []",
+        is_gap=True,
+    ),
 )
