@@ -202,8 +202,7 @@ def load_log_blocking(
         checkpoint_offsets=checkpoint_offsets,
         checkpoint_high_watermarks=checkpoint_high_watermarks,
     )
-    log.is_whole = loader.is_whole
-    log.was_there = loader.was_there
+    log.is_whole, log.was_there = loader.is_whole, loader.was_there
     log.checkpointed_high_watermark = known.high_watermark
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     if not is_new:
