@@ -55,9 +55,6 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "than simulated topics have. tests/unit/broker/data_path/test_long_fetch.py.": (
         "esp.broker.data_path.long_fetch:LongFetch._on_news",
     ),
-    "`esp format` lets go of a directory that it has formatted; a node keeps its own until it ends. tests/unit/cli/node/test_format.py.": (
-        "esp.storage.log_directory:LogDirectory.unlock",
-    ),
     "Simulated nodes do not create topics on requests for their metadata (`auto.create.topics.enable=false`): such a topic would have "
     "fewer copies than the ledger takes for granted. tests/unit/broker/apis/test_metadata.py.": (
         "esp.broker.apis.metadata:_create_and_answer",

@@ -68,13 +68,12 @@ class LateTimers:
             if process is not None and not process.is_paused and due_s is not None and due_s - loop.time() < 2 * POLL_S:
                 process.pause()
                 await asyncio.sleep(rng.uniform(*HELD_UP_S))
-                _go_on_if_held(process)
+                self._resume(process)
             await asyncio.sleep(POLL_S)
         self._is_on = False
-        _go_on_if_held(silent)
+        self._resume(silent)
 
-
-def _go_on_if_held(process: Process) -> None:
-    """Let a process go on, unless it has ended, or goes on already because the faults have ended."""
-    if process.alive and process.is_paused:
-        process.resume()
+    def _resume(self, process: Process) -> None:
+        """Let a process go on, unless the end of all faults has done so already: it may have failed for ever since."""
+        if process.alive and process.is_paused and not self._is_over():
+            process.resume()

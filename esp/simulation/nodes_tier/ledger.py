@@ -74,6 +74,8 @@ class Ledger:
     """Nodes whose id a second process claims: they may have to leave their in-sync and eligible sets, though they lose nothing."""
     members: dict[int, None] = field(default_factory=dict)
     """Members of the quorum whose disks are lost, or may be."""
+    moved: dict[int, None] = field(default_factory=dict)
+    """Members of the quorum that listen elsewhere than the settings of the others say."""
     strangers: dict[int, None] = field(default_factory=dict)
     """Members among them that have another disk by now: they vote no more (RAFT-45)."""
     rotten_files: int = 0
@@ -105,8 +107,15 @@ class Ledger:
         return lossy <= {node_id} or self.may_lose_copy(node_id)
 
     def may_lose_member(self, node_id: int) -> bool:
-        """True if the promise covers that a member of the quorum loses its disk."""
-        return len(self.members.keys() | {node_id}) <= self.members_allowed
+        """True if the promise covers that a member of the quorum loses its disk, moved ones included."""
+        return len(self.members.keys() | self.moved.keys() | {node_id}) <= self.members_allowed
+
+    def may_move_member(self, node_id: int) -> bool:
+        """True if a member of the quorum may listen elsewhere; it counts like one that loses its disk from then on."""
+        if not self.may_lose_member(node_id):
+            return False
+        self.moved[node_id] = None
+        return True
 
     def on_copy_lost(self, node_id: int, now_s: float) -> None:
         """The node lost all records that it had flushed."""

@@ -137,7 +137,11 @@ class Nemesis:
         self._is_over = False
         self._disks = DiskNemesis(world, ledger, lambda: self._is_over)
         self.caretaker = self._disks.caretaker
-        self._relocation = Relocation(world.profile.layout, lambda node: world.spawn(world.restart(node, RELOCATION_S)))
+        self._relocation = Relocation(
+            world.profile.layout,
+            ledger.may_move_member,
+            lambda node: world.spawn(world.restart(node, RELOCATION_S)),
+        )
         self._late_timers = LateTimers(world, active_controller, lambda: self._is_over)
         self.twins = Twins(world, ledger, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)

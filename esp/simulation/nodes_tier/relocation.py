@@ -40,11 +40,15 @@ class Relocation:
 
     Args:
         layout: the nodes by their roles.
+        may_move: whether the quorum can spare a voter, by its number, that others find by the metadata log alone; it is moved then.
         restart: restarts a node, with the settings that it has by then.
     """
 
-    def __init__(self, layout: Layout, restart: Callable[[SimulatedNode], object]) -> None:
+    def __init__(
+        self, layout: Layout, may_move: Callable[[int], bool], restart: Callable[[SimulatedNode], object]
+    ) -> None:
         self._layout = layout
+        self._may_move = may_move
         self._restart = restart
         self._moved: SimulatedNode | None = None
         self._count = 0
@@ -53,6 +57,8 @@ class Relocation:
         """Let the node listen at another port for the other controllers, after a restart."""
         moved = self._moved or node
         if moved.node_id not in self._layout.controllers or not moved.is_serving:
+            return False
+        if not self._may_move(moved.node_id):
             return False
         self._moved = moved
         self._count += 1

@@ -255,7 +255,8 @@ class Run:
         self._is_healed = True
         world = self._world
         self._clients.calm()
-        if self._profile.heals_core_only and not self._ledger.copies and not self._ledger.members:
+        may_do_without = not (self._ledger.copies or self._ledger.members or self._ledger.moved)
+        if self._profile.heals_core_only and may_do_without:
             rng = world.random("core")
             doubtful = self._clients.quorum_administrator.doubtful(world.loop.time())
             moves = self._clients.mover.doubtful(world.loop.time())

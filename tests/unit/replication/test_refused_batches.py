@@ -136,7 +136,7 @@ def test_a_corrupt_batch_is_waited_for_although_its_fields_are_not_to_be_believe
 ) -> None:
     due = states.next_sequence(7, 0)
     batches = corrupt(code)
-    with pytest.raises(ApiError, match=f"from sequence {due} on") as caught:
+    with pytest.raises(ApiError, match=f"at sequence {due} was refused") as caught:
         batches.check("t-0", batch(due + COUNT), states)
     assert caught.value.code is NOT_LEADER, "it is sound itself"
     batches.refuse("t-0", batch(due + COUNT), NOT_LEADER)

@@ -107,7 +107,7 @@ def test_silence_counts_from_nodes_that_must_answer_and_for_new_questions_only()
     client._on_silence(Address(node_host(1), 9092), 4.0)
     assert scene.groups.find_silent(5.0, {1}) == []
     assert scene.groups.find_silent(3.0, {2}) == []
-    assert scene.groups.find_silent(3.0, {1}) == ["node 1 did not answer what it was asked at 4.000"]
+    assert scene.groups.find_silent(3.0, {1}) == ["node 1 did not answer the request of 4.000"]
 
 
 def test_group_of_a_calm_run_rebalances_and_commits():

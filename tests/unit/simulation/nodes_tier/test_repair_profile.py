@@ -4,6 +4,7 @@ from random import Random
 
 from esp.simulation.nodes_tier.cluster import node_settings
 from esp.simulation.nodes_tier.faults import FaultKind
+from esp.simulation.nodes_tier.late_timer_profile import RARITY
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.repair_profile import (
     ABSENCE_MEAN_S,
@@ -33,7 +34,8 @@ def test_some_clusters_may_hardly_copy_and_brokers_are_away_more_often_there():
     assert 0 < len(held_back) < len(repairs)
     for profile in repairs:
         budget = node_settings(1, profile.layout, repairs=profile.repairs).rebalance_bytes_per_second_max
-        mean_s = profile.fault_means_s[FaultKind.ABSENCE]
+        rarity = RARITY if FaultKind.LATE_TIMER in profile.fault_means_s else 1
+        mean_s = profile.fault_means_s[FaultKind.ABSENCE] / rarity
         if profile in held_back:
             assert budget in HELD_BACK_RATES
             assert budget < profile.repairs.bytes_per_s
