@@ -25,9 +25,6 @@ BACKOFF_S: Final = 0.1
 SPREAD_S: Final = 0.03
 """The most between two batches of an eager producer that are in flight together."""
 
-RESTART_SHARE: Final = 0.3
-"""The part of an eager producer's pauses in which it is started again."""
-
 ALL: Final = -1
 
 DEFINITE: Final = frozenset(
@@ -66,19 +63,11 @@ class Lane:
         self.name = f"{producer} to {topic}-{partition}"
         self.pending: deque[SentBatch] = deque()
         """Batches whose fate is unknown, oldest first."""
-        self.producer_id = -1
-        """-1 for batches without one."""
         self.is_known = False
-        """True if any batch with this producer id was acknowledged."""
+        """True if any batch was acknowledged."""
         self._epoch = 0
         self._next_sequence = 0
         self._count = 0
-
-    def restart(self, producer_id: int) -> None:
-        """Go on with another producer id; nothing may be pending."""
-        self.producer_id = producer_id
-        self.is_known = False
-        self._epoch = self._next_sequence = 0
 
     def begin_anew(self) -> None:
         """Give up all pending batches, and number the next ones from 0 under a new producer epoch."""
@@ -86,7 +75,7 @@ class Lane:
         self._epoch += 1
         self._next_sequence = 0
 
-    def make(self, rng: Random, acks: int, now_s: float) -> SentBatch:
+    def make(self, rng: Random, producer_id: int, acks: int, now_s: float) -> SentBatch:
         """The next batch of one to three records; every value stands once in a run."""
         count = rng.choice((1, 1, 2, 3))
         filler = b"." * rng.choice((0, 0, 20, 400))
@@ -98,9 +87,9 @@ class Lane:
             [NewRecord(value) for value in values],
             timestamp_ms=WALL_START_MS + int(now_s * 1000),
             codec=rng.choice((0, 0, 0, 3)),
-            producer_id=self.producer_id,
-            producer_epoch=self._epoch if self.producer_id >= 0 else -1,
-            base_sequence=self._next_sequence if self.producer_id >= 0 else -1,
+            producer_id=producer_id,
+            producer_epoch=self._epoch if producer_id >= 0 else -1,
+            base_sequence=self._next_sequence if producer_id >= 0 else -1,
         )
         batch = SentBatch(
             topic=self.topic,
@@ -111,7 +100,7 @@ class Lane:
             data=data,
             record_count=count,
             crc=read_header(data).crc,
-            is_idempotent=self.producer_id >= 0,
+            is_idempotent=producer_id >= 0,
             acks=acks,
         )
         self._next_sequence += count
@@ -178,14 +167,10 @@ class Producer:
         lane = self.lanes[topic_id, partition] = Lane(topic, topic_id, partition, self._client.name)
         if self._is_idempotent:
             await self._init()
-        lane.producer_id = self._producer_id
         while (topic_id, partition) not in self._given_up:
             if not self.is_stopping:
-                if self._eager is not None and not lane.pending and self._eager.random() < RESTART_SHARE:
-                    await self._restart(lane)
                 room = (IN_FLIGHT_MAX if lane.is_known or self._eager else 1) - len(lane.pending)
-                count = self._rng.choice((1, 1, 1, 2, 5))
-                for _ in range(min(room, IN_FLIGHT_MAX if self._eager is not None and not lane.is_known else count)):
+                for _ in range(min(room, self._rng.choice((1, 1, 1, 2, 5)))):
                     self._make(lane)
             elif not lane.pending:
                 return
@@ -195,43 +180,31 @@ class Producer:
 
     def _make(self, lane: Lane) -> None:
         acks = ALL if self._is_idempotent else self._rng.choice((ALL, ALL, 1, 0))
-        batch = lane.make(self._rng, acks, asyncio.get_running_loop().time())
+        batch = lane.make(self._rng, self._producer_id, acks, asyncio.get_running_loop().time())
         lane.pending.append(batch)
         self._history.on_sent(batch)
 
     async def _init(self) -> None:
-        """Get a producer id for all lanes, however long that takes."""
+        """Get a producer id, however long that takes."""
         while self._producer_id < 0 and not self.is_stopping:
-            producer_id = await self._ask_for_id()
-            if self._producer_id < 0:
-                self._producer_id = producer_id
+            try:
+                connection = await self._client.any_broker()
+                answer = await connection.call(
+                    ApiKey.INIT_PRODUCER_ID,
+                    requests.INIT_PRODUCER_ID_VERSION,
+                    requests.init_producer_id(),
+                    self._answer_timeout_s,
+                )
+            except NoAnswerError as error:
+                self._history.on_no_answer(self._client.name, str(error))
+            else:
+                if answer.error_code is ErrorCode.none and self._producer_id < 0:
+                    self._producer_id = answer.producer_id
             await asyncio.sleep(BACKOFF_S)
-
-    async def _restart(self, lane: Lane) -> None:
-        """Send as a process does that was started again: with another producer id, which the broker does not know."""
-        producer_id = await self._ask_for_id() if self._is_idempotent else -1
-        if producer_id >= 0:
-            lane.restart(producer_id)
-
-    async def _ask_for_id(self) -> int:
-        """A new producer id, or -1 if there is none now."""
-        try:
-            connection = await self._client.any_broker()
-            answer = await connection.call(
-                ApiKey.INIT_PRODUCER_ID,
-                requests.INIT_PRODUCER_ID_VERSION,
-                requests.init_producer_id(),
-                self._answer_timeout_s,
-            )
-        except NoAnswerError as error:
-            self._history.on_no_answer(self._client.name, str(error))
-            return -1
-        producer_id: int = answer.producer_id
-        return producer_id if answer.error_code is ErrorCode.none else -1
 
     async def _try(self, lane: Lane) -> None:
         """Send everything that is pending, in order, and take the answers until one is no success."""
-        if not lane.pending or (self._is_idempotent and lane.producer_id < 0):
+        if not lane.pending or (self._is_idempotent and self._producer_id < 0):
             return
         try:
             connection, _ = await self._client.leader(lane.topic, lane.partition)

@@ -1,6 +1,5 @@
 """A cluster for tests of clients that answers by a script: each answer is an error, or a call that makes it."""
 
-from itertools import count
 from types import SimpleNamespace
 
 from esp.model.errors import ErrorCode
@@ -50,13 +49,12 @@ class ScriptedCluster:
         self.topic_ids = {TOPIC: topic_id}
         self.forgotten = 0
         self._connection = connection
-        self._producer_ids = count(7)
 
     async def leader(self, _topic, _partition):
         return self._connection, Leadership(1, 5)
 
     async def any_broker(self):
-        return ScriptedConnection(SimpleNamespace(error_code=ErrorCode.none, producer_id=next(self._producer_ids)))
+        return ScriptedConnection(SimpleNamespace(error_code=ErrorCode.none, producer_id=7))
 
     def forget_leader(self, _topic, _partition):
         self.forgotten += 1

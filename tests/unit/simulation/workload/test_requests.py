@@ -14,7 +14,7 @@ from esp.simulation.workload.producer import Lane
 from tests.unit.simulation.workload.scripted import TOPIC
 from tests.unit.storage.helpers import TOPIC_ID
 
-BATCH = Lane(TOPIC, TOPIC_ID, 2, "producer").make(Random(1), -1, 0.0)
+BATCH = Lane(TOPIC, TOPIC_ID, 2, "producer").make(Random(1), 7, -1, 0.0)
 PROFILE = TopicProfile(TOPIC, 3, 2, 1, {"min.insync.replicas": "1"})
 
 
