@@ -32,7 +32,7 @@ class LostLife(NamedTuple):
         """
         # What the process had begun to cut away is not certain any more, but for what it knew to be committed (TRUNC-8).
         floor_offset = max(view.standing_end(), min(view.high_watermark, view.end_offset))
-        synced_offset = view.log_start_offset if has_faulty_disk else min(view.recovery_point, floor_offset)
+        synced_offset = 0 if has_faulty_disk else min(view.recovery_point, floor_offset)
         left = cls(view, view.batches + view.read_rest(), floor_offset, synced_offset)
         return left if keeps_page_cache and not has_faulty_disk else left.after_power_loss()
 

@@ -144,3 +144,8 @@ def test_a_batch_that_has_rotted_may_be_missing_from_the_producers_of_its_log_an
     log.producers = {}
     with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
         check_producers(view, log)
+
+
+def test_nothing_is_certain_of_a_log_whose_device_failed_not_even_its_log_start(disk, log):
+    lost = LostLife.of(view_of(disk, 4, 2), keeps_page_cache=True, has_faulty_disk=True)
+    assert (lost.floor_offset, lost.synced_offset) == (0, 0)
