@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from esp.model.ids import TopicPartition
+from esp.placement.estimate import TYPICAL_MOVE_S
 from esp.rebalance.execution import Execution
 from esp.rebalance.journal_entries import Sample, Wish
 from esp.rebalance.stages import Stage
@@ -55,9 +56,17 @@ class Report(NamedTuple):
         return sum(move.total_bytes - move.copied_bytes for move in self.moves if not move.stage.is_over)
 
     @property
+    def left_moves(self) -> int:
+        """The number of moves that are not over."""
+        return sum(not move.stage.is_over for move in self.moves)
+
+    @property
     def left_s(self) -> float | None:
-        """The seconds left at the measured rate; None if there is no such rate."""
-        return self.left_bytes / self.bytes_per_second if self.bytes_per_second else None
+        """The seconds left by the measured rate and the cost of a move besides its bytes; None if bytes are left and there is no rate."""
+        moves_s = self.left_moves * TYPICAL_MOVE_S
+        if not self.left_bytes:
+            return moves_s
+        return max(moves_s, self.left_bytes / self.bytes_per_second) if self.bytes_per_second else None
 
     @property
     def stages(self) -> Counter[Stage]:

@@ -140,7 +140,7 @@ def summary(report: Report) -> str:
     parts.append(_of(report.copied_bytes, report.total_bytes))
     if report.bytes_per_second and report.left_bytes:
         parts.append(f"{format_size(report.bytes_per_second)}/s")
-    if report.left_s is not None and report.left_bytes and report.wish is not Wish.PAUSE:
+    if report.left_s is not None and report.left_moves and report.wish is not Wish.PAUSE:
         parts.append(f"{format_duration(report.left_s)} left")
     if report.limit_bytes_per_second is not None:
         parts.append(f"limit {format_size(report.limit_bytes_per_second)}/s for each broker")

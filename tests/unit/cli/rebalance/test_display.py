@@ -55,3 +55,14 @@ def test_report_names_the_moves_that_go_on_or_wait(capsys: pytest.CaptureFixture
     print_report(report(Stage.BLOCKED, reason="blocked by broker 3"), json=True)
     [detail] = json.loads(capsys.readouterr().out)["details"]
     assert (detail["stage"], detail["reason"]) == ("blocked", "blocked by broker 3")
+
+
+def test_empty_partitions_have_a_time_left_by_their_number() -> None:
+    moves = tuple(MoveReport(TopicPartition("t", n), (1,), (2,), Stage.PLANNED, "", 0, 0) for n in range(1000))
+    many = Report(Wish.RUN, moves, None, None, None, "")
+    assert many.left_s == pytest.approx(16.0)
+    assert "16 s left" in summary(many)
+    small = many._replace(moves=tuple(move._replace(total_bytes=1) for move in moves))
+    assert small.left_s is None, "no rate is known"
+    assert small._replace(bytes_per_second=1e9).left_s == pytest.approx(16.0)
+    assert small._replace(bytes_per_second=10.0).left_s == pytest.approx(100.0)
