@@ -163,7 +163,7 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(run: Rebalancer, tmp_path
     run.make_topic(topic, [(1, 2)], mib=1)
     file = tmp_path / "moves.json"
     wrong = {
-        '{"partitions":[': "moves.json is no JSON",
+        '{"partitions":[': "moves.json is not JSON",
         '{"partitions":[]}': "list cannot be empty",
         f'{{"partitions":[{{"topic":"{topic}","partition":0,"replicas":[]}}]}}': "partitions[0] (refused-0)",
         f'{{"partitions":[{{"topic":"{topic}","partition":0,"replicas":[2,2]}}]}}': "multiple entries for 2",
