@@ -211,9 +211,13 @@ def test_a_topic_that_is_not_there_is_told_after_a_while(node: NodeProcess, topi
 def test_a_broker_that_is_too_old_is_told(node: NodeProcess, topic: str):
     ok(node, "topics", "--create", "--topic", topic)
     old = ("--producer-property", "api.version=0.10.2")
-    assert "does not support a request that this command needs" in refused(node, "produce", "--topic", topic, *old, stdin="a\n")
+    assert "does not support a request that this command needs" in refused(
+        node, "produce", "--topic", topic, *old, stdin="a\n"
+    )
     older = (*old, "--producer-property", "enable.idempotence=false")
-    assert "does not support a request that this command needs" in refused(node, "produce", "--topic", topic, *older, stdin="a\n")
+    assert "does not support a request that this command needs" in refused(
+        node, "produce", "--topic", topic, *older, stdin="a\n"
+    )
 
 
 @contextmanager
