@@ -29,7 +29,7 @@ _MOVE_S: Final = (0.004, 0.04)
 new log, the first fetch, the way into the ISR, and the deletion of an old log. The moves of a plan share the controller: their times add
 up."""
 TYPICAL_MOVE_S: Final = 0.016
-"""What a move takes besides its bytes on a machine with two processors: 572 moves of empty partitions took 9 s."""
+"""The cost of a move besides its bytes, in seconds, on a machine with two processors: 572 moves of small partitions took 9 s."""
 _WAIT_S: Final = 1.0
 """The longest time, in seconds, until a move that has ended is seen and the moves that wait for it begin."""
 

@@ -47,6 +47,14 @@ class Minimums:
             last_epoch = epoch
         return least
 
+    def least_since(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
+        """The least minimum that counted in that epoch of the partition or in any later one.
+
+        A leader that has not heard of a later epoch may count on a copy that a reassignment has removed meanwhile.
+        """
+        later = [minimum for epoch, minimum in self._known.get((topic_id, partition), ()) if epoch > partition_epoch]
+        return min([self.least(topic_id, partition, partition_epoch), *later])
+
 
 def default_minimum(image: ClusterImage) -> str | None:
     """The setting of all brokers, as it stands in the metadata."""

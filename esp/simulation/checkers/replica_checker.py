@@ -25,6 +25,7 @@ class ReplicaChecker:
 
     Args:
         min_isr: the effective ``min.insync.replicas`` of a partition, while it had an epoch.
+        min_isr_since: the least of a partition's in that epoch and all later ones.
         is_flushed: whether a topic's records count only when they are flushed.
         leader_epoch: of a partition, by the metadata that counts.
         ledger: what was allowed to be lost.
@@ -33,6 +34,7 @@ class ReplicaChecker:
     def __init__(
         self,
         min_isr: Callable[[TopicId, int, int], int],
+        min_isr_since: Callable[[TopicId, int, int], int],
         is_flushed: Callable[[TopicId], bool],
         leader_epoch: Callable[[TopicId, int], int],
         ledger: Ledger,
@@ -58,6 +60,7 @@ class ReplicaChecker:
         self._lost: dict[int, dict[Key, LostLife]] = {}
         self._unassigned: set[tuple[int, Key]] = set()
         self._min_isr = min_isr
+        self._min_isr_since = min_isr_since
         self._is_flushed = is_flushed
         self._leader_epoch = leader_epoch
         self._ledger = ledger
@@ -362,7 +365,8 @@ class ReplicaChecker:
                 raise ViolationError(
                     "INV-HW-STRICT", view.who, f"rose to {new} with {isr_size} in the ISR, fewer than {minima[epoch]}"
                 )
-        self._check_evidence(hosted, view, added, min(minima.values()))
+        least = min(self._min_isr_since(hosted.topic_id, hosted.name.partition, epoch) for epoch in sizes)
+        self._check_evidence(hosted, view, added, least)
 
     def _check_evidence(self, hosted: HostedPartition, view: ReplicaView, added: list[BatchView], min_isr: int) -> None:
         must_be_durable = self._is_flushed(hosted.topic_id)

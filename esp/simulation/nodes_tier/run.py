@@ -87,7 +87,9 @@ class Run:
             members_allowed=(len(profile.layout.first_voters) - 1) // 2,
             is_beyond_promise=profile.breaks_promise,
         )
-        self._replicas = ReplicaChecker(self._min_isr, self._is_flushed, self._leader_epoch, self._ledger)
+        self._replicas = ReplicaChecker(
+            self._min_isr, self._min_isr_since, self._is_flushed, self._leader_epoch, self._ledger
+        )
         self._losses = LossesTold()
         self._replicas.on_loss = self._losses.on_loss
         self._metadata = MetadataChecker(self._replicas, self._ledger)
@@ -502,6 +504,9 @@ class Run:
 
     def _min_isr(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
         return self._metadata.minimums.least(topic_id, partition, partition_epoch)
+
+    def _min_isr_since(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
+        return self._metadata.minimums.least_since(topic_id, partition, partition_epoch)
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
         view = self._replicas.views.get(node_id, {}).get(key)

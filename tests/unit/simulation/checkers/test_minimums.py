@@ -36,6 +36,15 @@ def test_a_greater_minimum_counts_from_its_epoch_on_and_no_later():
     assert scene.least(3, 4, 5, 6, 7, 8, 9) == [1, 1, 1, 2, 2, 2, 2]
 
 
+def test_evidence_is_judged_by_the_least_minimum_since():
+    scene = Scene()
+    scene.show(3, own=3)
+    scene.show(5, own=2)
+    scene.show(8, own=3)
+    assert [scene.minimums.least_since(TOPIC_ID, 0, epoch) for epoch in (3, 5, 8)] == [2, 2, 3]
+    assert scene.minimums.least_since(TOPIC_ID, 1, 3) == 1
+
+
 def test_a_lesser_minimum_counts_in_the_epoch_that_it_came_into():
     scene = Scene()
     scene.show(3, own=3)

@@ -19,6 +19,7 @@ class Scene:
         self.ledger = Ledger(1)
         self.checker = ReplicaChecker(
             lambda _topic, _number, _epoch: 2,
+            lambda _topic, _number, _epoch: 2,
             lambda _topic: is_flushed,
             lambda _topic, _number: leader_epoch,
             self.ledger,
