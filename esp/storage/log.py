@@ -17,6 +17,7 @@ and the segments below it are put aside. The owner does the second for many logs
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing
 from typing import Final, TypeVar
 
 from esp.model.buffers import Buffer
@@ -28,11 +29,12 @@ from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, snapshot_path
 from esp.storage.producer_state import ProducerStates
-from esp.storage.retention import SegmentSummary, count_deletable
+from esp.storage.retention import SegmentSummary, count_deletable, find_doubtful
 from esp.storage.rolling import is_roll_due, roll_jitter_ms
 from esp.storage.segment import Segment
 from esp.storage.segment_files import SegmentFiles
 from esp.storage.steps import Reading, Syncing, read, sync, sync_blocking
+from esp.storage.time_proof import TimeProof
 from esp.storage.timestamp_search import TimestampAndOffset, search_max_timestamp, search_timestamp
 
 _logger = logging.getLogger(__name__)
@@ -539,6 +541,40 @@ class Log:
         """True if segments are past the limits of retention or below the log start."""
         return self._count_old_segments(now_ms) > 0
 
+    def begin_time_proof(self, now_ms: int) -> TimeProof | None:
+        """A reading of the first segment that only stays because its age rests on a time index file; None if there is none (REC-4).
+
+        The owner reads it, which may go on beside all other calls, then :meth:`end_time_proof` follows, and ``close`` in any case.
+        """
+        if not any(segment.has_unproven_time for segment in self._segments):
+            return None
+        number = find_doubtful(
+            self._summaries(),
+            self.settings,
+            now_ms=now_ms,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+        )
+        return None if number is None else TimeProof(self._segments[number], self._unsynced.cuts)
+
+    async def end_time_proof(self, proof: TimeProof, cpu: Cpu) -> bool:
+        """Correct the segment's largest timestamp and its indexes if they were wrong.
+
+        Returns False, and does nothing, if the log was cut meanwhile.
+
+        No flush or cut of this log may be running.
+
+        Raises:
+            OSError: the device failed or is full; the segment is as before.
+        """
+        if proof.cuts != self._unsynced.cuts:
+            return False
+        await proof.read(cpu)
+        if proof.is_wrong and proof.segment is not self._segments.active:
+            await cpu.run(proof.save_blocking)
+        self._conclude(proof)
+        return True
+
     async def hide_old_segments(self, now_ms: int) -> int | None:
         """Let the log start behind the segments that are past the limits of retention; the active one is replaced if it is among them.
 
@@ -569,6 +605,12 @@ class Log:
     def delete_old_segments_blocking(self, now_ms: int) -> int:
         """All of retention on the calling thread, its checkpoint too; return how many segments were put aside. Raises OSError."""
         disk = self.files.disk
+        while (proof := self.begin_time_proof(now_ms)) is not None:
+            with closing(proof):
+                proof.read_blocking()
+                if proof.is_wrong and proof.segment is not self._segments.active:
+                    proof.save_blocking()
+                self._conclude(proof)
         start_offset = sync_blocking(self._hiding_old_segments(now_ms), disk)
         if start_offset is None:
             return 0
@@ -652,17 +694,29 @@ class Log:
 
     def _count_old_segments(self, now_ms: int) -> int:
         """The number of the oldest segments that may be removed now."""
-        summaries = [
-            SegmentSummary(min(segment.next_base_offset, self.log_end_offset), segment.size, segment.age_reference_ms())
-            for segment in self.files.segments
-        ]
         return count_deletable(
-            summaries,
+            self._summaries(),
             self.settings,
             now_ms=now_ms,
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
         )
+
+    def _summaries(self) -> list[SegmentSummary]:
+        return [
+            SegmentSummary(
+                min(segment.next_base_offset, self.log_end_offset),
+                segment.size,
+                segment.age_reference_ms(),
+                not segment.has_unproven_time,
+            )
+            for segment in self._segments
+        ]
+
+    def _conclude(self, proof: TimeProof) -> None:
+        for error in proof.rot:
+            self.note_rot(error)
+        proof.conclude(is_active=proof.segment is self._segments.active)
 
     def _hiding_old_segments(self, now_ms: int) -> Syncing[int | None]:
         segments = self.files.segments

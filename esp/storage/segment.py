@@ -113,6 +113,7 @@ class Segment:
         "checked_start",
         "created_ms",
         "first_timestamp",
+        "has_unproven_time",
         "index_is_full",
         "indexes",
         "last_offset_max",
@@ -153,6 +154,8 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_offset = self.base_offset
         """The last offset of the batch that holds it."""
+        self.has_unproven_time = False
+        """True if the largest timestamp rests on the time index file, which has no checksum (:mod:`esp.storage.time_proof`)."""
         self._bytes_since_entry = 0
         self.index_is_full = False
 
@@ -221,6 +224,7 @@ class Segment:
         """Go on taking in batches from an index entry's batch on: the indexes are right up to there."""
         assert self.indexes is not None
         self.max_timestamp, self.max_timestamp_offset = self.indexes.times.last()
+        self.has_unproven_time = True
         self._bytes_since_entry = 0
         self.size = position
 
@@ -286,9 +290,26 @@ class Segment:
         self.indexes = indexes
         return indexes
 
+    def emptied(self) -> "Segment":
+        """The segment as if nothing of it had been read yet, to take in its batches again."""
+        return Segment(self._disk, self._directory, self.base_offset, self._settings, self.created_ms)
+
+    def take_over(self, rebuilt: "Segment", *, is_active: bool) -> None:
+        """Take the timestamps of a segment that has taken in the same batches anew, and its indexes if this one is active.
+
+        Of a sealed segment the indexes are read from their files again when they are needed.
+        """
+        self.max_timestamp = rebuilt.max_timestamp
+        self.max_timestamp_offset = rebuilt.max_timestamp_offset
+        if not is_active:
+            self.indexes = None
+            return
+        self.indexes = rebuilt.indexes
+        self.index_is_full = rebuilt.index_is_full
+
     def _rebuild_indexes(self) -> Reading[SegmentIndexes]:
         _logger.warning("%s: the indexes do not match the segment and are rebuilt", self.path(LOG_SUFFIX))
-        rebuilt = Segment(self._disk, self._directory, self.base_offset, self._settings, self.created_ms)
+        rebuilt = self.emptied()
         yield from find_batch(self.file, 0, self.size, rebuilt.visit)
         rebuilt.seal()
         indexes = self.indexes = rebuilt.indexes

@@ -211,6 +211,7 @@ def open_sealed_blocking(segment: Segment, disk: Disk) -> None:
     segment.size = size
     segment.max_timestamp = timestamp
     segment.max_timestamp_offset = offset
+    segment.has_unproven_time = True
 
 
 def require_nothing_missing_blocking(segment: Segment, disk: Disk) -> None:

@@ -1,8 +1,12 @@
+import struct
+
 import pytest
 
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
+from esp.storage.log import Log
 from esp.storage.retention import SegmentSummary, count_deletable
+from esp.storage.time_proof import TimeProof
 from tests.unit.storage.helpers import REPLICA, append, new_disk, new_log, read_all, reopen
 
 SEGMENTS = [SegmentSummary(10, 100, 1000), SegmentSummary(20, 100, 2000), SegmentSummary(30, 50, 3000)]
@@ -96,3 +100,109 @@ def test_a_segment_that_is_read_outlives_its_removal() -> None:
     held = log.read(0, 10_000, 1, at_least_one=True)
     log.delete_old_segments_blocking(10**9)
     assert held == data
+
+
+YOUNG = TopicSettings(segment_bytes=100, retention_ms=1000)
+
+
+def closed_with_times(timestamps: list[int], rotten: dict[int, int], settings: TopicSettings = YOUNG) -> SimulatedDisk:
+    """A disk with a log of one batch in each segment; the time indexes of segments in ``rotten`` say another timestamp."""
+    disk = new_disk()
+    directory, log = new_log(disk, settings)
+    for timestamp in timestamps:
+        append(log, timestamp=timestamp)
+    log.high_watermark = log.log_end_offset
+    directory.close_blocking(1)
+    for offset, timestamp in rotten.items():
+        disk.write_file(time_index(offset), struct.pack(">qi", timestamp, 0))
+    return disk
+
+
+def time_index(offset: int) -> str:
+    return f"{REPLICA}/{offset:020d}.timeindex"
+
+
+def reopened(disk: SimulatedDisk, settings: TopicSettings = YOUNG) -> Log:
+    log = reopen(disk, settings)[1]
+    log.high_watermark = log.log_end_offset
+    return log
+
+
+def test_a_rotten_time_index_makes_no_young_segment_old(caplog: pytest.LogCaptureFixture) -> None:
+    disk = closed_with_times([1000, 5000, 5000, 5000], {1: 1000})
+    log = reopened(disk)
+    assert log.delete_old_segments_blocking(5500) == 1, "the first one is old"
+    assert log.log_start_offset == 1
+    assert f"{time_index(1)}: the largest timestamp is 1000 where the batches say 5000" in caplog.text
+    assert disk.read_file(time_index(1)) == struct.pack(">qi", 5000, 0), "it is right from now on"
+    caplog.clear()
+    assert log.delete_old_segments_blocking(6001) == 3
+    assert "largest timestamp" not in caplog.text
+
+
+def test_a_time_index_that_names_another_batch_of_the_segment_is_found_out() -> None:
+    settings = TopicSettings(segment_bytes=250, retention_ms=1000)
+    disk = closed_with_times([1000, 5000, 1000, 5000], {0: 1000}, settings)
+    log = reopened(disk, settings)
+    assert [segment.base_offset for segment in log.files.segments][:2] == [0, 3], (
+        "three batches, the second is the latest"
+    )
+    assert log.delete_old_segments_blocking(5500) == 0
+
+
+def test_the_active_segment_is_no_older_than_its_batches() -> None:
+    settings = TopicSettings(retention_ms=1000, index_interval_bytes=0)
+    disk = closed_with_times([5000, 1000, 1000], {0: 900}, settings)
+    log = reopened(disk, settings)
+    assert log.files.segments.active.has_unproven_time
+    assert log.delete_old_segments_blocking(5500) == 0
+    append(log, timestamp=1000)
+    log.high_watermark = log.log_end_offset
+    segment = log.files.segments.active
+    log.roll(0)
+    assert (segment.max_timestamp, segment.max_timestamp_offset) == (5000, 0)
+    assert disk.read_file(time_index(0)) == struct.pack(">qi", 5000, 0)
+    assert log.delete_old_segments_blocking(6001) == 1
+
+
+@pytest.mark.parametrize("rotten", [10**12, 5400])
+def test_a_timestamp_that_has_rotted_upwards_keeps_no_segment_for_ever(rotten: int) -> None:
+    """It lies in the future, or the next segment is old already."""
+    log = reopened(closed_with_times([1000, 2000, 5000], {0: rotten}))
+    assert log.delete_old_segments_blocking(5500) == 2
+
+
+def test_batches_are_read_once_and_only_where_age_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    step = TimeProof._step_blocking
+    monkeypatch.setattr(
+        TimeProof, "_step_blocking", lambda proof: (read.append(proof.segment.base_offset), step(proof))[1]
+    )
+    log = reopened(closed_with_times([1000, 5000, 5000, 5000], {1: 1000}))
+    log.delete_old_segments_blocking(1500)
+    assert read == [], "a start reads no batches, and nothing is old"
+    log.delete_old_segments_blocking(5500)
+    log.delete_old_segments_blocking(5600)
+    assert read == [0, 1]
+    log.settings = TopicSettings(segment_bytes=100, retention_bytes=0)
+    assert log.delete_old_segments_blocking(5600) == 3
+    assert read == [0, 1], "size takes them whatever their age"
+
+
+def test_a_rotten_batch_is_reported_and_the_segment_goes_by_what_its_file_says() -> None:
+    disk = closed_with_times([1000, 5000, 5000], {})
+    disk.corrupt(f"{REPLICA}/{0:020d}.log", 70, 1)
+    log = reopened(disk)
+    assert log.delete_old_segments_blocking(1500) == 0
+    assert log.rot is None
+    assert log.delete_old_segments_blocking(2500) == 1
+    assert log.rot is not None
+
+
+def test_a_segment_without_sound_frames_goes_by_what_its_file_says() -> None:
+    disk = closed_with_times([1000, 5000, 5000], {})
+    disk.corrupt(f"{REPLICA}/{0:020d}.log", 16, 255)
+    log = reopened(disk)
+    assert log.delete_old_segments_blocking(2500) == 1
+    assert log.rot is not None
+    assert "is broken behind 0" in str(log.rot)
