@@ -4,10 +4,14 @@ A pass over thousands of replicas is one of slices, between which others have th
 of log starts in each directory. While it is written, :attr:`~esp.broker.replication.host.ReplicaHost.directories_lock` is held, so that no
 log is cut or moved; :attr:`~esp.broker.replication.hosted_partition.HostedPartition.busy` is held for the moments in which a log's segments
 change, since a flush goes by their names.
+
+Before age decides about a segment whose times are known from its index file alone, its batches are read (:mod:`esp.storage.time_proof`).
+That may take seconds, and no lock is held meanwhile.
 """
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import islice
 from typing import Final
 
@@ -25,12 +29,45 @@ DROPPED_TOGETHER_MAX: Final = 16
 async def delete_old_segments(env: Env, replicas: ReplicaHost) -> None:
     """Apply retention by time and size to every log."""
     for turn in in_turns(replicas):
-        now_ms = env.clock.wall_ms()
-        due = iter([hosted for hosted in turn if hosted.log.has_old_segments(now_ms)])
-        while slice_ := tuple(islice(due, DROPPED_TOGETHER_MAX)):
-            async with replicas.directories_lock:
-                await _Retention(env, replicas).run(slice_)
-        await env.clock.sleep_us(0)
+        due: Sequence[HostedPartition] = turn
+        while due:
+            now_ms = env.clock.wall_ms()
+            # One segment of each log at a time, so that the first ones make room before the last ones are read.
+            proven = [hosted for hosted in due if await _prove_time(env, replicas, hosted, now_ms)]
+            await _drop_old(env, replicas, due, now_ms)
+            due = proven
+
+
+async def _drop_old(env: Env, replicas: ReplicaHost, logs: Sequence[HostedPartition], now_ms: int) -> None:
+    due = iter([hosted for hosted in logs if hosted.log.has_old_segments(now_ms)])
+    while slice_ := tuple(islice(due, DROPPED_TOGETHER_MAX)):
+        async with replicas.directories_lock:
+            await _Retention(env, replicas).run(slice_)
+    await env.clock.sleep_us(0)
+
+
+async def _prove_time(env: Env, replicas: ReplicaHost, hosted: HostedPartition, now_ms: int) -> bool:
+    """Read a segment of a log whose age is in doubt; whether there was one, and its age is certain now (REC-4)."""
+    if _directory_of(replicas, hosted) is None:
+        return False
+    try:
+        proof = hosted.log.begin_time_proof(now_ms)
+        if proof is None:
+            return False
+        with closing(proof):
+            await proof.read(env.cpu)
+            async with hosted.busy:
+                return _directory_of(replicas, hosted) is not None and await hosted.log.end_time_proof(proof, env.cpu)
+    except OSError as error:
+        _tell(hosted, error)
+        return False
+
+
+def _directory_of(replicas: ReplicaHost, hosted: HostedPartition) -> LogDirectory | None:
+    """The directory of a replica's log; None if it is no more, or its directory has failed."""
+    if replicas.find(*hosted.name) is not hosted:
+        return None
+    return replicas.directories.holding(hosted.log)
 
 
 class _Retention:
@@ -44,7 +81,7 @@ class _Retention:
         hidden: dict[LogDirectory, list[tuple[HostedPartition, int]]] = {}
         for hosted in due:
             async with hosted.busy:
-                directory = self._directory_of(hosted)
+                directory = _directory_of(self._replicas, hosted)
                 if directory is None:
                     continue
                 try:
@@ -69,18 +106,12 @@ class _Retention:
             dropped = True
             while dropped:
                 async with hosted.busy:
-                    if self._directory_of(hosted) is None:
+                    if _directory_of(self._replicas, hosted) is None:
                         return
                     dropped = await hosted.log.drop_segments(below, self._env.clock.wall_ms()) > 0
                 await self._env.clock.sleep_us(0)
         except OSError as error:
             _tell(hosted, error)
-
-    def _directory_of(self, hosted: HostedPartition) -> LogDirectory | None:
-        """The directory of a replica's log; None if it is no more, or its directory has failed."""
-        if self._replicas.find(*hosted.name) is not hosted:
-            return None
-        return self._replicas.directories.holding(hosted.log)
 
 
 def _tell(hosted: HostedPartition, error: OSError) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import struct
 from random import Random
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from esp.simulation.machine.clock import SimulatedClock
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.storage.log_directory import LogDirectory
+from esp.storage.time_proof import TimeProof
 from tests.unit.storage.helpers import TOPIC_ID, append
 
 SYNC_S = 0.01
@@ -196,3 +198,71 @@ async def test_an_error_of_one_log_or_of_a_checkpoint_leaves_the_rest_to_the_nex
     scene.disk.heal()
     await scene.run()
     assert all(hosted.log.first_segment_offset == hosted.log.log_start_offset > 7 for hosted in scene.replicas)
+
+
+@pytest.fixture
+def read_in_worker(monkeypatch):
+    """For each step in which batches were read for their times, whether a worker did so; filled while the test runs."""
+    found = []
+    step = TimeProof._step_blocking
+
+    def noted(proof):
+        found.append(proof.segment._disk.is_in_worker)
+        step(proof)
+
+    monkeypatch.setattr(TimeProof, "_step_blocking", noted)
+    return found
+
+
+def test_a_rotten_time_index_takes_no_young_records_and_blocks_no_loop(read_in_worker):
+    SimulatedLoop().run(_play_a_rotten_time_index(), limit_s=3600)
+    assert read_in_worker
+    assert all(read_in_worker)
+
+
+async def _play_a_rotten_time_index():
+    scene = Scene(3, retention_ms=1000, segment_bytes=100)
+    scene.disk.is_in_worker = True
+    directory = scene.replicas.directory
+    now_ms = scene.env.clock.wall_ms()
+    for hosted in scene.replicas:
+        for timestamp in (now_ms - 5000, now_ms, now_ms, now_ms):
+            append(hosted.log, timestamp=timestamp)
+        hosted.log.high_watermark = hosted.log.log_end_offset
+    directory.close_blocking(1)
+    rotten = f"data/t-1/{1:020d}.timeindex"
+    scene.disk.write_file(rotten, struct.pack(">qi", now_ms - 4000, 0))
+    scene.replicas.directory = directory = LogDirectory.open_blocking(scene.disk, "data")
+    for hosted in scene.replicas:
+        hosted.log = directory.load_log_blocking(hosted.name, hosted.log.settings, 0)
+        hosted.log.high_watermark = hosted.log.log_end_offset
+    scene.disk.is_in_worker = False
+    await scene.run()
+    assert [hosted.log.log_start_offset for hosted in scene.replicas] == [1, 1, 1]
+    assert scene.disk.read_file(rotten) == struct.pack(">qi", now_ms, 0)
+    jobs = scene.cpu.jobs
+    await scene.run()
+    assert scene.cpu.jobs == jobs, "what was proven is not read again"
+
+
+@played
+async def test_a_log_that_is_cut_while_its_times_are_read_is_left_to_the_next_pass():
+    scene = Scene(1, retention_ms=1000, segment_bytes=100)
+    scene.disk.is_in_worker = True
+    now_ms = scene.env.clock.wall_ms()
+    (hosted,) = scene.replicas
+    for _ in range(3):
+        append(hosted.log, timestamp=now_ms - 5000)
+    hosted.log.high_watermark = 3
+    scene.replicas.directory.close_blocking(1)
+    scene.replicas.directory = directory = LogDirectory.open_blocking(scene.disk, "data")
+    hosted.log = directory.load_log_blocking(hosted.name, hosted.log.settings, 0)
+    hosted.log.high_watermark = 3
+    running = asyncio.ensure_future(scene.run())
+    await asyncio.sleep(SYNC_S / 2)
+    hosted.log.truncate_to(2)
+    await running
+    assert (hosted.log.log_start_offset, hosted.log.log_end_offset) == (0, 2)
+    scene.disk.is_in_worker = False
+    await scene.run()
+    assert hosted.log.log_start_offset == 2
