@@ -52,6 +52,15 @@ ROT_MUTANTS: Final = (
         tiers=(LOG,),
     ),
     Mutant(
+        "rotten-times-make-records-old",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.log",
+        "                not segment.has_unproven_time,\n",
+        "                True,\n",
+        first=2000345,
+    ),
+    Mutant(
         "rotten-checkpoint-stops-the-node",
         "REC-6 broken",
         "REC-6",
