@@ -32,6 +32,16 @@ def hosted_partitions(node: SimulatedNode) -> list[HostedPartition]:
     return [*chain.from_iterable([partitions.values() for partitions in broker.replicas.by_topic.values()])]
 
 
+def directory_moves(nodes: Iterable[SimulatedNode]) -> list[str]:
+    """The replicas that are on their way between the log directories of their nodes."""
+    found: list[str] = []
+    for node in nodes:
+        broker = _broker(node)
+        if broker is not None and (count := len(broker.replicas.moves)):
+            found.append(f"{node.name} moves {count} replicas between its directories")
+    return found
+
+
 def image(node: SimulatedNode) -> ClusterImage:
     """The committed metadata as the node knows it."""
     running = _running(node)

@@ -310,6 +310,9 @@ class Run:
             lambda: [] if all(task.done() for task in self._administration) else ["an administrator waits"],
         )
         await self._rebalance.settle(self._until, self._core, self._unconverged, CONVERGE_S)
+        await self._until(
+            CONVERGE_S, "LIVE-NO-STUCK", lambda: probe.directory_moves(self._world.nodes[n] for n in sorted(self._core))
+        )
         if self._clients.upgrader is not None:
             await self._clients.upgrader.finish()
         if self._ledger.rotten:
