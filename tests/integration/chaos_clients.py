@@ -124,17 +124,7 @@ class PyWriter(Writer):
 
     def run(self) -> None:
         """As said above."""
-        producer = KafkaProducer(
-            bootstrap_servers=self.bootstrap.split(","),
-            acks="all",
-            enable_idempotence=True,
-            delivery_timeout_ms=GIVE_UP_MS,
-            request_timeout_ms=5000,
-            max_block_ms=GIVE_UP_MS,
-            retry_backoff_ms=50,
-            reconnect_backoff_ms=20,
-            reconnect_backoff_max_ms=200,
-        )
+        producer = self._begin()
         futures = []
         while not self.stopping.wait(PAUSE_S):
             if sum(not future.is_done for _, future in futures[-MAX_UNACKED:]) >= MAX_UNACKED:
@@ -148,6 +138,30 @@ class PyWriter(Writer):
             if future.succeeded():
                 self.acknowledge(index, future.value.partition, future.value.offset)
         producer.close(timeout=10)
+
+    def _begin(self) -> KafkaProducer:
+        """A producer that has its id: an InitProducerId that gets no answer, as from a paused node, ends a producer of kafka-python."""
+        while True:
+            producer = KafkaProducer(
+                bootstrap_servers=self.bootstrap.split(","),
+                acks="all",
+                enable_idempotence=True,
+                delivery_timeout_ms=GIVE_UP_MS,
+                request_timeout_ms=5000,
+                max_block_ms=GIVE_UP_MS,
+                retry_backoff_ms=50,
+                reconnect_backoff_ms=20,
+                reconnect_backoff_max_ms=200,
+            )
+            index, key, number = self.next_record()
+            try:
+                metadata = producer.send(self.topic, b"%d" % number, key.encode()).get(GIVE_UP_MS / 1000)
+                self.acknowledge(index, metadata.partition, metadata.offset)
+                return producer
+            except PyKafkaError:
+                if self.stopping.is_set():
+                    return producer
+                producer.close(timeout=0)
 
 
 class AioWriter(Writer):

@@ -16,8 +16,9 @@ from esp.protocol.registry import ApiKey
 
 log = logging.getLogger(__name__)
 
-BLOCK_TIMEOUT_MS: Final = 5_000
-"""The time for which a producer waits for a controller before it has to ask again."""
+BLOCK_TIMEOUT_MS: Final = 1_000
+"""The time for which a producer waits for a controller before it has to ask again: elections are shorter. To kafka-python an InitProducerId
+that its own time-out ends is a fatal error, where COORDINATOR_LOAD_IN_PROGRESS is not."""
 
 
 class ProducerIds:
