@@ -66,6 +66,8 @@ class Outcome:
     """Logs that were cut below their starts, which fell with their ends (READ-6)."""
     forgotten_log_starts: int = 0
     """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
+    half_cuts: int = 0
+    """Cuts that failed halfway: their logs are offline, and the files hold less than these say (LOG-13)."""
     excused_folds: int = 0
     """Replicas whose producers' states were held against the batches alone that have not rotted (INV-PROD-FOLD, REC-4)."""
     moved_replicas: int = 0

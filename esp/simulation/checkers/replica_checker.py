@@ -52,6 +52,8 @@ class ReplicaChecker:
         """The number of times that a log was cut below its start, which fell with its end."""
         self.forgotten_starts = 0
         """The number of times that a replica came back with records below its log start, because the file that says it had rotted."""
+        self.half_cuts = 0
+        """The number of cuts that failed halfway, so that the files hold less than their log, which is offline."""
         self.excused_folds: dict[str, None] = {}
         """The replicas whose producers' states were held against the batches alone that have not rotted, by name."""
         self.moved = 0
@@ -240,6 +242,10 @@ class ReplicaChecker:
         if log.log_start_offset > view.end_offset:
             view.restart(log.log_start_offset)
         was_cut = view.cut(log.log_start_offset, log.log_end_offset)
+        if log.is_offline and view.end_offset < log.log_end_offset:
+            # A cut that failed halfway (LOG-13): the log serves nothing any more, and the next process reads its files.
+            self.half_cuts += was_cut
+            return
         if was_cut and view.end_offset < view.high_watermark and not committed.is_excused:
             raise ViolationError(
                 "INV-NO-TRUNC-BELOW-HW",
