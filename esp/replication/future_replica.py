@@ -8,6 +8,7 @@ follower about its leader.
 from typing import NamedTuple
 
 from esp.model.buffers import Buffer
+from esp.model.errors import CorruptionError
 from esp.replication.partition_follower import append_fetched, must_begin_below
 from esp.replication.replica_log import ReplicaLog
 
@@ -53,11 +54,14 @@ class FutureReplica:
         return Cut(max(offset, self.log.log_start_offset), is_whole=offset <= self.log.log_start_offset)
 
     def cut(self, cut: Cut) -> None:
-        """Cut the copy. Raises OSError: it is offline."""
+        """Cut the copy; one that has rotted there begins anew. Raises OSError: it is offline."""
         if cut.is_whole:
             self.log.truncate_fully_and_start_at(cut.offset)
         else:
-            self.log.truncate_to(cut.offset)
+            try:
+                self.log.truncate_to(cut.offset)
+            except CorruptionError:
+                self.log.truncate_fully_and_start_at(self.log.log_start_offset)
         assert self.log.log_end_offset <= cut.offset, "a copy that diverges from its source is truncated (KIP-101)"
 
     def must_begin_below(self, records: Buffer, source: ReplicaLog) -> bool:

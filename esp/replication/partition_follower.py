@@ -267,8 +267,7 @@ class PartitionFollower:
             return Next.ASK_RANGE if answer.error_code == ErrorCode.offset_out_of_range else Next.BACK_OFF
         self.leader_has_answered = True
         if answer.diverging_epoch != UNDEFINED:
-            self._truncate(self._divergence(answer.diverging_epoch, answer.diverging_end_offset))
-            return Next.FETCH
+            return self._truncate(self._divergence(answer.diverging_epoch, answer.diverging_end_offset))
         log = self.log
         is_sound = not answer.records or self._append(answer.records, now_ms)
         committed = min(answer.high_watermark, log.log_end_offset)
@@ -292,8 +291,7 @@ class PartitionFollower:
         log = self.log
         own_end = log.log_end_offset
         if end_offset < own_end:
-            self._truncate(end_offset)
-            return Next.FETCH
+            return self._truncate(end_offset)
         if start_offset > own_end:
             _logger.warning(
                 "The log ends at %d, before its leader's start %d: it starts again there, empty", own_end, start_offset
@@ -344,7 +342,8 @@ class PartitionFollower:
             return min(own_end, end_offset)
         return own_end  # the leader may know that epoch otherwise: its next answer shows it (KIP-279, KAFKA-6361)
 
-    def _truncate(self, offset: int) -> None:
+    def _truncate(self, offset: int) -> Next:
+        """Cut the log; a log that has rotted there is set aside before long, and waits as it is (REC-4)."""
         log = self.log
         if offset < log.high_watermark:
             if self.high_watermark_is_firm:
@@ -355,4 +354,8 @@ class PartitionFollower:
             _logger.warning(
                 "Records from %d to %d are dropped: the leader does not have them", offset, log.high_watermark
             )
-        log.truncate_to(offset)
+        try:
+            log.truncate_to(offset)
+        except CorruptionError:  # which the log has reported
+            return Next.BACK_OFF
+        return Next.FETCH

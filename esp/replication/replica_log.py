@@ -67,6 +67,7 @@ class ReplicaLog(Protocol):
         """End at ``offset``, or before it where it stands within a batch, and let go of epochs that begin there or later (TRUNC-6).
 
         Raises:
+            CorruptionError: the batch before the cut has rotted; nothing was cut.
             OSError: the log is offline.
         """
 

@@ -32,7 +32,7 @@ from esp.storage.producer_state import ProducerStates
 from esp.storage.retention import SegmentSummary, count_deletable, find_doubtful
 from esp.storage.rolling import is_roll_due, roll_jitter_ms
 from esp.storage.segment import Segment
-from esp.storage.segment_files import SegmentFiles
+from esp.storage.segment_files import CutPlace, SegmentFiles
 from esp.storage.steps import Reading, Syncing, read, sync, sync_blocking
 from esp.storage.time_proof import TimeProof
 from esp.storage.timestamp_search import TimestampAndOffset, search_max_timestamp, search_timestamp
@@ -627,7 +627,8 @@ class Log:
         appended nothing is unknown to all other replicas.
 
         Raises:
-            OSError: the device failed or is full, or a segment is broken where it is to be cut: the log is offline.
+            CorruptionError: the batch before the cut has rotted, so that its end cannot be known; nothing was cut, and the rot is noted.
+            OSError: the device failed or is full: the log is offline.
         """
         if offset >= self.log_end_offset:
             self.leader_epochs.truncate_from_end(self.log_end_offset)
@@ -636,13 +637,13 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return
         try:
-            self._cut(offset)
+            self._cut(self.files.find_cut(offset))
+        except CorruptionError as error:
+            self.note_rot(error)
+            raise
         except OSError:
             self.take_offline()
             raise
-        except CorruptionError as error:
-            self.take_offline()
-            raise OSError(errno.EIO, f"the place to cut cannot be found: {error}", self.path) from error
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything and go on, empty, at ``offset`` (TRUNC-5).
@@ -670,11 +671,10 @@ class Log:
         self.set_roll_jitter()
         self.check_offsets()
 
-    def _cut(self, offset: int) -> None:
+    def _cut(self, place: CutPlace) -> None:
         files = self.files
-        place = files.find_cut(offset)
         end_offset = place.end_offset
-        assert end_offset <= offset, "nothing at the offset or behind it stays (LOG-9)"
+        assert end_offset <= self.log_end_offset, "nothing at the offset or behind it stays (LOG-9)"
         if end_offset < self.log_start_offset:  # a batch that spans the log start would be cut
             self.truncate_fully_and_start_at(self.log_start_offset)
             return

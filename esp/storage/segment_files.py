@@ -14,7 +14,7 @@ from esp.storage.log_reader import LogReader
 from esp.storage.producer_snapshots import snapshot_path
 from esp.storage.producer_state import ProducerStates
 from esp.storage.segment import Segment, find_batch
-from esp.storage.segment_recovery import IndexTrust, restore_segment_blocking
+from esp.storage.segment_recovery import IndexTrust, check_batch_blocking, restore_segment_blocking
 from esp.storage.segments import Segments
 from esp.storage.steps import read_blocking
 from esp.storage.trash import Trash
@@ -105,7 +105,8 @@ class SegmentFiles:
         """Find the place of the cut after which no record at ``offset``, which is above the first segment's, or behind it stays.
 
         Raises:
-            CorruptionError: a segment is broken there.
+            CorruptionError: a segment is broken there, or the last batch that would stay is not what was written: the end of the log would
+                be what its header says.
             OSError: the device failed.
         """
         segments = self.segments
@@ -114,23 +115,28 @@ class SegmentFiles:
             number -= 1
         segment = segments[number]
         end_offset = segment.base_offset
+        last_position = -1
 
-        def is_cut(_position: int, header: BatchHeader) -> bool:
-            nonlocal end_offset
+        def is_cut(position: int, header: BatchHeader) -> bool:
+            nonlocal end_offset, last_position
             if header.last_offset < offset:
                 end_offset = header.next_offset
+                last_position = position
             return header.last_offset >= offset
 
         indexes = read_blocking(segments.load_indexes(segment))
         start = read_blocking(segment.find_place(indexes, offset - 1))
         found = read_blocking(find_batch(segment.file, start, segment.size, is_cut))
+        assert end_offset <= offset, "nothing at the offset or behind it stays (LOG-9)"
+        if last_position >= 0:
+            check_batch_blocking(segment.file, last_position)
         return CutPlace(number, None if found is None else found[0], end_offset)
 
     def cut(self, place: CutPlace) -> None:
         """Take away all behind the place that :meth:`find_cut` found; its segment is the active one then.
 
         Raises:
-            CorruptionError: the rest of the segment is broken.
+            CorruptionError: the rest of the segment has rotted since it was looked at.
             OSError: the device failed or is full.
         """
         segment = self.segments[place.number]

@@ -130,6 +130,18 @@ def iterate_known_headers_blocking(
         raise CorruptionError(f"{file.path} is broken: {error}") from error
 
 
+def check_batch_blocking(file: File, position: int) -> None:
+    """Hold the batch at ``position`` against its checksum.
+
+    Raises:
+        CorruptionError: it is not what was written.
+    """
+    header = read_header(file.read_blocking(position, HEADER_SIZE))
+    batch = memoryview(file.read_blocking(position, header.size))
+    if crc32c(batch[ATTRIBUTES_OFFSET:]) != header.crc:
+        raise CorruptionError(f"{file.path} is corrupt at {position}: a batch that does not match its checksum")
+
+
 def restore_segment_blocking(
     segment: Segment,
     disk: Disk,
@@ -178,9 +190,7 @@ def restore_segment_blocking(
     except CorruptionError as error:
         reason = str(error)
     if leader_epoch >= 0 and header[0] < trusted_end:  # the log end is what the last batch says
-        batch = memoryview(file.read_blocking(position, header[1] + SIZE_BEFORE_LENGTH_ENDS))
-        if crc32c(batch[ATTRIBUTES_OFFSET:]) != header[4]:
-            raise CorruptionError(f"{file.path} is corrupt at {position}: a batch that does not match its checksum")
+        check_batch_blocking(file, position)
     if reason is not None and next_offset < trusted_end:
         flushed = "closed cleanly" if trusted_end == LONG_MAX else f"flushed up to offset {trusted_end}"
         raise CorruptionError(f"{file.path} is broken at {segment.size}, although it was {flushed}: {reason}")

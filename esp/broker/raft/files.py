@@ -66,9 +66,12 @@ class RaftFiles:
         self._log.append(effect.batch, effect.header, self._env.clock.wall_ms())
 
     async def truncate(self, end_offset: int) -> None:
-        """Cut the log. Raises OSError."""
+        """Cut the log. Raises OSError, also where it has rotted."""
         async with self.cutting():
-            self._log.truncate_to(end_offset)
+            try:
+                self._log.truncate_to(end_offset)
+            except CorruptionError as error:
+                raise OSError(errno.EIO, f"the place to cut cannot be found: {error}", self._log.path) from error
 
     @asynccontextmanager
     async def cutting(self) -> AsyncIterator[None]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from esp.model.errors import ApiError, ErrorCode
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.replication.partition_follower import CommittedDataLossError, FetchAnswer, FetchPosition, Next
 from tests.unit.replication.logs import ME, following, stamped, state
 
@@ -118,6 +118,18 @@ def test_it_truncates_by_epochs_and_not_by_its_high_watermark(epochs, answer, ke
     assert follower.on_answer(follower.position, answer._replace(high_watermark=99), 0) is Next.FETCH
     assert epochs_of(follower) == kept
     assert follower.log.high_watermark == 0, "KAFKA-14704"
+
+
+def test_a_log_that_has_rotted_where_it_is_to_be_cut_waits_for_being_set_aside(monkeypatch):
+    follower = following([1, 1, 3])
+
+    def refuse(_offset: int) -> None:
+        raise CorruptionError("a batch that does not match its checksum")
+
+    monkeypatch.setattr(follower.log, "truncate_to", refuse)
+    assert follower.on_answer(follower.position, diverging(1, 2), 0) is Next.BACK_OFF
+    assert follower.on_leader_range(follower.position, 0, 2) is Next.BACK_OFF
+    assert epochs_of(follower) == [1, 1, 3]
 
 
 def test_committed_records_are_not_dropped_without_an_unclean_election():

@@ -128,14 +128,20 @@ def test_an_index_that_rotted_in_its_midst_misleads_nobody(
             assert read_all(log, offset, max_bytes) == list(range(offset, 11))
 
 
-def test_a_log_that_cannot_be_cut_for_rot_goes_offline_and_says_why() -> None:
+@pytest.mark.parametrize(
+    "position", [2 * SIZE + 16, 4 * SIZE - 1], ids=["the magic of a batch", "a value of the last batch that would stay"]
+)
+def test_a_log_that_cannot_be_cut_for_rot_reports_it_and_stays_whole(position: int) -> None:
     disk, log = filled()
-    rot(disk, 2 * SIZE + 16, mask=0x40)  # the magic of a batch
+    rot(disk, position, mask=0x40)
     log.files.segments[0].indexes = None
     disk.remove(f"{REPLICA}/{0:020d}.index")
-    with pytest.raises(OSError, match="the place to cut cannot be found"):
+    with pytest.raises(CorruptionError):
         log.truncate_to(4)
-    assert log.is_offline
+    assert log.rot is not None
+    assert not log.is_offline
+    assert log.log_end_offset == 11
+    assert read_all(log, 9) == [9, 10]
 
 
 def test_a_search_by_time_reports_rot() -> None:
