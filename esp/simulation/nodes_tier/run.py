@@ -496,8 +496,10 @@ class Run:
 
         It is cut off for ever, an outage keeps it away, or an outage leaves the quorum without a majority.
         """
-        world, controllers = self._world, self._profile.layout.controllers
-        has_majority = 2 * len(world.away.intersection(controllers)) < len(controllers)
+        world = self._world
+        drivers = [driver for other in world.nodes.values() if (driver := probe.raft(other)) is not None]
+        quorums = [{voter.key.node_id for voter in driver.voters.voters} for driver in drivers if driver.voters.voters]
+        has_majority = all(2 * len(world.away & quorum) < len(quorum) for quorum in quorums)
         return node.node_id in world.keeps_down or node.node_id in world.away or not has_majority
 
     def _on_new_disk(self, node: SimulatedNode) -> None:
