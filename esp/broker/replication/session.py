@@ -375,6 +375,8 @@ class ReplicaSession:
             if item is None or item.hosted is None:
                 continue
             offset, most = item.wanted.fetch_offset, item.wanted.partition_max_bytes
+            if item.share is not None and item.share.reserved:
+                most = min(most, item.share.reserved)
             try:
                 item.hosted.leading(item.wanted.current_leader_epoch)
                 records = await item.hosted.log.read_cold(

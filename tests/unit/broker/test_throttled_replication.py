@@ -67,6 +67,17 @@ async def test_a_follower_that_catches_up_is_held_to_the_rate(cluster, role):
 
 
 @clustered()
+async def test_a_fetch_from_a_cold_log_is_no_larger_than_its_share(cluster):
+    await behind(cluster, 2 * MB, batch=10_000)
+    await cluster[1].log().flush()
+    cluster[1].disk.make_cold("/data/t-0/00000000000000000000.log")
+    throttle(cluster, "leader", 100_000)
+    await cluster[3].start()
+    await cluster.until(lambda: cluster[3].log().log_end_offset > 1)
+    assert cluster[3].log().log_end_offset <= 1 + 10, "a second's records at most"
+
+
+@clustered()
 async def test_the_slower_of_both_ends_decides(cluster):
     await behind(cluster, 8 * MB)
     throttle(cluster, "leader", 4 * MB)
