@@ -12,7 +12,6 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "The metrics of a node, for Prometheus or for tests that examine it from outside: a simulated node has no listener for metrics. "
     "tests/unit/broker/metrics, and the tests of its own module.": (
         "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",
-        "esp.broker.replication.log_dir_moves:LogDirMoves.__len__",
         "esp.broker.replication.session:ReplicaSession.__len__",
         "esp.broker.replication.sessions:ReplicaSessions.__len__",
         "esp.controller.partition_change:is_unclean_election",
