@@ -24,7 +24,8 @@ from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import TopicId, TopicPartition
 from esp.ports.cpu import Cpu
-from esp.records.batch_header import HeaderFields
+from esp.records.batch_header import CONTROL_BIT, HeaderFields
+from esp.records.transaction_marker import find_marker
 from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, snapshot_path
@@ -177,6 +178,17 @@ class Log:
         return self._segments[0].base_offset
 
     @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided, and the decision committed (LSO-1); never below the log start."""
+        high_watermark = self.high_watermark
+        if not self.producers.has_transactions:
+            return high_watermark
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        if unstable is None or unstable >= high_watermark:
+            return high_watermark
+        return max(unstable, self.log_start_offset)
+
+    @property
     def sealed_end_offset(self) -> int:
         """Base offset of the active segment: offsets below it are written no more."""
         return self._segments.active.base_offset
@@ -240,6 +252,22 @@ class Log:
         self.log_end_offset = base_offset
         self.set_roll_jitter()
 
+    def load_producers_blocking(self, now_ms: int | None, expiration_ms: int) -> None:
+        """Read the producers' state at the log end anew (PROD-9).
+
+        Args:
+            now_ms: wall time, at which producers expire; None: none do.
+            expiration_ms: see :meth:`~esp.storage.producer_state.ProducerStates.expire`.
+
+        Raises:
+            CorruptionError: batches are broken.
+            OSError: the device failed.
+        """
+        files, end, committed = self.files, self.log_end_offset, self.high_watermark
+        self.producers = load_producers_blocking(
+            files.disk, files.path, files.segments, end, committed, now_ms, expiration_ms, self.note_rot
+        )
+
     def set_roll_jitter(self) -> None:
         """Another segment is the active one."""
         self.roll_jitter_ms = roll_jitter_ms(self.settings, self.partition, self._segments.active.base_offset)
@@ -257,7 +285,7 @@ class Log:
         Raises:
             ApiError: KAFKA_STORAGE_ERROR; nothing was appended (LOG-13).
         """
-        base_offset, _, epoch, _, _, _, delta, _, max_timestamp, producer_id, _, _, _ = header
+        base_offset, _, epoch, _, _, attributes, delta, _, max_timestamp, producer_id, _, _, _ = header
         last_offset = base_offset + delta
         size = len(batch)
         settings = self.settings
@@ -279,11 +307,21 @@ class Log:
             assert epoch > (self.leader_epochs.latest or 0) or self.leader_epochs.latest is None, "epochs rise (LOG-3)"
             self.leader_epochs.assign(epoch, base_offset)
         if producer_id >= 0:
-            self.producers.update(header)
+            if attributes & CONTROL_BIT:
+                self._end_transaction(batch, header)
+            else:
+                self.producers.update(header)
         unsynced = self._unsynced
         unsynced.appended_batches += 1
         unsynced.appended_bytes += size
         self.log_end_offset = last_offset + 1
+
+    def _end_transaction(self, marker: Buffer, header: HeaderFields) -> None:
+        """A control batch of a producer was appended."""
+        self.producers.update(header, find_marker(marker))
+        self.producers.first_unstable_offset(
+            self.high_watermark
+        )  # forgets what is committed, also where no reader asks
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end; nothing happens if the active one is empty.
@@ -685,9 +723,7 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
         files.unsynced.save_epochs_blocking()
         remove_snapshots(files.disk, files.path, above=end_offset, below=self.first_segment_offset)
-        self.producers = load_producers_blocking(
-            files.disk, files.path, files.segments, end_offset, None, 0, self.note_rot
-        )
+        self.load_producers_blocking(None, 0)
         files.unsynced.sync_names_blocking()
         self.set_roll_jitter()
         self.check_offsets()

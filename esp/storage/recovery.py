@@ -33,7 +33,6 @@ from esp.storage.layout import (
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.log import Log
 from esp.storage.producer_snapshots import (
-    load_producers_blocking,
     remove_snapshots,
     remove_stray_snapshots,
     snapshot_offsets,
@@ -206,9 +205,7 @@ def load_log_blocking(
     log.checkpointed_high_watermark = known.high_watermark
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     if not is_new:
-        log.producers = load_producers_blocking(
-            disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms, log.note_rot
-        )
+        log.load_producers_blocking(now_ms, producer_id_expiration_ms)
     log.check_offsets()
     return log
 
@@ -432,7 +429,7 @@ class _Loader:
         """Read the epochs off the headers of all batches (LOG-10)."""
         self.epochs.clear()
         for segment in self.segments:
-            for header in iterate_known_headers_blocking(segment.file, 0, segment.size):
+            for _position, header in iterate_known_headers_blocking(segment.file, 0, segment.size):
                 if self.epochs.latest is None or header.leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
 
