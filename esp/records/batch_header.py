@@ -75,8 +75,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record; sequences wrap from 2^31-1 to 0 (PROD-3). Only of meaning with a producer id."""
-        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        """Sequence of the last record; sequences wrap from 2^31-1 to 0 (PROD-3). Only of meaning with a producer id.
+
+        A batch of a coordinator has NO_SEQUENCE, however many records it has.
+        """
+        return NO_SEQUENCE if self.base_sequence < 0 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def codec(self) -> int:

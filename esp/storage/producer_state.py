@@ -105,9 +105,9 @@ class ProducerStates:
         """Check a client's batch: return None if it may be appended, or the base offset that it already has if it is a duplicate (PROD-5).
 
         Raises:
-            ApiError: INVALID_PRODUCER_EPOCH (PROD-1) or OUT_OF_ORDER_SEQUENCE_NUMBER (PROD-2, PROD-3, PROD-5).
+            ApiError: INVALID_PRODUCER_EPOCH (PROD-1), OUT_OF_ORDER_SEQUENCE_NUMBER (PROD-2, PROD-3, PROD-5) or INVALID_TXN_STATE (TXN-11).
         """
-        _, _, _, _, _, _, delta, _, _, producer_id, epoch, first, _ = header
+        _, _, _, _, _, attributes, delta, _, _, producer_id, epoch, first, _ = header
         state = self._states.get(producer_id)
         if state is None:
             return None
@@ -131,6 +131,11 @@ class ProducerStates:
             raise ApiError(
                 ErrorCode.out_of_order_sequence_number,
                 f"Producer {producer_id} came with sequence {first} under epoch {epoch}, expected is {expected}",
+            )
+        if state.transaction_first_offset >= 0 and not attributes & TRANSACTIONAL_BIT:
+            raise ApiError(
+                ErrorCode.invalid_txn_state,
+                f"A batch of producer {producer_id} is outside of its transaction, which is open in this partition",
             )
         return None
 
@@ -192,7 +197,8 @@ class ProducerStates:
         batches = state.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
-        batches.append(ProducedBatch(first, (first + delta) & _SEQUENCE_MASK, base_offset, base_offset + delta))
+        last = _NO_SEQUENCE if first < 0 else (first + delta) & _SEQUENCE_MASK  # coordinators write without sequences
+        batches.append(ProducedBatch(first, last, base_offset, base_offset + delta))
         if attributes & TRANSACTIONAL_BIT and state.transaction_first_offset < 0 and count:
             state.transaction_first_offset = self._open[producer_id] = base_offset
         return None
@@ -292,7 +298,7 @@ class ProducerStates:
             producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, transaction_first_offset = entry
             state = states._states[producer_id] = ProducerState(epoch)
             if offset >= 0:
-                first_sequence = (sequence - delta) & _SEQUENCE_MASK
+                first_sequence = _NO_SEQUENCE if sequence < 0 else (sequence - delta) & _SEQUENCE_MASK
                 state.batches.append(ProducedBatch(first_sequence, sequence, offset - delta, offset))
             state.last_timestamp = timestamp
             state.coordinator_epoch = coordinator_epoch

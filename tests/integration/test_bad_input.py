@@ -216,7 +216,7 @@ BAD_BATCHES = {
     ),
     "a transactional batch": (
         # Kafka asks its authorizer about the missing transactional id first
-        ErrorCode.transactional_id_authorization_failed if AGAINST_KAFKA else ErrorCode.invalid_txn_state,
+        ErrorCode.transactional_id_authorization_failed,
         lambda b: batch_of(b"v", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
     ),
     "more than the limit": (ErrorCode.message_too_large, lambda b: batch_of(b"x" * 1_048_588)),
