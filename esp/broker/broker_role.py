@@ -26,6 +26,8 @@ from esp.broker.replication.maintenance import Maintenance
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
+from esp.broker.transactions.coordinator_channel import CoordinatorChannel
+from esp.broker.transactions.verifier import RetryBackoff, TransactionVerifier
 from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import PLAINTEXT, BrokerRegistration
@@ -150,6 +152,7 @@ class RunningBroker:
             on_directory_failed=self._on_directory_failed,
         )
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
+        self._transactions = CoordinatorChannel(env, settings.node_id, cache, self._address_of, client_side.dispatcher)
         heartbeats, self._replication, forwarded = self._channels = tuple(
             ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
             for purpose in ("heartbeats", "replication", "forwarded")
@@ -199,6 +202,7 @@ class RunningBroker:
         self.groups.close()
         self.replicas.disconnect()
         self._liveness.close()
+        self._transactions.close()
         for channel in self._channels:
             channel.close()
         await self._server.close()
@@ -224,6 +228,16 @@ class RunningBroker:
             liveness=self._liveness,
             is_current=self._is_current,
             groups=self.groups,
+            verifier=TransactionVerifier(
+                self._env.clock,
+                self._tasks,
+                self._transactions.find,
+                self._transactions.call,
+                RetryBackoff(
+                    settings.add_partitions_to_txn_retry_backoff_ms, settings.add_partitions_to_txn_retry_backoff_max_ms
+                ),
+                lambda: self.replicas.settings.current.transaction_partition_verification_enable,
+            ),
             features=self._node.features,
         )
         long_requests = dispatcher.long_requests

@@ -57,6 +57,36 @@ def _topics_to_create(request: Any) -> _Content:
     return {"topics": [{"name": name, "configs": ()} for name in dict.fromkeys(topic.name for topic in request.topics)]}
 
 
+def _offsets_to_commit(request: Any) -> _Content:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [{"partition_index": partition.partition_index} for partition in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _markers_to_write(request: Any) -> _Content:
+    return {
+        "markers": [
+            {
+                "producer_id": marker.producer_id,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [{"partition_index": index} for index in topic.partition_indexes],
+                    }
+                    for topic in marker.topics
+                ],
+            }
+            for marker in request.markers
+        ]
+    }
+
+
 def _topics_to_delete(request: Any) -> _Content:
     if not hasattr(request, "topics"):  # before version 6
         return {"responses": [{"name": name} for name in request.topic_names]}
@@ -117,6 +147,8 @@ def _resources(request: Any) -> list[_Content]:
 
 _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.CREATE_TOPICS: _topics_to_create,
+    ApiKey.TXN_OFFSET_COMMIT: _offsets_to_commit,
+    ApiKey.WRITE_TXN_MARKERS: _markers_to_write,
     ApiKey.DELETE_TOPICS: _topics_to_delete,
     ApiKey.CREATE_ACLS: _acls_to_create,
     ApiKey.DELETE_ACLS: _acls_to_delete,

@@ -434,6 +434,20 @@ class BrokerSettings:
     )
     group_max_size: int = setting(INT_MAX, Kind.INT, "Members that a consumer group accepts.", at_least(1))
     offset_metadata_max_bytes: int = setting(4_096, Kind.INT, "Longest text that may be committed with an offset.")
+    add_partitions_to_txn_retry_backoff_ms: int = setting(
+        20,
+        Kind.INT,
+        "Milliseconds before a partition's leader asks again about a producer whose last transaction is being completed.",
+        at_least(1),
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = setting(
+        100, Kind.INT, "Most milliseconds for which it asks again before the producer has to.", at_least(0)
+    )
+    transaction_partition_verification_enable: bool = setting(
+        True,
+        Kind.BOOLEAN,
+        "Whether a partition's leader asks the transaction's coordinator before the first batch of a transaction.",
+    )
     offsets_commit_timeout_ms: int = setting(
         5_000, Kind.INT, "Milliseconds that a commit waits for the replicas of __consumer_offsets.", at_least(1)
     )

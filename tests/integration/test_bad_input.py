@@ -18,7 +18,7 @@ from kio.serial import entity_reader
 from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER_SIZE, MAGIC_OFFSET, pack_header, read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.testing.node_process import HOST, NodeProcess
-from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
+from esp.testing.pytest_plugin import NodeFactory
 from tests.integration import messages
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.messages import fetch_one, send_batch

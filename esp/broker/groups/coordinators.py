@@ -82,6 +82,10 @@ class GroupCoordinators:
             raise ApiError(ErrorCode.not_coordinator)
         return coordinator
 
+    def coordinator_at(self, partition: int) -> "GroupCoordinatorDriver | None":
+        """The coordinator of a partition of ``__consumer_offsets``; None if it is not here."""
+        return self._coordinators.get(partition)
+
     def __iter__(self) -> "Iterator[GroupCoordinatorDriver]":
         """All coordinators, by partition."""
         return (self._coordinators[number] for number in sorted(self._coordinators))

@@ -28,7 +28,9 @@ from esp.model.ids import TopicPartition
 from esp.model.now import Now
 from esp.ports.env import Env
 from esp.records.builder import build_batch
-from esp.replication.partition_leader import ALL_REPLICAS
+from esp.replication.end_marker import EndMarker
+from esp.replication.partition_leader import ALL_REPLICAS, Appended, PartitionLeader
+from esp.replication.verification import Guard
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,8 @@ class _Appended(NamedTuple):
 
     next_offset: int
     token: int
+    marker: EndMarker | None = None
+    """The end-transaction marker that it is, if it is one."""
 
 
 class GroupCoordinatorDriver:
@@ -98,6 +102,8 @@ class GroupCoordinatorDriver:
         try:
             await self._read(latest, end_offset)
             await self._replay(latest)
+            for producer_id, records in latest.pending():
+                self._core.replay_pending(producer_id, records)
         except READ_ERRORS as error:
             log.error("the groups of %s cannot be loaded: %s", hosted.name, error)
             self.end()
@@ -182,6 +188,32 @@ class GroupCoordinatorDriver:
             raise ApiError(ErrorCode.coordinator_load_in_progress)
         return self._core
 
+    @property
+    def hosted(self) -> HostedPartition:
+        """The coordinator's partition."""
+        return self._hosted
+
+    @property
+    def leader(self) -> PartitionLeader:
+        """The partition's leader in the coordinator's epoch."""
+        return self._leader
+
+    def append_marker(self, marker: EndMarker) -> int:
+        """End a transaction in the coordinator's partition, and with the marker's commit in the groups (TXN-10).
+
+        Returns:
+            The offset after the marker.
+
+        Raises:
+            ApiError: the marker is refused, or as :attr:`core`.
+        """
+        core = self.core
+        _, next_offset, _ = self._leader.append_marker(marker, self._clock.wall_ms())
+        self._appended.append(_Appended(next_offset, core.on_marker_appended(), marker))
+        self._hosted.appended()
+        self._work(())
+        return next_offset
+
     def ask(self, method: Callable[[Asked, object, Now], Sequence[Effect]], asked: Asked) -> asyncio.Future[Any]:
         """Hand a request to a method of :attr:`core`, now; the answer comes in the future, which may be done already."""
         ticket: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -245,11 +277,8 @@ class GroupCoordinatorDriver:
         if not self._leads():
             return
         hosted = self._hosted
-        batch = build_batch(effect.records, timestamp_ms=effect.timestamp_ms, codec=self._config.codec)
         try:
-            _, next_offset, _ = self._leader.append(
-                memoryview(bytearray(batch)), ALL_REPLICAS, self._clock.wall_ms(), any_codec=True
-            )
+            _, next_offset, _ = self._append_batch(effect)
         except ApiError as error:
             log.warning("%s cannot store the records of its groups: %s", hosted.name, error)
             self._effects.extendleft(reversed(self._core.on_append_failed(effect.token, error.code, self.now())))
@@ -259,12 +288,34 @@ class GroupCoordinatorDriver:
         self._appended.append(_Appended(next_offset, effect.token))
         hosted.appended()
 
+    def _append_batch(self, effect: Append) -> Appended:
+        transaction = effect.transaction
+        now_ms = self._clock.wall_ms()
+        if transaction is None:
+            batch = build_batch(effect.records, timestamp_ms=effect.timestamp_ms, codec=self._config.codec)
+            return self._leader.append(memoryview(bytearray(batch)), ALL_REPLICAS, now_ms, any_codec=True)
+        assert isinstance(transaction.guard, Guard), "a guard comes from the leader"
+        batch = build_batch(
+            effect.records,
+            timestamp_ms=effect.timestamp_ms,
+            codec=self._config.codec,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            transactional=True,
+        )
+        return self._leader.append_of_coordinator(memoryview(bytearray(batch)), transaction.guard, now_ms)
+
     def _take_committed(self) -> bool:
         """Tell the core of the next of its records that are committed by now, if there are any."""
-        appended = self._appended
-        if not appended or self._hosted.log.high_watermark < appended[0].next_offset:
+        if not self._appended or self._hosted.log.high_watermark < self._appended[0].next_offset:
             return False
-        self._effects.extend(self._core.on_committed(appended.popleft().token, self.now()))
+        _, token, marker = self._appended.popleft()
+        if marker is None:
+            self._effects.extend(self._core.on_committed(token, self.now()))
+        else:
+            self._effects.extend(
+                self._core.on_marker_committed(token, marker.producer_id, self.now(), is_commit=marker.is_commit)
+            )
         return True
 
     def _look(self) -> None:
