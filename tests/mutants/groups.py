@@ -12,7 +12,7 @@ GROUP_MUTANTS: Final = (
         "offset-acknowledged-before-commit",
         "HW-2 broken",
         "HW-2",
-        "esp.broker.groups.driver",
+        "esp.broker.coordination.driver",
         "        if not appended or self._hosted.log.high_watermark < appended[0].next_offset:\n",
         "        if not appended or self._hosted.log.log_end_offset < appended[0].next_offset:\n",
     ),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.broker.groups.latest_records import LatestRecords
+from esp.broker.coordination.latest_records import LatestRecords
 from esp.model.errors import CorruptionError
 from esp.records.builder import NewRecord, build_batch
 
