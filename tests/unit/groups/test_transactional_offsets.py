@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from esp.broker.groups.latest_records import LatestRecords
+from esp.broker.coordination.latest_records import LatestRecords
 from esp.groups.effects import Append, Transaction
 from esp.groups.requests import CommittedOffset, OffsetFetch, TxnOffsetCommit
 from esp.model.errors import ErrorCode
