@@ -9,7 +9,7 @@ from esp.ports.network import Address
 from esp.replication.end_marker import EndMarker
 from tests.unit.broker.group_conversation import leave, member
 from tests.unit.broker.replica_cluster import clustered
-from tests.unit.broker.transaction_conversation import OFFSETS, PID, commit_in, serve_transactions, stable_offsets
+from tests.unit.broker.transactional_client import OFFSETS, PID, commit_in, serve_transactions, stable_offsets
 
 T0 = ("t", 0)
 

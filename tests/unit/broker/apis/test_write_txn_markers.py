@@ -10,7 +10,7 @@ from tests.unit.broker.conversation import create_topic, fetch
 from tests.unit.broker.group_conversation import fetch_offsets
 from tests.unit.broker.replica_cluster import clustered
 from tests.unit.broker.simulated_node import simulated
-from tests.unit.broker.transaction_conversation import (
+from tests.unit.broker.transactional_client import (
     OFFSETS,
     PID,
     commit_in,

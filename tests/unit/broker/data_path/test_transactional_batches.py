@@ -13,7 +13,7 @@ from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import of_one_partition, produce, produce_later, produce_request
 from tests.unit.broker.replica_cluster import clustered
 from tests.unit.broker.simulated_node import RefusedError, records
-from tests.unit.broker.transaction_conversation import batch, produce_in, serve_transactions, write_markers
+from tests.unit.broker.transactional_client import batch, produce_in, serve_transactions, write_markers
 
 
 async def begin(cluster, **options):
