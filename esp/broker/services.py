@@ -11,6 +11,7 @@ from esp.broker.controller_client.producer_ids import ProducerIds
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import FeatureRange
 from esp.model.ids import NodeId
@@ -43,5 +44,6 @@ class Services:
     groups: GroupCoordinators
     verifier: TransactionVerifier
     """Asks coordinators about transactions that reach a partition here."""
+    transactions: TransactionCoordinators
     features: Mapping[str, FeatureRange]
     """The levels of features that this node can work at."""

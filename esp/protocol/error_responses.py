@@ -35,7 +35,7 @@ def error_response_in_slices(api_key: int, version: int, request: Any, error: Ap
 def _build(entity: type[Entity], content: _Content, error: ApiError, progress: Progress) -> SlicedWork[Any]:
     values: dict[str, Any] = {}
     for field in entity_fields(entity):
-        if field.name == "error_code":
+        if field.name in ("error_code", "partition_error_code"):
             values[field.name] = error.code
         elif field.name == "error_message":
             values[field.name] = error.message
@@ -145,6 +145,20 @@ def _resources(request: Any) -> list[_Content]:
     ]
 
 
+def _partitions_to_add(request: Any) -> _Content:
+    if hasattr(request, "transactions"):
+        return {}
+    return {
+        "results_by_topic_v3_and_below": [
+            {
+                "name": topic.name,
+                "results_by_partition": [{"partition_index": partition} for partition in topic.partitions],
+            }
+            for topic in request.v3_and_below_topics
+        ]
+    }
+
+
 _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.CREATE_TOPICS: _topics_to_create,
     ApiKey.TXN_OFFSET_COMMIT: _offsets_to_commit,
@@ -159,5 +173,6 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics_to_describe,
     ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _partitions_to_reassign,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _partitions_to_add,  # versions up to 3 have no error for the whole
 }
 """The elements of an answer that have errors of their own, beside an error for the whole or in place of it."""

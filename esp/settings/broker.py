@@ -476,6 +476,34 @@ class BrokerSettings:
         104_857_600, Kind.INT, "Largest size of a segment of __consumer_offsets.", at_least(1)
     )
 
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        10_000, Kind.INT, "Milliseconds between two checks for transactions that take too long.", at_least(1)
+    )
+    transaction_max_timeout_ms: int = setting(
+        900_000, Kind.INT, "Longest transaction timeout that a producer may ask for, in ms.", at_least(1)
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        3_600_000, Kind.INT, "Milliseconds between two checks for expired transactional ids.", at_least(1)
+    )
+    transaction_state_log_min_isr: int = setting(
+        2,
+        Kind.INT,
+        "min.insync.replicas of __transaction_state; all its replicas, if there are fewer.",
+        at_least(1),
+    )
+    transaction_state_log_num_partitions: int = setting(
+        50, Kind.INT, "Partitions of __transaction_state when it is created.", at_least(1)
+    )
+    transaction_state_log_replication_factor: int = setting(
+        3, Kind.SHORT, "Replicas of __transaction_state; all brokers, if there are fewer.", at_least(1)
+    )
+    transaction_state_log_segment_bytes: int = setting(
+        104_857_600, Kind.INT, "Largest size of a segment of __transaction_state.", at_least(1)
+    )
+    transactional_id_expiration_ms: int = setting(
+        604_800_000, Kind.INT, "Milliseconds that an unused transactional id is remembered.", at_least(1)
+    )
+
     producer_id_expiration_ms: int = setting(
         86_400_000, Kind.INT, "Milliseconds that an inactive producer's sequence is remembered.", at_least(1)
     )

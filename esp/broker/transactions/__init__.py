@@ -1,1 +1,1 @@
-"""The drivers of the transactions' coordinators, and the questions that partition leaders ask them."""
+"""The drivers of the coordinators of transactions, the sender of their markers, and the questions of partition leaders to them."""

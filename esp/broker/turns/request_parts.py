@@ -85,6 +85,7 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (Lists(("users",), ("results",)),),
         ApiKey.DESCRIBE_QUORUM: (Lists(*_TOPICS_AND_PARTITIONS, CHANGES),),
         ApiKey.DESCRIBE_PRODUCERS: (Lists(("topics", "partition_indexes"), ("topics", "partitions")),),
+        ApiKey.ADD_PARTITIONS_TO_TXN: (Lists(("transactions",), ("results_by_transaction",), COMMITS),),
         ApiKey.DESCRIBE_TRANSACTIONS: (Lists(("transactional_ids",), ("transaction_states",)),),
     }
 )
