@@ -21,6 +21,7 @@ from crc32c import crc32c
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, HeaderFields
 from esp.records.transaction_marker import Marker
+from esp.settings.setting import LONG_MAX
 
 BATCHES_KEPT: Final = 5
 """The number that Kafka keeps per producer: a client has at most five requests in flight."""
@@ -143,6 +144,11 @@ class ProducerStates:
     def has_transactions(self) -> bool:
         """True if there may be a transaction that is open, or whose marker is not committed."""
         return bool(self._open or self._completed)
+
+    @property
+    def oldest_open_offset(self) -> int:
+        """The first offset of the oldest open transaction; larger than any offset if none is open."""
+        return next(iter(self._open.values()), LONG_MAX)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """True if the producer has a transaction open under this very epoch."""
