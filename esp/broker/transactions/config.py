@@ -9,7 +9,7 @@ from esp.settings.broker import BrokerSettings
 from esp.transactions.settings import TransactionSettings
 
 APPEND_TIMEOUT_MS: Final = 30_000
-"""The time for which an answer waits for the commit of its record: the default of Kafka's ``request.timeout.ms``, which clients wait as well."""
+"""The time for which an answer waits for the commit of its record: the default of Kafka's ``request.timeout.ms``, as clients wait."""
 
 
 @dataclass(frozen=True, slots=True)
