@@ -10,7 +10,7 @@ from typing import Final
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.records.batch import iterate_records, read_whole_header
+from esp.records.batch import check_batch, iterate_records, read_whole_header
 from esp.records.batch_header import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
 from esp.records.compression import decompress
 from esp.records.varint import GOES_ON, read_on
@@ -42,13 +42,15 @@ class LatestRecords:
         """Take in whole batches, in the order of the log; return the offset after the last one.
 
         Raises:
-            CorruptionError: the bytes are no batches.
+            CorruptionError: the bytes are no batches, or not those that were written.
         """
         view = memoryview(batches)
         position = next_offset = 0
         while position < len(view):
             header = read_whole_header(view[position:])
-            self._add_batch(header, view[position : position + header.size])
+            batch = view[position : position + header.size]
+            check_batch(batch, header)
+            self._add_batch(header, batch)
             position += header.size
             next_offset = header.next_offset
         return next_offset

@@ -1,5 +1,6 @@
 """What tests of transactions ask of a node over the wire, in one line each."""
 
+import asyncio
 import functools
 import inspect
 
@@ -12,6 +13,8 @@ from tests.unit.broker.simulated_node import SimulatedNode, model
 
 TRANSACTION = 1
 ID = "app"
+POLL_S = 0.01
+"""The pause between two questions, in simulated time."""
 
 
 async def raise_level(node, level=2):
@@ -52,11 +55,10 @@ async def until_coordinated(client, transactional_id=ID):
     """Find the coordinator, and wait until it has loaded."""
     (found,) = await find_coordinator(client, transactional_id, key_type=TRANSACTION)
     assert found.error_code is ErrorCode.none, found
-    while (await end(client, (-1, -1), transactional_id=transactional_id)).error_code in (
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.not_coordinator,
-    ):
-        pass
+    loading = (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
+    while (answer := await end(client, (-1, -1), transactional_id=transactional_id)).error_code in loading:
+        assert answer.producer_id == -1
+        await asyncio.sleep(POLL_S)
 
 
 async def init(client, expected=(-1, -1), *, transactional_id=ID, version=5, timeout_ms=60_000):
@@ -131,3 +133,17 @@ async def end(client, producer, *, commit=True, transactional_id=ID, version=5):
         transactional_id=transactional_id, producer_id=producer[0], producer_epoch=producer[1], committed=commit
     )
     return await client.call(ApiKey.END_TXN, version, request)
+
+
+async def describe(client, transactional_id=ID):
+    types = model(ApiKey.DESCRIBE_TRANSACTIONS, 0)
+    answer = await client.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, types.Request(transactional_ids=(transactional_id,)))
+    return answer.transaction_states[0]
+
+
+async def until_state(client, state, transactional_id=ID):
+    """Wait until the id is in a state; return its description."""
+    while (described := await describe(client, transactional_id)).transaction_state != state:
+        assert described.error_code is ErrorCode.none
+        await asyncio.sleep(POLL_S)
+    return described

@@ -146,3 +146,10 @@ def test_bytes_that_are_no_batch_are_told():
     batch[-3] = 0x7F
     with pytest.raises(CorruptionError):
         LatestRecords().add(batch)
+
+
+def test_flipped_byte_of_a_value_is_corruption():
+    batch = bytearray(build_batch([NewRecord(b"value", b"key")]))
+    batch[batch.index(b"value")] ^= 1
+    with pytest.raises(CorruptionError):
+        LatestRecords().add(batch)
