@@ -1,4 +1,4 @@
-"""There are no transactions yet: every client that begins one is told so within seconds, for good, and asks no more."""
+"""At level 0 of transaction.version there are no transactions: every client that begins one is told so for good, and asks no more."""
 
 import asyncio
 import time

@@ -5,8 +5,10 @@ import threading
 import pytest
 
 from esp.groups.partitioning import partition_for
+from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import ClusterFactory
 from tests.integration.cluster.observer import Observe
+from tests.integration.conftest import eventually
 from tests.integration.transactions import WRITERS, ExactlyOnce, read_all, serve_transactions
 
 SETTINGS = {
@@ -51,3 +53,33 @@ def test_the_output_is_exact_whichever_node_is_killed(
             observer.wait_until_whole(target)
     program.close()
     assert sorted(read_all(cluster.bootstrap, target, len(VALUES))) == [b"<" + value + b">" for value in VALUES]
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(300)
+def test_kafkas_producer_goes_on_when_its_coordinator_is_killed(
+    make_cluster: ClusterFactory, observe: Observe, kafka_tools: KafkaTools, topic: str
+) -> None:
+    cluster = make_cluster(settings=SETTINGS)
+    observer = observe(cluster)
+    serve_transactions(cluster.bootstrap, cluster.nodes.values())
+    observer.create(topic, partitions=2)
+    WRITERS["librdkafka"](cluster.bootstrap, "java", topic, [(True, [b"first"])])
+    tool = kafka_tools.start(
+        "producer-perf-test",
+        *("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--num-records", "3000", "--record-size", "20"),
+        *("--throughput", "500", "--transactional-id", "java", "--transaction-duration-ms", "50"),
+    )
+    try:
+        log = cluster.directory / "tool.txt"
+        reader = threading.Thread(target=lambda: log.write_text(tool.communicate()[0]))
+        reader.start()
+        eventually(lambda: len(read_all(cluster.bootstrap, topic, 1)) > 300, timeout_s=60)
+        coordinator = observer.leader("__transaction_state", partition_for("java", 3))
+        cluster.nodes[coordinator].kill()
+        reader.join(120)
+        assert tool.returncode == 0
+    finally:
+        tool.kill()
+    assert "3000 records sent" in log.read_text()
+    assert len(read_all(cluster.bootstrap, topic, 3001)) == 3001
