@@ -77,9 +77,11 @@ class BatchHeader(NamedTuple):
     def last_sequence(self) -> int:
         """Sequence of the last record; sequences wrap from 2^31-1 to 0 (PROD-3). Only of meaning with a producer id.
 
-        A batch of a coordinator has NO_SEQUENCE, however many records it has.
+        Markers, and batches of coordinators, have none.
         """
-        return NO_SEQUENCE if self.base_sequence < 0 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def codec(self) -> int:

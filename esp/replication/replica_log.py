@@ -19,6 +19,9 @@ class ProducerFacts(Protocol):
 class ProducerChecks(Protocol):
     """The idempotent producers that a log knows."""
 
+    has_transactions: bool
+    """False if no transaction holds the last stable offset below the high watermark."""
+
     def get(self, producer_id: int) -> ProducerFacts | None:
         """One producer; None if the log does not know it."""
 
@@ -59,6 +62,10 @@ class ReplicaLog(Protocol):
     log_end_offset: int
     high_watermark: int
     recovery_point: int
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided, and the decision committed (LSO-1)."""
 
     @property
     def producers(self) -> ProducerChecks:

@@ -64,7 +64,8 @@ def load_producers_blocking(
     now_ms: int | None,
     expiration_ms: int,
     note_rot: NoteRot,
-) -> ProducerStates:
+    unindexed_from: int = LONG_MAX,
+) -> tuple[ProducerStates, list[CompletedTransaction]]:
     """The state at ``log_end_offset``: the newest snapshot that is whole, and the batches since (PROD-9).
 
     Each batch is held against its checksum, as what a header says of producers outlasts it (REC-4); all of its bytes are read anyway.
@@ -78,14 +79,19 @@ def load_producers_blocking(
         now_ms: producers that are expired by then are left out; None: none are.
         expiration_ms: see :meth:`ProducerStates.expire`.
         note_rot: told of batches that have rotted, of which nothing is believed.
+        unindexed_from: the base of the first segment whose transaction index is to be made anew.
+
+    Returns:
+        The state, and the transactions that ended at or after ``unindexed_from``.
     """
     start, states = _load_newest(disk, directory)
     if now_ms is not None:
         states.expire(now_ms, expiration_ms)
-    for completed in _ended_between_blocking(disk, directory, segments, high_watermark, start, note_rot):
+    before = min(high_watermark, unindexed_from)
+    ended = _ended_between_blocking(disk, directory, segments, before, start, note_rot)
+    for completed in ended:
         states.note_uncommitted(completed.first_offset, completed.last_offset)
-    for _completed in _fold_blocking(states, segments, start, note_rot):
-        pass
+    ended += _fold_blocking(states, segments, start, note_rot)
     states.first_unstable_offset(high_watermark)  # forgets the transactions whose markers are committed
     if len(states):
         states.add_older(
@@ -95,7 +101,7 @@ def load_producers_blocking(
             )
             if header.producer_id >= 0
         )
-    return states
+    return states, [completed for completed in ended if completed.last_offset >= unindexed_from]
 
 
 def _fold_blocking(

@@ -21,6 +21,7 @@ from crc32c import crc32c
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, HeaderFields
 from esp.records.transaction_marker import Marker
+from esp.settings.setting import LONG_MAX
 
 BATCHES_KEPT: Final = 5
 """The number that Kafka keeps per producer: a client has at most five requests in flight."""
@@ -81,7 +82,7 @@ class ProducerState:
 class ProducerStates:
     """All producers of one log by their id."""
 
-    __slots__ = ("_completed", "_open", "_states")
+    __slots__ = ("_completed", "_open", "_states", "has_transactions")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
@@ -89,6 +90,9 @@ class ProducerStates:
         """The first offset of each open transaction by its producer, rising."""
         self._completed: deque[tuple[int, int]] = deque()
         """First and last offsets of ended transactions, both rising: one that began later than another and ended before it is left out."""
+        self.has_transactions = False
+        """False if no transaction is open and no marker is above the high watermark that was given last. A plain attribute, as every fetch
+        asks for it."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -145,9 +149,9 @@ class ProducerStates:
         return (state.last_sequence + 1) & _SEQUENCE_MASK if state is not None and state.epoch == epoch else 0
 
     @property
-    def has_transactions(self) -> bool:
-        """True if there may be a transaction that is open, or whose marker is not committed."""
-        return bool(self._open or self._completed)
+    def oldest_open_offset(self) -> int:
+        """The first offset of the oldest open transaction; larger than any offset if none is open."""
+        return next(iter(self._open.values()), LONG_MAX)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """True if the producer has a transaction open under this very epoch."""
@@ -163,6 +167,7 @@ class ProducerStates:
         while completed and completed[0][1] < high_watermark:
             completed.popleft()
         first = next(iter(self._open.values()), None)
+        self.has_transactions = bool(self._open or completed)
         if completed and (first is None or completed[0][0] < first):
             return completed[0][0]
         return first
@@ -173,6 +178,7 @@ class ProducerStates:
         while completed and completed[-1][0] > first_offset:
             completed.pop()
         completed.append((first_offset, last_offset))
+        self.has_transactions = True
 
     def update(self, header: HeaderFields, marker: Marker | None = None) -> CompletedTransaction | None:
         """Take in an appended batch of a producer, from a client or from the leader.
@@ -201,6 +207,7 @@ class ProducerStates:
         batches.append(ProducedBatch(first, last, base_offset, base_offset + delta))
         if attributes & TRANSACTIONAL_BIT and state.transaction_first_offset < 0 and count:
             state.transaction_first_offset = self._open[producer_id] = base_offset
+            self.has_transactions = True
         return None
 
     def _end_transaction(
@@ -313,4 +320,5 @@ class ProducerStates:
                 key=itemgetter(1),
             )
         )
+        states.has_transactions = bool(states._open)
         return states

@@ -44,7 +44,7 @@ def transactional_node(
     """A node of each level of transactions that is served."""
     node = Node(tmp_path_factory.mktemp("transactions") / "data", SETTINGS).start()
     try:
-        serve_transactions(node.bootstrap, request.param)
+        serve_transactions(node.bootstrap, [node], request.param)
         yield node
         node.stop()
     finally:
@@ -149,7 +149,7 @@ def test_kafkas_producer_commits_transaction_after_transaction(
 
 def test_transactions_outlive_the_node(fresh_node: NodeFactory, topic: str) -> None:
     node = fresh_node(SETTINGS)
-    serve_transactions(node.bootstrap)
+    serve_transactions(node.bootstrap, [node])
     producer = transactional_producer(node.bootstrap, topic)
     for commit, killed in ((True, True), (False, True), (True, False)):
         producer.begin_transaction()

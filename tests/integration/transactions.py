@@ -3,14 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
 from tests.integration.conftest import eventually
+from tests.integration.wire import Listener, Wire
 
 TIMEOUT_S: Final = 30.0
 FEATURE: Final = "transaction.version"
@@ -22,13 +25,21 @@ WriteTransactions = Callable[[str, str, str, Steps], None]
 """Called with the bootstrap servers, the transactional id, the topic and the steps."""
 
 
-def serve_transactions(bootstrap: str, level: int = 2) -> None:
-    """Raise the level of transactions in a running cluster, and wait until every node that is asked knows."""
+def serve_transactions(bootstrap: str, nodes: Iterable[Listener], level: int = 2) -> None:
+    """Raise the level of transactions in a running cluster, and wait until each of these nodes serves them."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         admin.update_features({FEATURE: ("UPGRADE", level)})
     finally:
         admin.close()
+    for node in nodes:
+        eventually(partial(_is_served, node, level))
+
+
+def _is_served(node: Listener, level: int) -> bool:
+    with Wire(node) as wire:
+        answer = wire.call(ApiVersionsRequest(client_software_name="tests", client_software_version="1"))
+    return any((found.name, found.max_version_level) == (FEATURE, level) for found in answer.finalized_features)
 
 
 def transactional_producer(bootstrap: str, transactional_id: str, **settings: object) -> Producer:
@@ -233,17 +244,3 @@ class ExactlyOnce:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
-
-
-def wait_for_level(bootstrap: str, level: int) -> None:
-    """Return when a node that clients ask serves transactions of this level."""
-
-    def is_served() -> bool:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-        try:
-            finalized = admin.describe_features()["finalized_features"]
-            return any(found["name"] == FEATURE and found["max_version_level"] == level for found in finalized)
-        finally:
-            admin.close()
-
-    eventually(is_served)

@@ -1,10 +1,7 @@
 """The way from a partition's leader to the coordinators of transactions: found in the metadata, called over a connection of its own."""
 
 from collections.abc import Callable
-from typing import Final
-
-from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
-from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
+from typing import TYPE_CHECKING, Any, Final
 
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.dispatcher import Dispatcher
@@ -14,6 +11,10 @@ from esp.model.ids import TRANSACTIONS_TOPIC, NodeId
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
+
+if TYPE_CHECKING:
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
+    from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
 
 TIMEOUT_MS: Final = 30_000
 """Kafka's ``request.timeout.ms`` of a broker."""
@@ -54,18 +55,19 @@ class CoordinatorChannel:
         leader = topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
         return leader if leader in self._metadata.alive else None
 
-    async def call(self, node_id: NodeId, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    async def call(self, node_id: NodeId, request: "AddPartitionsToTxnRequest") -> "AddPartitionsToTxnResponse":
         """Send a request to a coordinator.
 
         Raises:
             PeerUnavailableError: there was no answer.
         """
+        answer: Any
         if node_id == self._node_id:
             answer = await self._local.call(ApiKey.ADD_PARTITIONS_TO_TXN, request, client_id=self._client_id)
         else:
             answer = await self._peer(node_id).call(ApiKey.ADD_PARTITIONS_TO_TXN, request, timeout_ms=TIMEOUT_MS)
-        assert isinstance(answer, AddPartitionsToTxnResponse), "versions above 3 are answered by this class"
-        return answer
+        response: AddPartitionsToTxnResponse = answer
+        return response
 
     def close(self) -> None:
         """Ask nothing any more."""

@@ -6,18 +6,10 @@ that arrives in between is noticed (:mod:`esp.replication.verification`).
 """
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
-from typing import Final, NamedTuple
-
-from kio.schema.add_partitions_to_txn.v5.request import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
-from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import i16, i32
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from esp.broker.connections.peer import PeerUnavailableError
 from esp.broker.replication.hosted_partition import HostedPartition
@@ -28,7 +20,14 @@ from esp.ports.clock import Clock
 from esp.replication.partition_leader import PartitionLeader
 from esp.replication.verification import OPEN, UNVERIFIED, Guard
 
-Call = Callable[[NodeId, AddPartitionsToTxnRequest], Awaitable[AddPartitionsToTxnResponse]]
+if TYPE_CHECKING:
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
+    from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
+
+_MESSAGES: Final = "esp.broker.transactions.question_messages"
+"""Loaded with the first question, so that the start of a node does not wait for it."""
+
+Call = Callable[[NodeId, "AddPartitionsToTxnRequest"], Awaitable["AddPartitionsToTxnResponse"]]
 """Sends a request to a node, raising PeerUnavailableError if there is no answer."""
 
 FindCoordinator = Callable[[str], NodeId | None]
@@ -204,8 +203,8 @@ class TransactionVerifier:
                 waiting.answers.cancel()
 
     async def _send(self, coordinator: NodeId, batch: Mapping[_Question, _Waiting]) -> None:
-        request = AddPartitionsToTxnRequest(
-            transactions=tuple(_transaction(question, waiting) for question, waiting in batch.items())
+        request = importlib.import_module(_MESSAGES).build_request(
+            (question.producer, question.adds, waiting.partitions) for question, waiting in batch.items()
         )
         found: dict[str, dict[TopicPartition, ErrorCode]] = {}
         error = ErrorCode.unknown_server_error
@@ -238,23 +237,6 @@ def _take_batch(questions: dict[_Question, _Waiting]) -> dict[_Question, _Waitin
     for question in questions:
         by_id.setdefault(question.producer.transactional_id, question)
     return {question: questions.pop(question) for question in by_id.values()}
-
-
-def _transaction(question: _Question, waiting: _Waiting) -> AddPartitionsToTxnTransaction:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in waiting.partitions:
-        by_topic.setdefault(topic, []).append(partition)
-    producer = question.producer
-    return AddPartitionsToTxnTransaction(
-        transactional_id=TransactionalId(producer.transactional_id),
-        producer_id=ProducerId(producer.producer_id),
-        producer_epoch=i16(producer.producer_epoch),
-        verify_only=not question.adds,
-        topics=tuple(
-            AddPartitionsToTxnTopic(name=TopicName(topic), partitions=tuple(map(i32, partitions)))
-            for topic, partitions in by_topic.items()
-        ),
-    )
 
 
 def _error_for_producer(code: ErrorCode, protocol: Protocol) -> ApiError:

@@ -73,6 +73,14 @@ class MemoryLog:
         if offset != before:
             self._watcher.committed(self, before)
 
+    @property
+    def last_stable_offset(self) -> int:
+        """See :class:`~esp.replication.replica_log.ReplicaLog`."""
+        unstable = self.producers.first_unstable_offset(self._high_watermark)
+        if unstable is None:
+            return self._high_watermark
+        return min(self._high_watermark, max(unstable, self.log_start_offset))
+
     def append(self, batch: Buffer, header: HeaderFields, now_ms: int) -> None:  # noqa: ARG002 -- the protocol has a time
         """See :class:`~esp.replication.replica_log.ReplicaLog`."""
         header = BatchHeader(*header)

@@ -7,7 +7,7 @@ import pytest
 from esp.groups.partitioning import partition_for
 from esp.testing.pytest_plugin import ClusterFactory
 from tests.integration.cluster.observer import Observe
-from tests.integration.transactions import WRITERS, ExactlyOnce, read_all, serve_transactions, wait_for_level
+from tests.integration.transactions import WRITERS, ExactlyOnce, read_all, serve_transactions
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "3",
@@ -24,8 +24,7 @@ def test_the_output_is_exact_whichever_node_is_killed(
 ) -> None:
     cluster = make_cluster(settings=SETTINGS)
     observer = observe(cluster)
-    serve_transactions(cluster.bootstrap)
-    wait_for_level(cluster.bootstrap, 2)
+    serve_transactions(cluster.bootstrap, cluster.nodes.values())
     source, target, name = f"{topic}-in"[:100], f"{topic}-out"[:100], "program"
     observer.create(source, partitions=2)
     observer.create(target, partitions=2)

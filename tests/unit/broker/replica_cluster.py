@@ -347,6 +347,7 @@ class Broker:
         )
         services = self.services = SimpleNamespace(
             env=env,
+            searching=env.cpu,
             node_id=self.node_id,
             settings=settings,
             metadata=self.metadata,

@@ -24,6 +24,7 @@ def test_a_marker_has_kafka_s_bytes(*, is_commit: bool, kind: int) -> None:
     assert len(batch) == 78
     assert header.attributes == TRANSACTIONAL_BIT | CONTROL_BIT
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.record_count) == (7, 3, -1, 1)
+    assert header.last_sequence == -1
     assert header.base_timestamp == header.max_timestamp == 1_000
     # Length, attributes and deltas; the key's version and type; the value's version and coordinator epoch; no headers.
     record = struct.pack(">bbbbbhhbhib", 2 * 16, 0, 0, 0, 2 * 4, 0, kind, 2 * 6, 0, 5, 0)
