@@ -1,13 +1,16 @@
 """A coordinator on its partition: whole transactions, restarts, logs that cannot be read."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
 from esp.model.errors import ErrorCode
+from esp.model.now import Now
 from esp.protocol.entity_fields import EPOCH
 from esp.records.batch import iterate_records
 from esp.records.batch_header import read_header
+from esp.transactions.requests import ListTransactions
 from tests.unit.broker.conversation import create_topic, delete_topic, produce
 from tests.unit.broker.transaction_conversation import (
     ask_as_broker,
@@ -21,6 +24,8 @@ from tests.unit.broker.transaction_conversation import (
 from tests.unit.broker.transactional_client import batch
 
 NONE = ErrorCode.none
+STATE_LOGS = [f"/data/__transaction_state-{number}/{0:020d}.log" for number in range(2)]
+ALL, NOW = ListTransactions(), Now(0, 0)
 
 
 async def begin(client, *partitions, **options):
@@ -129,9 +134,30 @@ async def test_transaction_that_takes_too_long_is_aborted(node, client):
 
 
 @with_transactions()
-async def test_log_that_cannot_be_read_is_served_when_it_can_be_read_again(node, client):
-    await init(client)
-    await node.restart()
-    client = await node.client()
+async def test_log_that_cannot_be_read_is_not_served_until_it_can(node, client):
+    given = await init(client)
+    (path,) = (path for path in STATE_LOGS if node.disk.stat(path).size)
+    value_at = 61 + 20  # within the record, behind the header of the batch
+    node.disk.corrupt(path, value_at)
+    transactions, number = node.node.broker.running.transactions, STATE_LOGS.index(path)
+
+    async def lead_again():
+        transactions.on_leading(node.hosted("__transaction_state", number))
+
+    await node.process.run(lead_again())
+    for _ in range(8):
+        await asyncio.sleep(1)
+        answer = await end(client, (given.producer_id, 0), commit=False)
+        assert answer.error_code is ErrorCode.coordinator_load_in_progress
+    node.disk.corrupt(path, value_at)
     await until_coordinated(client)
-    assert (await init(client)).producer_epoch == 1
+    assert (await end(client, (given.producer_id, 0), commit=False)).error_code is NONE
+
+
+@with_transactions()
+async def test_end_of_the_leadership_answers_what_waits(node, client):
+    given = await init(client)
+    (coordinator,) = [each for each in node.node.broker.running.transactions if each.core.list_transactions(ALL, NOW)]
+    coordinator.end()
+    answer = await end(client, (given.producer_id, 0), commit=False)
+    assert answer.error_code is ErrorCode.not_coordinator
