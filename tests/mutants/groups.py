@@ -21,16 +21,20 @@ GROUP_MUTANTS: Final = (
         "PROMISE-3 broken",
         "PROMISE-3",
         "esp.groups.offset_requests",
-        "        offsets = self._state.offsets.committed(request.group_id)\n",
-        "        offsets = self._state.offsets.newest(request.group_id)\n",
+        "        offsets = store.committed(request.group_id)\n",
+        "        offsets = store.newest(request.group_id)\n",
     ),
     Mutant(
         "commit-of-an-earlier-generation",
         "fenced commits",
         GROUPS,
         "esp.groups.offset_requests",
-        "        if request.generation_id != group.generation_id:\n",
-        "        if request.generation_id > group.generation_id:\n",
+        "        if request.generation_id != group.generation_id:\n"
+        "            raise ApiError(ErrorCode.illegal_generation)\n"
+        "        if group.state is",
+        "        if request.generation_id > group.generation_id:\n"
+        "            raise ApiError(ErrorCode.illegal_generation)\n"
+        "        if group.state is",
     ),
     Mutant(
         "generation-is-not-loaded",
