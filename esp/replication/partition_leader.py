@@ -576,7 +576,7 @@ class PartitionLeader:
         state = changes.committed
         kind = None
         isr = state.isr
-        if state.recovering:  # nothing is to be recovered while there are no transactions (ELECT-4)
+        if state.recovering:  # the log alone says which transactions are open: nothing is to be recovered (ELECT-4)
             kind = ChangeKind.RECOVERED
         elif changes.needs_confirmation:
             kind = ChangeKind.CONFIRM
