@@ -138,7 +138,8 @@ class AbortedTransactions:
         for proof in search:
             with closing(proof):
                 cuts = self._unsynced.cuts
-                await cpu.run(proof.read_blocking)
+                while await cpu.run(proof.step_blocking) and cuts == self._unsynced.cuts:
+                    pass
                 if cuts != self._unsynced.cuts:
                     break
                 self._conclude(proof)

@@ -7,7 +7,7 @@ snapshot there, which has a checksum.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from esp.model.errors import CorruptionError
@@ -18,6 +18,9 @@ from esp.storage.producer_state import ProducerStates
 from esp.storage.segment import Segment
 from esp.storage.segment_recovery import iterate_known_headers_blocking
 from esp.storage.transaction_index import TransactionIndex
+
+_STEP_BYTES: Final = 8 * 1024 * 1024
+"""Read in one go of a worker thread, as :mod:`esp.storage.time_proof` does."""
 
 _logger = logging.getLogger(__name__)
 
@@ -44,6 +47,7 @@ class TransactionProof:
         self._index: TransactionIndex | None = None
         self._oldest_open_offset: int | None = None
         self._is_proven = False
+        self._steps = self._reading()
         self.rot: list[CorruptionError] = []
         """The batches that do not match their checksums, of which nothing is believed."""
 
@@ -55,12 +59,21 @@ class TransactionProof:
         return self._oldest_open_offset < self._wanted_below
 
     def read_blocking(self) -> None:
-        """Read what is needed; may run in a worker thread.
+        """Read what is needed.
 
         Raises:
             CorruptionError: a segment is broken.
             OSError: the device failed.
         """
+        while self.step_blocking():
+            pass
+
+    def step_blocking(self) -> bool:
+        """As :meth:`read_blocking`, a part of it, of some milliseconds; True if there is more. May run in a worker thread."""
+        return next(self._steps, False)
+
+    def _reading(self) -> Iterator[bool]:
+        """Yields True wherever other computations may have their turns."""
         segment = self._sources[-1][0]
         states = self._load_snapshot_blocking(segment)
         if states is not None and len(self._sources) > 1:
@@ -71,7 +84,8 @@ class TransactionProof:
         if file_index is not None and self._checksum == file_index.checksum():
             self._index = file_index
             return
-        self._index = self._fold_blocking(states)
+        self._index = TransactionIndex()
+        yield from self._fold(self._index, states)
         self._is_proven = True
         if file_index is not None and file_index.entries == self._index.entries[: len(file_index)]:
             self._index.saved = len(file_index)
@@ -122,17 +136,21 @@ class TransactionProof:
         except (FileNotFoundError, CorruptionError):
             return None
 
-    def _fold_blocking(self, states: ProducerStates | None) -> TransactionIndex:
+    def _fold(self, index: TransactionIndex, states: ProducerStates | None) -> Iterator[bool]:
         first = len(self._sources) - 1
         while states is None and first:
             first -= 1
             states = self._load_snapshot_blocking(self._sources[first][0])
         if states is None:
             states = ProducerStates()
-        index = TransactionIndex()
+        left = _STEP_BYTES
         base_offset = self.segment.base_offset
         for source, size in self._sources[first:]:
             for position, header in iterate_known_headers_blocking(source.file, 0, size, self.rot.append):
+                left -= header.size
+                if left <= 0:
+                    yield True
+                    left = _STEP_BYTES
                 if header.producer_id >= 0:
                     marker = (
                         find_marker(source.file.read_blocking(position, header.size)) if header.is_control else None
@@ -140,4 +158,3 @@ class TransactionProof:
                     completed = states.update(header, marker)
                     if completed is not None and completed.last_offset >= base_offset:
                         index.add(completed)
-        return index

@@ -391,7 +391,8 @@ class LogRun:
             check_recovered(self.log, allowed, least_end, most_start)
         if not (loses_power or self._rots) and self._cut_end is None and self.log.first_segment_offset in snapshots:
             check_producers_known(self.log, producers)
-        if loses_power or self._rots:
+        knows_all = self._cut_end is None and self.log.first_segment_offset in (0, *snapshots)
+        if loses_power or self._rots or not knows_all:
             self._known_from.add(self.log.first_segment_offset)
         self._cut_away = [
             batch for batch in self.kept if self._cut_end is not None and batch.header.base_offset >= self._cut_end > 0

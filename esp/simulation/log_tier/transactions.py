@@ -46,8 +46,8 @@ def list_transactions(kept: Iterable[KeptBatch]) -> list[Transaction]:
 class TransactionCheck:
     """Holds a log's transactions against its batches.
 
-    A log that lost the producer snapshot at its beginning in a power loss, or to rot, knows no batch below the first segment that it had
-    then: its transactions may be those of the batches from there on.
+    A log that has no producer snapshot at its beginning, because of a power loss, rot, or a process that died while it began the log anew,
+    knows no batch below the first segment that it had then: its transactions may be those of the batches from there on.
 
     Args:
         log: as it is now.

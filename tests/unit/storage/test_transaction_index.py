@@ -352,12 +352,13 @@ def test_a_cut_meanwhile_begins_the_search_anew() -> None:
     class CuttingCpu:
         cuts = 0
 
-        async def run(self, function: Callable[[], None]) -> None:
-            function()
+        async def run(self, function: Callable[[], bool]) -> bool:
+            has_more = function()
             if not self.cuts:
                 self.cuts = 1
                 log.begin_epoch(1)
                 log.truncate_to(log.log_end_offset - 20)
+            return has_more
 
     cpu = CuttingCpu()
     end = log.log_end_offset - 20
