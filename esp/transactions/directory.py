@@ -180,11 +180,11 @@ class Directory:
         if move.settled is not None:
             for entry in move.entries:
                 move.settled(entry, error is ErrorCode.none, now)
-        if not move.is_late:
-            self._answer(move, error)
+        self._answer(move, error)
 
     @staticmethod
     def _answer(move: _Move, error: ErrorCode) -> None:
+        """Answer the request of a move, unless it was given up."""
         if move.reply is not None:
             move.reply(error)
             move.reply = None

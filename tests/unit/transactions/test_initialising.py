@@ -130,6 +130,8 @@ def test_epochs_end_at_32766_and_another_producer_id_follows():
     assert world.init() == given(7, 32_766)
     assert world.init() == given(NEW, 0)
     assert world.stored().previous_producer_id == 7
+    world.init()
+    assert world.stored().previous_producer_id == NEW
 
 
 def test_answer_of_a_rotation_is_given_again():
