@@ -19,7 +19,9 @@ OPERATIONS_NOT_ASKED: Final = -(2**31)
 NO_TRANSACTIONS: Final = ErrorCode.transactional_id_authorization_failed
 """The answer to whatever begins with a transactional id: the one code that no client takes for a reason to ask again (decision 38)."""
 
-NO_TRANSACTIONS_MESSAGE: Final = "There are no transactions in this release: leave transactional.id unset."
+NO_TRANSACTIONS_MESSAGE: Final = (
+    "There are no transactions while transaction.version is 0: raise it, or leave transactional.id unset."
+)
 
 # Kafka's AclOperation codes are bits; without an authorizer every operation that the resource has is allowed (KIP-430).
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = (1 << bit for bit in (3, 4, 5, 6, 7, 8))

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Final
 from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
-from esp.broker.groups.coordinators import load_driver_class
+from esp.broker.groups.coordinators import load_driver_class as load_group_driver
 from esp.broker.node_directories import open_directories_blocking
 from esp.broker.raft.config import RaftConfig
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
 from esp.broker.raft.metadata_log import METADATA_LOG_SETTINGS, open_metadata_log_blocking
 from esp.broker.running_node import RunningNode
+from esp.broker.transactions.coordinators import load_driver_class as load_transaction_driver
 from esp.broker.waiting import time_limit
 from esp.broker.warm_up import WarmUp
 from esp.controller.features import SUPPORTED_FEATURES
@@ -129,7 +130,9 @@ class BrokerNode:
     def warm_up(self, on_step: Callable[[], None]) -> None:
         """Prepare for requests of every kind while the node serves (:mod:`esp.broker.warm_up`); ``on_step`` is called now and then."""
         dispatchers = [role.dispatcher for role in (self.broker, self.controller) if role is not None]
-        steps = itertools.chain([load_driver_class], *(dispatcher.preparations() for dispatcher in dispatchers))
+        steps = itertools.chain(
+            [load_group_driver, load_transaction_driver], *(dispatcher.preparations() for dispatcher in dispatchers)
+        )
         self._warm_up = WarmUp(self._env.clock, steps, on_step)
 
     async def _serve_metrics(self, metrics: "NodeMetrics", listener: MetricsListener, running: RunningNode) -> None:

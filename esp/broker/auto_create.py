@@ -1,7 +1,8 @@
 """Topics that are created because a client asks for them: for metadata (``auto.create.topics.enable``), or for a coordinator."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Final
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -12,7 +13,7 @@ from kio.static.primitive import i16, i32, i32Timedelta
 from esp.broker.forwarding import until_applied
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import OFFSETS_TOPIC
+from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from esp.protocol.registry import ApiKey
 
 _TIMEOUT: Final = i32Timedelta.parse(timedelta(seconds=5))
@@ -26,8 +27,8 @@ async def create_missing_topics(services: Services, names: Sequence[str]) -> dic
     """Have missing topics created, and wait until this node knows them; return the error code for each that it does not know."""
     request = CreateTopicsRequest(
         topics=tuple(
-            _offsets_topic(services)
-            if name == OFFSETS_TOPIC
+            _INTERNAL[name](services)
+            if name in _INTERNAL
             else CreatableTopic(
                 name=TopicName(name),
                 num_partitions=i32(_BROKERS_DEFAULT),
@@ -56,15 +57,49 @@ async def create_missing_topics(services: Services, names: Sequence[str]) -> dic
 def _offsets_topic(services: Services) -> CreatableTopic:
     """``__consumer_offsets`` as Kafka makes it, with as many replicas as there are brokers where they are fewer than wanted."""
     settings = services.settings
-    configs = {
-        "compression.type": "producer",
-        "cleanup.policy": "compact",
-        "segment.bytes": str(settings.offsets_topic_segment_bytes),
-    }
+    return _compacted_topic(
+        OFFSETS_TOPIC,
+        settings.offsets_topic_num_partitions,
+        _replicas(services, settings.offsets_topic_replication_factor),
+        {"compression.type": "producer", "segment.bytes": str(settings.offsets_topic_segment_bytes)},
+    )
+
+
+def _transactions_topic(services: Services) -> CreatableTopic:
+    """``__transaction_state`` as Kafka makes it; on fewer brokers than wanted with fewer replicas, and as many of them in sync."""
+    settings = services.settings
+    replicas = _replicas(services, settings.transaction_state_log_replication_factor)
+    return _compacted_topic(
+        TRANSACTIONS_TOPIC,
+        settings.transaction_state_log_num_partitions,
+        replicas,
+        {
+            "compression.type": "uncompressed",
+            "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, replicas)),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+_INTERNAL: Final[Mapping[str, Callable[[Services], CreatableTopic]]] = MappingProxyType(
+    {OFFSETS_TOPIC: _offsets_topic, TRANSACTIONS_TOPIC: _transactions_topic}
+)
+"""The topics of coordinators."""
+
+
+def _replicas(services: Services, wanted: int) -> int:
+    return max(1, min(wanted, len(services.metadata.alive)))
+
+
+def _compacted_topic(name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> CreatableTopic:
     return CreatableTopic(
-        name=TopicName(OFFSETS_TOPIC),
-        num_partitions=i32(settings.offsets_topic_num_partitions),
-        replication_factor=i16(max(1, min(settings.offsets_topic_replication_factor, len(services.metadata.alive)))),
+        name=TopicName(name),
+        num_partitions=i32(partitions),
+        replication_factor=i16(replicas),
         assignments=(),
-        configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
+        configs=tuple(
+            CreatableTopicConfig(name=config, value=value)
+            for config, value in {"cleanup.policy": "compact", **configs}.items()
+        ),
     )

@@ -26,6 +26,9 @@ from esp.broker.replication.maintenance import Maintenance
 from esp.broker.running_node import RunningNode
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
+from esp.broker.transactions.coordinator_channel import CoordinatorChannel
+from esp.broker.transactions.coordinators import TransactionCoordinators
+from esp.broker.transactions.verifier import RetryBackoff, TransactionVerifier
 from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.waiting import Waiters
 from esp.controller.brokers import PLAINTEXT, BrokerRegistration
@@ -150,6 +153,7 @@ class RunningBroker:
             on_directory_failed=self._on_directory_failed,
         )
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
+        self._verification = CoordinatorChannel(env, settings.node_id, cache, self._address_of, client_side.dispatcher)
         heartbeats, self._replication, forwarded = self._channels = tuple(
             ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
             for purpose in ("heartbeats", "replication", "forwarded")
@@ -166,6 +170,11 @@ class RunningBroker:
             on_registered=self._mark_running,
         )
         raft.on_leadership(lifecycle.on_leadership)
+        blocks = ProducerIdBlocks(forwarded, settings.node_id, lambda: lifecycle.epoch)
+        self._producer_ids = producer_ids = ProducerIds(blocks.allocate)
+        self.transactions = TransactionCoordinators(
+            env, settings, cache, tasks, producer_ids, self._address_of, replicas.on_disk_error
+        )
         self._provide(client_side.dispatcher, forwarded)
 
     async def join(self) -> None:
@@ -197,8 +206,10 @@ class RunningBroker:
         if self._settings.controlled_shutdown_enable:
             await self.lifecycle.controlled_shutdown()
         self.groups.close()
+        self.transactions.close()
         self.replicas.disconnect()
         self._liveness.close()
+        self._verification.close()
         for channel in self._channels:
             channel.close()
         await self._server.close()
@@ -209,7 +220,6 @@ class RunningBroker:
     def _provide(self, dispatcher: Dispatcher, controller: ControllerChannel) -> None:
         """Give the dispatcher what its handlers work with."""
         settings = self._settings
-        blocks = ProducerIdBlocks(controller, settings.node_id, lambda: self.lifecycle.epoch)
         services = Services(
             env=self._env,
             searches=asyncio.Semaphore(SEARCHES_AT_A_TIME),
@@ -220,10 +230,21 @@ class RunningBroker:
             replicas=self.replicas,
             raft=self._node.raft,
             controller=controller,
-            producer_ids=ProducerIds(blocks.allocate),
+            producer_ids=self._producer_ids,
             liveness=self._liveness,
             is_current=self._is_current,
             groups=self.groups,
+            verifier=TransactionVerifier(
+                self._env.clock,
+                self._tasks,
+                self._verification.find,
+                self._verification.call,
+                RetryBackoff(
+                    settings.add_partitions_to_txn_retry_backoff_ms, settings.add_partitions_to_txn_retry_backoff_max_ms
+                ),
+                lambda: self.replicas.settings.current.transaction_partition_verification_enable,
+            ),
+            transactions=self.transactions,
             features=self._node.features,
         )
         long_requests = dispatcher.long_requests
@@ -238,8 +259,9 @@ class RunningBroker:
         )
 
     def _on_leading(self, hosted: HostedPartition) -> None:
-        """A replica here begins to lead in a new epoch: if its partition holds groups, this node coordinates them."""
+        """A replica here begins to lead in a new epoch: if its partition holds groups or transactions, this node coordinates them."""
         self.groups.on_leading(hosted)
+        self.transactions.on_leading(hosted)
 
     def _on_directory_failed(self) -> None:
         """Let the controller know at once, so that others lead what the directory held."""
@@ -277,6 +299,7 @@ class RunningBroker:
             if delta.changed_broker_configs:
                 self._server.limits = connection_limits(self.replicas.settings.current)
             self.groups.on_deleted(delta.deleted_topics.values())
+            self.transactions.forget_ended()
             self._liveness.retain(cache.alive)
             leaving = (image.brokers.get(node_id) for node_id in delta.changed_brokers)
             self.lifecycle.on_metadata_applied(

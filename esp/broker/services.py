@@ -11,6 +11,8 @@ from esp.broker.controller_client.producer_ids import ProducerIds
 from esp.broker.groups.coordinators import GroupCoordinators
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
+from esp.broker.transactions.coordinators import TransactionCoordinators
+from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import FeatureRange
 from esp.model.ids import NodeId
 from esp.ports.cpu import Cpu
@@ -40,5 +42,8 @@ class Services:
     is_current: Callable[[], bool]
     """True if this node knows the leaders of partitions as of a moment ago (BRK-9)."""
     groups: GroupCoordinators
+    verifier: TransactionVerifier
+    """Asks coordinators about transactions that reach a partition here."""
+    transactions: TransactionCoordinators
     features: Mapping[str, FeatureRange]
     """The levels of features that this node can work at."""

@@ -1,6 +1,7 @@
 """The first records of a new cluster."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, METADATA_VERSION, SUPPORTED_FEATURES
@@ -14,28 +15,42 @@ from esp.schemas.metadata_records import (
     MetadataRecord,
 )
 
-FEATURE_RECORDS: Final = (
-    FeatureLevelRecord(name=METADATA_VERSION, feature_level=30),
-    FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS, feature_level=1),
-)
-"""Only served features are switched on; UpdateFeatures raises levels later."""
+FIRST_LEVELS: Final[Mapping[str, int]] = MappingProxyType({METADATA_VERSION: 30, ELIGIBLE_LEADER_REPLICAS: 1})
+"""The levels of a new cluster unless its operator says otherwise; others begin at 0. UpdateFeatures raises them later."""
+
+
+def feature_records(levels: Mapping[str, int]) -> tuple[FeatureLevelRecord, ...]:
+    """The records of the levels that a new cluster begins with; level 0 has none.
+
+    Args:
+        levels: the operator's, in place of FIRST_LEVELS.
+    """
+    return tuple(
+        FeatureLevelRecord(name=name, feature_level=level)
+        for name, level in {**FIRST_LEVELS, **levels}.items()
+        if level > 0
+    )
 
 
 def bootstrap_records(
-    min_insync_replicas: int, supported: Mapping[str, FeatureRange] = SUPPORTED_FEATURES
+    min_insync_replicas: int,
+    supported: Mapping[str, FeatureRange] = SUPPORTED_FEATURES,
+    levels: Mapping[str, int] = FIRST_LEVELS,
 ) -> tuple[MetadataRecord, ...]:
     """The records by which the first active controller of a cluster begins.
 
     With eligible leader replicas on, controller and leaders must agree on ``min.insync.replicas``: so the controller's own value is written
     down as the default of all brokers (ELR-3). A feature whose level the controller does not support gets the highest that it supports.
+
+    Args:
+        min_insync_replicas: the controller's own.
+        supported: the levels that the controller can work at.
+        levels: the operator's, in place of FIRST_LEVELS.
     """
-    levels = (
-        FeatureLevelRecord(name=record.name, feature_level=min(record.feature_level, supported[record.name].high))
-        for record in FEATURE_RECORDS
-    )
+    known = {name: min(level, supported[name].high) for name, level in {**FIRST_LEVELS, **levels}.items()}
     return (
         BeginTransactionRecord(name="Bootstrap records"),
-        *(record for record in levels if record.feature_level > 0),
+        *feature_records(known),
         ConfigRecord(
             resource_type=BROKER_RESOURCE,
             resource_name=CLUSTER_DEFAULT,

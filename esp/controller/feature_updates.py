@@ -1,7 +1,8 @@
 """Raising and lowering the levels of features, on an administrator's request (KIP-584). Order of checks and texts are Kafka 4.3's.
 
 A level is taken only if this controller, and every registered controller and broker, can work at it. Kafka's other abilities are refused
-here: eligible leader replicas are always kept, so their feature goes up only; and a quorum of static voters stays one.
+here: eligible leader replicas are always kept, so their feature goes up only; and a quorum of static voters stays one. The level of
+transactions goes both ways.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,11 +12,14 @@ from typing import Final, NamedTuple
 
 from esp.controller.changed_minimums import plan_epochs_of_raised_minimums
 from esp.controller.decision import Decision
-from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, SUPPORTED_FEATURES
+from esp.controller.features import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, ClusterImage, FeatureRange
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureLevelRecord, MetadataRecord
+
+_LOWERED: Final = frozenset((TRANSACTION_VERSION,))
+"""The features whose levels go down as well: clients and coordinators go by the level of the moment."""
 
 _UNKNOWN: Final = FeatureRange(0, 0)
 """A node's support of a feature that it does not know."""
@@ -99,7 +103,7 @@ def _find_problem(image: ClusterImage, authority: FeatureAuthority, update: Feat
     if level < present:
         if upgrade_type == UpgradeType.UPGRADE:
             return "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
-        return "Can't downgrade the version of this feature."
+        return None if feature in _LOWERED else "Can't downgrade the version of this feature."
     if level > present:
         if upgrade_type != UpgradeType.UPGRADE:
             return "Can't downgrade to a newer version."

@@ -9,12 +9,14 @@ from esp.controller.image import FeatureRange
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 KRAFT_VERSION: Final = "kraft.version"
+TRANSACTION_VERSION: Final = "transaction.version"
 
 SUPPORTED_FEATURES: Final[Mapping[str, FeatureRange]] = MappingProxyType(
     {
         METADATA_VERSION: FeatureRange(30, 30),
         ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, 1),
         KRAFT_VERSION: FeatureRange(0, 1),
+        TRANSACTION_VERSION: FeatureRange(0, 2),
     }
 )
 

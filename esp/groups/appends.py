@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from esp.groups.deadlines import Deadlines, Timer
-from esp.groups.effects import Append, Outbox
+from esp.groups.effects import Append, Outbox, Transaction
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.records.builder import NewRecord
@@ -69,7 +69,13 @@ class Appends:
         self._timer = Timer()
 
     def append(
-        self, records: Iterable[NewRecord], now: Now, *, settle: Settle | None = None, outcome: Outcome | None = None
+        self,
+        records: Iterable[NewRecord],
+        now: Now,
+        *,
+        settle: Settle | None = None,
+        outcome: Outcome | None = None,
+        transaction: Transaction | None = None,
     ) -> int:
         """Let the driver append these records; ``settle`` and then ``outcome`` are called with the result. Returns the append's token."""
         self._last_token += 1
@@ -77,7 +83,7 @@ class Appends:
         self._outstanding[self._last_token] = _Outstanding(settle, [] if outcome is None else [outcome], deadline_us)
         if outcome is not None and not self._timer.is_set:
             self._deadlines.set(self._timer, deadline_us, self._on_timeout)
-        self._outbox.append(Append(self._last_token, tuple(records), now.wall_ms))
+        self._outbox.append(Append(self._last_token, tuple(records), now.wall_ms, transaction))
         return self._last_token
 
     def after_all(self, outcome: Outcome, now: Now) -> None:

@@ -4,9 +4,10 @@ from functools import partial
 
 from esp.groups.appends import Outcome
 from esp.groups.coordinator_state import CoordinatorState
+from esp.groups.effects import Transaction
 from esp.groups.group import Group, GroupEvent
 from esp.groups.group_log import deleted_group_record, offset_record
-from esp.groups.offset_store import OffsetChange
+from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
 
@@ -29,6 +30,32 @@ def append_changes(
             timer.cancel()
         group.pending_joins.clear()
         state.directory.begin_removal(group)
+
+
+def append_transactional(
+    state: CoordinatorState,
+    transaction: Transaction,
+    changes: tuple[OffsetChange, ...],
+    now: Now,
+    *,
+    outcome: Outcome,
+) -> None:
+    """Append these changes as records of a transaction; they show once its commit marker is committed (TXN-10)."""
+    pending = state.offsets.begin_transactional(transaction.producer_id, changes)
+
+    def settle(error: ErrorCode | None, _now: Now) -> None:
+        if error is not None:
+            state.offsets.fail_transactional(transaction.producer_id, pending)
+
+    records = [offset_record(change) for change in changes]
+    state.appends.append(records, now, settle=settle, outcome=outcome, transaction=transaction)
+
+
+def end_transaction(state: CoordinatorState, producer_id: int, pending: int, now: Now, *, is_commit: bool) -> None:
+    """A marker of this producer is committed; ``pending`` is the key of :meth:`OffsetStore.begin_end`."""
+    for group_id in state.offsets.end_transaction(producer_id, pending, is_commit=is_commit):
+        if state.offsets.committed(group_id):
+            _commit_group(state, group_id, now)
 
 
 def _on_settled(

@@ -6,10 +6,11 @@ The parts are :mod:`~esp.groups.joining`, :mod:`~esp.groups.leaving`, :mod:`~esp
 ListGroups, which show committed groups to administrators, are answered here.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from esp.groups.appends import Appends
+from esp.groups.changes import end_transaction
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Deadlines
 from esp.groups.deletion import Deletion
@@ -20,7 +21,7 @@ from esp.groups.group_log import load_group
 from esp.groups.joining import Joining
 from esp.groups.leaving import Leaving, Syncing
 from esp.groups.offset_requests import OffsetRequests
-from esp.groups.offset_store import OffsetChange, OffsetStore
+from esp.groups.offset_store import OffsetStore
 from esp.groups.rebalances import Rebalances
 from esp.groups.requests import (
     Heartbeat,
@@ -31,9 +32,11 @@ from esp.groups.requests import (
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
+    TxnOffsetCommit,
 )
 from esp.groups.responses import DescribedGroup, ListedGroup, OffsetFetchResult
 from esp.groups.settings import GroupSettings
+from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.model.now import Now
@@ -119,6 +122,21 @@ class GroupCoordinator:
         else:
             self._replay_group(record.key.group, record.value)
 
+    def replay_pending(self, producer_id: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Apply the records of a transaction that is open at the log's end, by key and value, after all others.
+
+        Raises:
+            CorruptionError: as :meth:`replay`.
+        """
+        changes = []
+        for key, value in records:
+            record = decode_group_record(key, value)
+            if isinstance(record, OffsetCommitRecord):
+                partition = TopicPartition(record.key.topic, record.key.partition)
+                changes.append(OffsetChange(record.key.group, partition, record.value))
+        if changes:
+            self._state.offsets.begin_transactional(producer_id, tuple(changes))
+
     def begin(self, now: Now) -> list[Effect]:
         """All records are replayed: members of loaded groups have their full session from now on."""
         for group_id in self._state.offsets.committed_groups():
@@ -183,8 +201,22 @@ class GroupCoordinator:
         self._offset_requests.commit(request, ticket, now)
         return self._state.outbox.take()
 
+    def commit_transactional_offsets(self, request: TxnOffsetCommit, ticket: object, now: Now) -> list[Effect]:
+        """TxnOffsetCommit; answered with an OffsetCommitResult when the offsets are in the log, pending."""
+        self._offset_requests.commit_transactional(request, ticket, now)
+        return self._state.outbox.take()
+
+    def on_marker_appended(self) -> int:
+        """An end-transaction marker stands in the log behind all records so far; returns the token for :meth:`on_marker_committed`."""
+        return self._state.offsets.begin_end()
+
+    def on_marker_committed(self, token: int, producer_id: int, now: Now, *, is_commit: bool) -> list[Effect]:
+        """A marker of this producer is committed: offsets that were pending before it are applied, or dropped (TXN-10)."""
+        end_transaction(self._state, producer_id, token, now, is_commit=is_commit)
+        return self._state.outbox.take()
+
     def fetch_offsets(self, request: OffsetFetch) -> OffsetFetchResult:
-        """OffsetFetch: committed offsets only."""
+        """OffsetFetch: committed offsets only, or stable ones."""
         return self._offset_requests.fetch(request)
 
     def delete_offsets(self, request: OffsetDelete, ticket: object, now: Now) -> list[Effect]:

@@ -7,8 +7,8 @@ from esp.groups.changes import append_changes
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.deadlines import Timer
 from esp.groups.group import Group, GroupState
-from esp.groups.offset_store import OffsetChange
 from esp.groups.responses import DeleteGroupResult
+from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.model.now import Now
@@ -46,16 +46,20 @@ class Deletion:
         def outcome(error: ErrorCode | None, _now: Now) -> None:
             self._state.outbox.answer(ticket, DeleteGroupResult(error=error or ErrorCode.none))
 
-        changes = tuple(OffsetChange(group_id, partition, None) for partition in self._state.offsets.newest(group_id))
+        # pending offsets too: a transaction that commits later must not bring the group back
+        offsets = self._state.offsets
+        partitions = dict.fromkeys([*offsets.newest(group_id), *offsets.transactional.partitions(group_id)])
+        changes = tuple(OffsetChange(group_id, partition, None) for partition in partitions)
         append_changes(self._state, changes, now, removed=(group,), outcome=outcome)
 
     def on_partitions_deleted(self, partitions: Collection[TopicPartition], now: Now) -> None:
         """Forget all offsets of these partitions, whether or not a member still reads them."""
         gone = frozenset(partitions)
         batches = _Batches(self._state, now)
-        for group_id in self._state.offsets.newest_groups():
-            offsets = self._state.offsets.newest(group_id)
-            batches.add(group_id, [partition for partition in offsets if partition in gone])
+        store = self._state.offsets
+        for group_id in dict.fromkeys([*store.newest_groups(), *store.transactional.groups()]):
+            partitions = dict.fromkeys([*store.newest(group_id), *store.transactional.partitions(group_id)])
+            batches.add(group_id, [partition for partition in partitions if partition in gone])
         batches.flush()
 
     def _on_time(self, now: Now) -> None:
@@ -63,11 +67,15 @@ class Deletion:
         batches = _Batches(self._state, now)
         for group in self._state.directory.newest():
             offsets = self._state.offsets.newest(group.group_id)
+            pending = frozenset(self._state.offsets.transactional.partitions(group.group_id))
             expired = [
-                partition for partition, value in offsets.items() if self._is_expired(group, partition, value, now)
+                partition
+                for partition, value in offsets.items()
+                if partition not in pending and self._is_expired(group, partition, value, now)
             ]
             batches.add(group.group_id, expired)
-            if len(expired) == len(offsets) and group.state is GroupState.EMPTY and not group.pending_joins:
+            is_unused = group.state is GroupState.EMPTY and not group.pending_joins and not pending
+            if is_unused and len(expired) == len(offsets):
                 batches.remove(group)
         batches.flush()
         self.begin(now)

@@ -9,6 +9,15 @@ from esp.groups.responses import Result
 from esp.records.builder import NewRecord
 
 
+class Transaction(NamedTuple):
+    """The transaction that records belong to."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: object
+    """The leader's token for this transaction (:mod:`esp.replication.verification`), which only the driver looks at."""
+
+
 class Append(NamedTuple):
     """Append these records, in one batch, to the coordinator's partition of ``__consumer_offsets``, with acks=all.
 
@@ -22,6 +31,8 @@ class Append(NamedTuple):
     records: tuple[NewRecord, ...]
     timestamp_ms: int
     """The time of the batch."""
+    transaction: Transaction | None = None
+    """None for records that count as soon as they are committed. Others have a batch of their own."""
 
 
 class Answer(NamedTuple):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from esp.groups.group import Group, GroupState, Member
-from esp.groups.offset_store import OffsetChange
 from esp.groups.requests import Protocol
+from esp.groups.transactional_offsets import OffsetChange
 from esp.records.builder import NewRecord
 from esp.schemas.group_record_codec import (
     encode_group_metadata_key,

@@ -1,14 +1,20 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete."""
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete."""
 
 from collections.abc import Callable
 from typing import Final
 
-from esp.groups.changes import append_changes
+from esp.groups.changes import append_changes, append_transactional
 from esp.groups.coordinator_state import CoordinatorState
 from esp.groups.group import GroupState
-from esp.groups.offset_store import OffsetChange
 from esp.groups.rebalances import Rebalances
-from esp.groups.requests import NO_RETENTION, CommittedOffset, OffsetCommit, OffsetDelete, OffsetFetch
+from esp.groups.requests import (
+    NO_RETENTION,
+    CommittedOffset,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    TxnOffsetCommit,
+)
 from esp.groups.responses import (
     FetchedOffset,
     OffsetCommitResult,
@@ -17,6 +23,7 @@ from esp.groups.responses import (
     PartitionError,
     Result,
 )
+from esp.groups.transactional_offsets import OffsetChange
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 from esp.model.now import Now
@@ -60,15 +67,55 @@ class OffsetRequests:
         result = OffsetCommitResult(partitions=tuple(outcomes))
         self._append(tuple(changes), ticket, result, lambda error: _same_for_all(request, error), now)
 
+    def commit_transactional(self, request: TxnOffsetCommit, ticket: object, now: Now) -> None:
+        """Answer when the offsets are in the log, as records of their transaction (TXN-10).
+
+        Sessions are not kept alive: the producer may be another process than the member.
+        """
+        try:
+            self._require_right_to_commit_transactional(request)
+        except ApiError as refusal:
+            self._state.outbox.answer(ticket, _same_for_all(request, refusal.code))
+            return
+        outcomes: list[PartitionError] = []
+        changes: list[OffsetChange] = []
+        for committed in request.offsets:
+            if self._is_too_large(committed.metadata, expires=False):
+                outcomes.append(PartitionError(committed.partition, ErrorCode.offset_metadata_too_large))
+                continue
+            outcomes.append(PartitionError(committed.partition, ErrorCode.none))
+            value = _value(committed, now.wall_ms, NO_TIMESTAMP)
+            changes.append(OffsetChange(request.group_id, committed.partition, value))
+        result = OffsetCommitResult(partitions=tuple(outcomes))
+
+        def outcome(error: ErrorCode | None, _now: Now) -> None:
+            self._state.outbox.answer(ticket, result if error is None else _same_for_all(request, error))
+
+        if changes:
+            append_transactional(self._state, request.transaction, tuple(changes), now, outcome=outcome)
+        else:
+            self._state.appends.after_all(outcome, now)
+
     def fetch(self, request: OffsetFetch) -> OffsetFetchResult:
-        """Return the committed offsets; a group that is not there has none, which is no error."""
-        offsets = self._state.offsets.committed(request.group_id)
-        if request.partitions is None:
-            return OffsetFetchResult(
-                offsets=tuple(_fetched(partition, value) for partition, value in sorted(offsets.items()))
-            )
+        """Return the committed offsets; a group that is not there has none, which is no error.
+
+        A request for stable offsets is refused those that an open transaction may still replace (KIP-447).
+        """
+        store = self._state.offsets
+        offsets = store.committed(request.group_id)
+        unstable = (
+            frozenset(store.transactional.partitions(request.group_id)) if request.require_stable else frozenset()
+        )
+        partitions = request.partitions
+        if partitions is None:
+            partitions = tuple(sorted(offsets.keys() | unstable))
         return OffsetFetchResult(
-            offsets=tuple(_fetched(partition, offsets.get(partition)) for partition in request.partitions)
+            offsets=tuple(
+                FetchedOffset(partition, error=ErrorCode.unstable_offset_commit)
+                if partition in unstable
+                else _fetched(partition, offsets.get(partition))
+                for partition in partitions
+            )
         )
 
     def delete(self, request: OffsetDelete, ticket: object, now: Now) -> None:
@@ -92,7 +139,9 @@ class OffsetRequests:
             outcomes.append(
                 PartitionError(partition, ErrorCode.group_subscribed_to_topic if is_subscribed else ErrorCode.none)
             )
-            if not is_subscribed and partition in offsets:
+            if not is_subscribed and (
+                partition in offsets or self._state.offsets.transactional.has(request.group_id, partition)
+            ):
                 changes.append(OffsetChange(request.group_id, partition, None))
         result = OffsetDeleteResult(partitions=tuple(outcomes))
         self._append(tuple(changes), ticket, result, lambda error: OffsetDeleteResult(error=error), now)
@@ -119,6 +168,27 @@ class OffsetRequests:
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise ApiError(ErrorCode.rebalance_in_progress)
         self._rebalances.sessions.restart(group, member, now)
+
+    def _require_right_to_commit_transactional(self, request: TxnOffsetCommit) -> None:
+        """Let members of the generation commit, at any time in it, and producers that name no member (KIP-447).
+
+        Raises:
+            ApiError: the request names a member or a generation that is not the group's.
+        """
+        group = self._state.directory.find(request.group_id)
+        if group is None:
+            if request.generation_id >= 0:
+                raise ApiError(ErrorCode.illegal_generation)
+            if len(request.group_id.encode()) > STRING_BYTES_MAX:
+                raise ApiError(ErrorCode.invalid_group_id)
+            return
+        if request.generation_id < 0 and (
+            group.state is GroupState.EMPTY or (not request.member_id and request.group_instance_id is None)
+        ):
+            return
+        group.require_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation_id:
+            raise ApiError(ErrorCode.illegal_generation)
 
     def _is_too_large(self, metadata: str, *, expires: bool) -> bool:
         units = len(metadata)
@@ -179,7 +249,7 @@ def _fetched(partition: TopicPartition, value: OffsetCommitValue | None) -> Fetc
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
 
 
-def _same_for_all(request: OffsetCommit, error: ErrorCode) -> OffsetCommitResult:
+def _same_for_all(request: OffsetCommit | TxnOffsetCommit, error: ErrorCode) -> OffsetCommitResult:
     return OffsetCommitResult(
         partitions=tuple(PartitionError(committed.partition, error) for committed in request.offsets)
     )

@@ -1,25 +1,19 @@
 """Committed offsets of all groups, and changes of them that are not committed yet.
 
 Clients see committed offsets (:meth:`OffsetStore.committed`); the next change rests on the newest state (:meth:`OffsetStore.newest`).
+Offsets of open transactions are neither, until their transaction commits (:class:`TransactionalOffsets`).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
+from esp.groups.transactional_offsets import OffsetChange, TransactionalOffsets
 from esp.model.ids import TopicPartition
 from esp.schemas.group_records import OffsetCommitValue
 
 _NONE: Final[Mapping[TopicPartition, OffsetCommitValue]] = MappingProxyType({})
-
-
-class OffsetChange(NamedTuple):
-    """The offset of one partition is committed, or with None forgotten."""
-
-    group_id: str
-    partition: TopicPartition
-    value: OffsetCommitValue | None
 
 
 class OffsetStore:
@@ -30,6 +24,8 @@ class OffsetStore:
         self._pending: dict[int, tuple[OffsetChange, ...]] = {}
         self._last_pending = 0
         self._pending_counts: Counter[str] = Counter()
+        self.transactional = TransactionalOffsets()
+        """The offsets of open transactions."""
 
     def committed(self, group_id: str) -> Mapping[TopicPartition, OffsetCommitValue]:
         """The group's committed offsets, in the order in which partitions were first committed."""
@@ -54,9 +50,15 @@ class OffsetStore:
         """All groups with offsets, committed or not."""
         return list(dict.fromkeys([*self._committed, *self._pending_counts]))
 
-    def apply(self, changes: Iterable[OffsetChange]) -> None:
-        """These changes are committed: later ones win."""
+    def apply(self, changes: Iterable[OffsetChange], order: int = 0) -> None:
+        """These changes are committed: later ones win.
+
+        Args:
+            changes: in the order of their records.
+            order: of their batch among those of this process; 0 while the log is loaded.
+        """
         for change in changes:
+            self.transactional.supersede(change, order)
             offsets = self._committed.setdefault(change.group_id, {})
             _change(offsets, change)
             if not offsets:
@@ -78,7 +80,31 @@ class OffsetStore:
             if not self._pending_counts[change.group_id]:
                 del self._pending_counts[change.group_id]
         if is_committed:
-            self.apply(changes)
+            self.apply(changes, pending)
+
+    def begin_transactional(self, producer_id: int, changes: tuple[OffsetChange, ...]) -> int:
+        """These changes of an open transaction are in the log, or on their way; returns the key for :meth:`fail_transactional`."""
+        self._last_pending += 1
+        self.transactional.add(producer_id, self._last_pending, changes)
+        return self._last_pending
+
+    def fail_transactional(self, producer_id: int, pending: int) -> None:
+        """The changes of :meth:`begin_transactional` will never be in the log."""
+        self.transactional.remove(producer_id, pending)
+
+    def begin_end(self) -> int:
+        """A marker is in the log, not committed yet, and ends what stands before it; returns the key for :meth:`end_transaction`."""
+        self._last_pending += 1
+        return self._last_pending
+
+    def end_transaction(self, producer_id: int, pending: int, *, is_commit: bool) -> list[str]:
+        """A marker of this producer is committed: apply its pending changes, or drop them; returns the groups that have changed."""
+        changed: dict[str, None] = {}
+        for order, changes in self.transactional.end(producer_id, pending):
+            if is_commit:
+                self.apply(changes, order)
+                changed.update((change.group_id, None) for change in changes)
+        return list(changed)
 
 
 def _change(offsets: dict[TopicPartition, OffsetCommitValue], change: OffsetChange) -> None:

@@ -4,6 +4,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from esp.groups.effects import Transaction
 from esp.model.ids import TopicPartition
 
 NO_GENERATION: Final = -1
@@ -118,6 +119,19 @@ class OffsetCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TxnOffsetCommit:
+    """Offsets are to be remembered if a transaction commits. Its coordinator has confirmed it, for the partition of the group."""
+
+    group_id: str
+    transaction: Transaction
+    generation_id: int = NO_GENERATION
+    """Versions before 3 have none, nor the two that follow."""
+    member_id: str = ""
+    group_instance_id: str | None = None
+    offsets: tuple[CommittedOffset, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFetch:
     """Committed offsets are asked for."""
 
@@ -125,7 +139,7 @@ class OffsetFetch:
     partitions: tuple[TopicPartition, ...] | None
     """None for all that the group has."""
     require_stable: bool = False
-    """True if offsets of open transactions count as unstable (KIP-447). There are no transactional commits yet."""
+    """True if partitions for which an open transaction has committed an offset are to be refused (KIP-447)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,8 @@ LOST_DIRECTORY = DirectoryId(uuid.UUID(int=2))
 """Kafka's ``DirectoryId.LOST``: where a replica is that its broker cannot use."""
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, "__transaction_state", "__share_group_state"))
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
 """Topics of the cluster's own, which clients read and do not write."""
 
 

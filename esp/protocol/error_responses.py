@@ -35,7 +35,7 @@ def error_response_in_slices(api_key: int, version: int, request: Any, error: Ap
 def _build(entity: type[Entity], content: _Content, error: ApiError, progress: Progress) -> SlicedWork[Any]:
     values: dict[str, Any] = {}
     for field in entity_fields(entity):
-        if field.name == "error_code":
+        if field.name in ("error_code", "partition_error_code"):
             values[field.name] = error.code
         elif field.name == "error_message":
             values[field.name] = error.message
@@ -55,6 +55,36 @@ def _build(entity: type[Entity], content: _Content, error: ApiError, progress: P
 
 def _topics_to_create(request: Any) -> _Content:
     return {"topics": [{"name": name, "configs": ()} for name in dict.fromkeys(topic.name for topic in request.topics)]}
+
+
+def _offsets_to_commit(request: Any) -> _Content:
+    return {
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [{"partition_index": partition.partition_index} for partition in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+    }
+
+
+def _markers_to_write(request: Any) -> _Content:
+    return {
+        "markers": [
+            {
+                "producer_id": marker.producer_id,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [{"partition_index": index} for index in topic.partition_indexes],
+                    }
+                    for topic in marker.topics
+                ],
+            }
+            for marker in request.markers
+        ]
+    }
 
 
 def _topics_to_delete(request: Any) -> _Content:
@@ -115,8 +145,24 @@ def _resources(request: Any) -> list[_Content]:
     ]
 
 
+def _partitions_to_add(request: Any) -> _Content:
+    if hasattr(request, "transactions"):
+        return {}
+    return {
+        "results_by_topic_v3_and_below": [
+            {
+                "name": topic.name,
+                "results_by_partition": [{"partition_index": partition} for partition in topic.partitions],
+            }
+            for topic in request.v3_and_below_topics
+        ]
+    }
+
+
 _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.CREATE_TOPICS: _topics_to_create,
+    ApiKey.TXN_OFFSET_COMMIT: _offsets_to_commit,
+    ApiKey.WRITE_TXN_MARKERS: _markers_to_write,
     ApiKey.DELETE_TOPICS: _topics_to_delete,
     ApiKey.CREATE_ACLS: _acls_to_create,
     ApiKey.DELETE_ACLS: _acls_to_delete,
@@ -127,5 +173,6 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _topics_to_describe,
     ApiKey.ELECT_LEADERS: _partitions_to_elect,  # version 0 has no error for the whole
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _partitions_to_reassign,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _partitions_to_add,  # versions up to 3 have no error for the whole
 }
 """The elements of an answer that have errors of their own, beside an error for the whole or in place of it."""

@@ -55,6 +55,11 @@ class ApiKey(IntEnum):
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     CREATE_ACLS = 30
     DELETE_ACLS = 31
@@ -189,6 +194,13 @@ _APIS: Final = (
     _served(ApiKey.DELETE_RECORDS, "DeleteRecords", (0, 2), 2),
     _served(ApiKey.INIT_PRODUCER_ID, "InitProducerId", (0, 5), 2),
     _served(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", (2, 4), 4),
+    # Version 4 is for brokers, which ask for many transactions (KIP-890); versions 4 and 5 are answered alike.
+    _served(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", (0, 5), 3, request_models=(3,), response_models=(3,)),
+    _served(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", (0, 4), 3),
+    # Version 5 answers with the producer from now on (KIP-890).
+    _served(ApiKey.END_TXN, "EndTxn", (0, 5), 3),
+    _served(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", (1, 2), 1),
+    _served(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", (0, 5), 3),
     _served(ApiKey.DESCRIBE_ACLS, "DescribeAcls", (1, 3), 2, listeners=_BOTH),
     _served(ApiKey.CREATE_ACLS, "CreateAcls", (1, 3), 2, listeners=_BOTH),
     _served(ApiKey.DELETE_ACLS, "DeleteAcls", (1, 3), 2, listeners=_BOTH),

@@ -13,12 +13,15 @@ from typing import Final
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_BROKER_EPOCH, NodeId
 from esp.model.partition import PartitionState
-from esp.records.batch_header import CODEC_MASK, stamp
+from esp.records.batch_header import CODEC_MASK, TRANSACTIONAL_BIT, HeaderFields, read_fields, stamp
+from esp.records.transaction_marker import build_marker
+from esp.replication.end_marker import EndMarker, check_end_marker
 from esp.replication.fetch_check import FetchOffsets, check_leader_epoch, check_position
 from esp.replication.isr_changes import ChangeKind, IsrAnswer, IsrChange, IsrChanges
 from esp.replication.produced_batch import stamp_append_time, validate_produced
 from esp.replication.replica_log import ReplicaLog
 from esp.replication.topic_codec import require_topic_codec
+from esp.replication.verification import OPEN, Guard, Verifications
 
 ALL_COMMITTED: Final = -1
 """The value in place of an offset that means "up to the high watermark"."""
@@ -157,6 +160,7 @@ class PartitionLeader:
         "_min_insync_replicas",
         "_min_isr",
         "_node_id",
+        "_verifications",
         "epoch_start_offset",
         "leader_epoch",
         "log",
@@ -182,6 +186,7 @@ class PartitionLeader:
         self.epoch_start_offset = log.log_end_offset
         """The offset at which this epoch began, at the latest."""
         self._isr_changes = IsrChanges(state)
+        self._verifications = Verifications()
         self._min_insync_replicas = log.settings.min_insync_replicas
         """The setting in the metadata that ``state`` came with: see :meth:`update`."""
         self._followers = {
@@ -240,7 +245,14 @@ class PartitionLeader:
     # --- produce -------------------------------------------------------------------------------------------------------------------
 
     def append(
-        self, batch: memoryview, acks: int, now_ms: int, *, zstd_allowed: bool = True, any_codec: bool = False
+        self,
+        batch: memoryview,
+        acks: int,
+        now_ms: int,
+        *,
+        zstd_allowed: bool = True,
+        any_codec: bool = False,
+        guard: Guard | None = None,
     ) -> Appended:
         """Check and append one batch of a producer; ``batch`` is stamped in place.
 
@@ -250,6 +262,7 @@ class PartitionLeader:
             now_ms: wall time.
             zstd_allowed: whether the request's version knows zstd.
             any_codec: whether the batch is kept in the codec that it has, whatever the topic's is.
+            guard: from :meth:`begin_verification`, for the batch of a request with a transactional id.
 
         Raises:
             ApiError: the batch is refused, and nothing of it was appended.
@@ -257,16 +270,18 @@ class PartitionLeader:
         """
         log = self.log
         if acks == ALL_REPLICAS and not self._may_commit:
-            raise ApiError(
-                ErrorCode.not_enough_replicas,
-                f"{len(self.state.isr)} in-sync replicas are fewer than the minimum of {self._min_isr}",
-            )
-        header = validate_produced(batch, log.settings, now_ms, zstd_allowed=zstd_allowed)
+            self._require_minimum()
+        header = validate_produced(
+            batch, log.settings, now_ms, zstd_allowed=zstd_allowed, transactional_allowed=guard is not None
+        )
         _, _, _, _, _, attributes, _, _, _, producer_id, _, _, count = header
         if producer_id >= 0:
             duplicate_of = log.producers.check(header)
             if duplicate_of is not None:
                 return duplicate_of, duplicate_of + count, -1
+            if attributes & TRANSACTIONAL_BIT:
+                assert guard is not None, "a transactional batch was let through without a guard"
+                self._require_transaction(header, guard)
         base_offset = log.log_end_offset
         append_time_ms = -1
         if not log.settings.keeps_batches:
@@ -276,8 +291,112 @@ class PartitionLeader:
                 append_time_ms = now_ms
                 header = stamp_append_time(batch, header, now_ms)
         log.append(batch, stamp(batch, header, base_offset, self.leader_epoch), now_ms)
+        if guard is not None:
+            self._verifications.end(producer_id)
         self.maybe_advance_high_watermark()
         return base_offset, base_offset + count, append_time_ms
+
+    def _require_minimum(self) -> None:
+        """PRODUCE-1.
+
+        Raises:
+            ApiError: NOT_ENOUGH_REPLICAS.
+        """
+        if not self._may_commit:
+            raise ApiError(
+                ErrorCode.not_enough_replicas,
+                f"{len(self.state.isr)} in-sync replicas are fewer than the minimum of {self._min_isr}",
+            )
+
+    # --- transactions --------------------------------------------------------------------------------------------------------------
+
+    def begin_verification(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, *, starts_at_zero: bool
+    ) -> Guard:
+        """Return the guard for a transactional batch (TXN-4).
+
+        Unless it is OPEN, the coordinator must confirm the transaction, for this partition, before the batch is appended.
+
+        Args:
+            producer_id: of the batch.
+            producer_epoch: of the batch.
+            base_sequence: of the batch; NO_SEQUENCE for one that a coordinator of groups writes.
+            starts_at_zero: see :meth:`Verifications.begin`.
+
+        Raises:
+            ApiError: INVALID_PRODUCER_EPOCH, no question need be asked.
+        """
+        producers = self.log.producers
+        if producers.has_open_transaction(producer_id, producer_epoch):
+            return OPEN
+        known = producers.get(producer_id)
+        if known is not None and known.epoch > producer_epoch:
+            raise ApiError(
+                ErrorCode.invalid_producer_epoch,
+                f"Producer {producer_id} came with epoch {producer_epoch}, the last seen is {known.epoch}",
+            )
+        return self._verifications.begin(producer_id, producer_epoch, base_sequence, starts_at_zero=starts_at_zero)
+
+    def forget_verification(self, producer_id: int, producer_epoch: int, guard: Guard) -> None:
+        """The coordinator has refused the transaction that this guard is for."""
+        self._verifications.forget(producer_id, producer_epoch, guard)
+
+    def append_of_coordinator(self, batch: memoryview, guard: Guard, now_ms: int) -> Appended:
+        """Append a transactional batch that a coordinator of this node has made: it has no sequence, and its records stay as they are.
+
+        Raises:
+            ApiError: the batch is refused, and nothing of it was appended.
+        """
+        log = self.log
+        self._require_minimum()
+        header = read_fields(batch)
+        _, _, _, _, _, _, _, _, _, producer_id, epoch, _, count = header
+        if len(batch) > log.settings.max_message_bytes:
+            raise ApiError(ErrorCode.message_too_large)
+        known = log.producers.get(producer_id)
+        if known is not None and known.epoch > epoch:
+            raise ApiError(ErrorCode.invalid_producer_epoch)
+        self._require_transaction(header, guard)
+        base_offset = log.log_end_offset
+        log.append(batch, stamp(batch, header, base_offset, self.leader_epoch), now_ms)
+        self._verifications.end(producer_id)
+        self.maybe_advance_high_watermark()
+        return base_offset, base_offset + count, -1
+
+    def append_marker(self, marker: EndMarker, now_ms: int) -> Appended:
+        """End a producer's transaction here (TXN-7); batches of it whose verification is under way are refused from now on (TXN-4).
+
+        Raises:
+            ApiError: the marker is refused, and nothing was appended.
+        """
+        log = self.log
+        self._require_minimum()
+        check_end_marker(marker, log.producers.get(marker.producer_id))
+        batch = bytearray(
+            build_marker(
+                marker.producer_id,
+                marker.producer_epoch,
+                is_commit=marker.is_commit,
+                coordinator_epoch=marker.coordinator_epoch,
+                timestamp_ms=now_ms,
+            )
+        )
+        base_offset = log.log_end_offset
+        log.append(batch, stamp(batch, read_fields(batch), base_offset, self.leader_epoch), now_ms)
+        self._verifications.end(marker.producer_id)
+        self.maybe_advance_high_watermark()
+        return base_offset, base_offset + 1, -1
+
+    def _require_transaction(self, header: HeaderFields, guard: Guard) -> None:
+        """Let a transactional batch into the log only if its transaction is open there, or was confirmed and is not ended (TXN-4).
+
+        Raises:
+            ApiError: see :meth:`Verifications.check`.
+        """
+        producers = self.log.producers
+        _, _, _, _, _, _, _, _, _, producer_id, epoch, _, _ = header
+        if not producers.has_open_transaction(producer_id, epoch):
+            self._verifications.check(header, guard, producers.next_sequence(producer_id, epoch))
 
     def commits_what_it_appends(self) -> bool:
         """True if an append that is not refused commits at once: no follower and no flush is waited for."""
@@ -399,7 +518,7 @@ class PartitionLeader:
             )
             if self._count_followers(now_us):
                 committed = self.log.high_watermark
-                return offsets._replace(high_watermark=committed, last_stable_offset=committed)
+                return offsets._replace(high_watermark=committed, last_stable_offset=self.log.last_stable_offset)
         return offsets
 
     def check_consumer_fetch(
@@ -457,7 +576,7 @@ class PartitionLeader:
         state = changes.committed
         kind = None
         isr = state.isr
-        if state.recovering:  # nothing is to be recovered while there are no transactions (ELECT-4)
+        if state.recovering:  # the log alone says which transactions are open: nothing is to be recovered (ELECT-4)
             kind = ChangeKind.RECOVERED
         elif changes.needs_confirmation:
             kind = ChangeKind.CONFIRM

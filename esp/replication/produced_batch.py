@@ -38,7 +38,9 @@ _INT16: Final = struct.Struct(">h")
 _INT64: Final = struct.Struct(">q")
 
 
-def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *, zstd_allowed: bool) -> HeaderFields:
+def validate_produced(
+    batch: memoryview, settings: TopicSettings, now_ms: int, *, zstd_allowed: bool, transactional_allowed: bool = False
+) -> HeaderFields:
     """Check a client's bytes for one partition and return the batch's header.
 
     Args:
@@ -46,6 +48,7 @@ def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *
         settings: the topic's.
         now_ms: wall time, against which CreateTime timestamps are held.
         zstd_allowed: whether the version of the request knows zstd (PROD-4).
+        transactional_allowed: whether the request names a transactional id.
 
     Raises:
         ApiError: with the code that the producer is answered; nothing of the batch may be appended.
@@ -76,7 +79,9 @@ def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *
         raise ApiError(ErrorCode.corrupt_message, "The batch's checksum does not match its bytes")
     # One test for the common case: no flag that needs a look, an ordinary codec.
     if attributes & ~0x07 or attributes >= ZSTD:
-        _validate_attributes(attributes, zstd_allowed=zstd_allowed)
+        _validate_attributes(
+            attributes, producer_id, zstd_allowed=zstd_allowed, transactional_allowed=transactional_allowed
+        )
     if base_offset != 0:
         raise ApiError(ErrorCode.invalid_record, f"The base offset of a produced batch is 0, not {base_offset}")
     if count < 1 or delta != count - 1:
@@ -90,7 +95,7 @@ def validate_produced(batch: memoryview, settings: TopicSettings, now_ms: int, *
     return header
 
 
-def _validate_attributes(attributes: int, *, zstd_allowed: bool) -> None:
+def _validate_attributes(attributes: int, producer_id: int, *, zstd_allowed: bool, transactional_allowed: bool) -> None:
     codec = attributes & 0x07
     if codec > HIGHEST_CODEC or attributes & ~_KNOWN_ATTRIBUTES:
         raise ApiError(ErrorCode.invalid_record, f"Unknown batch attributes {attributes:#06x}")
@@ -99,7 +104,13 @@ def _validate_attributes(attributes: int, *, zstd_allowed: bool) -> None:
     if attributes & CONTROL_BIT:
         raise ApiError(ErrorCode.invalid_record, "Clients cannot write control records")
     if attributes & TRANSACTIONAL_BIT:
-        raise ApiError(ErrorCode.invalid_txn_state, "Transactions are not served yet")
+        if not transactional_allowed:
+            raise ApiError(
+                ErrorCode.transactional_id_authorization_failed,
+                "A transactional batch needs a request with a transactional id",
+            )
+        if producer_id < 0:
+            raise ApiError(ErrorCode.invalid_record, "A transactional batch needs a producer id")
     if attributes & TIMESTAMP_TYPE_BIT:
         raise ApiError(ErrorCode.invalid_timestamp, "A producer's timestamps are of the type CreateTime")
 

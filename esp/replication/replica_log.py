@@ -7,8 +7,26 @@ from esp.records.batch_header import HeaderFields
 from esp.settings.topic import TopicSettings
 
 
+class ProducerFacts(Protocol):
+    """One producer as a log knows it: the epochs that it, and the coordinator of its transactions, were seen with last."""
+
+    epoch: int
+    coordinator_epoch: int
+    transaction_first_offset: int
+    """The offset at which its open transaction began; -1 if none is open."""
+
+
 class ProducerChecks(Protocol):
     """The idempotent producers that a log knows."""
+
+    has_transactions: bool
+    """False if no transaction holds the last stable offset below the high watermark."""
+
+    def get(self, producer_id: int) -> ProducerFacts | None:
+        """One producer; None if the log does not know it."""
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """True if the producer has a transaction under that epoch in the log, which no marker has ended."""
 
     def check(self, header: HeaderFields) -> int | None:
         """None if the batch may be appended; the base offset it already has if it is a duplicate (PROD-5).
@@ -44,6 +62,10 @@ class ReplicaLog(Protocol):
     log_end_offset: int
     high_watermark: int
     recovery_point: int
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided, and the decision committed (LSO-1)."""
 
     @property
     def producers(self) -> ProducerChecks:

@@ -22,104 +22,14 @@ from esp.schemas.group_records import (
     OffsetCommitRecord,
     OffsetCommitValue,
 )
-
-_VARINT_BYTES_MAX: Final = 5
-
-
-class ValueReader:
-    """A position in ``data``; each method reads the value there and moves behind it.
-
-    Every method raises CorruptionError if the bytes are no such value.
-
-    Args:
-        data: the whole value.
-    """
-
-    __slots__ = ("_data", "_position", "is_flexible")
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-        self.is_flexible = False
-        """True if strings, bytes and arrays are compact, and tagged fields end a struct; set after the version has been read."""
-
-    def i16(self) -> int:
-        """A signed number of 2 bytes."""
-        return self._number(_I16)
-
-    def i32(self) -> int:
-        """A signed number of 4 bytes."""
-        return self._number(_I32)
-
-    def i64(self) -> int:
-        """A signed number of 8 bytes."""
-        return self._number(_I64)
-
-    def string(self) -> str:
-        """A string that is there."""
-        value = self.nullable_string()
-        if value is None:
-            raise CorruptionError("a string is null that must not be")
-        return value
-
-    def nullable_string(self) -> str | None:
-        """A string, or None."""
-        size = self._unsigned_varint() - 1 if self.is_flexible else self.i16()
-        if size < 0:
-            return None
-        try:
-            return self._take(size).decode()
-        except UnicodeDecodeError as error:
-            raise CorruptionError(f"a string is no UTF-8: {error}") from error
-
-    def byte_string(self) -> bytes:
-        """Bytes; null is taken for none."""
-        size = self._unsigned_varint() - 1 if self.is_flexible else self.i32()
-        return self._take(size) if size > 0 else b""
-
-    def count(self) -> int:
-        """The number of elements of the array that follows: no more than there are bytes."""
-        count = self._unsigned_varint() - 1 if self.is_flexible else self.i32()
-        if count > len(self._data):
-            raise CorruptionError(f"an array of {count} elements in {len(self._data)} bytes")
-        return max(count, 0)
-
-    def tags(self) -> dict[int, bytes]:
-        """Tagged fields by their tag; none in plain form."""
-        if not self.is_flexible:
-            return {}
-        fields: dict[int, bytes] = {}
-        for _ in range(self._unsigned_varint()):
-            tag = self._unsigned_varint()
-            fields[tag] = self._take(self._unsigned_varint())
-        return fields
-
-    def require_end(self) -> None:
-        """Raise unless the value ends here."""
-        if self._position != len(self._data):
-            raise CorruptionError(f"a value ends at {self._position} of {len(self._data)} bytes")
-
-    def _number(self, format_: struct.Struct) -> int:
-        (number,) = format_.unpack(self._take(format_.size))
-        return int(number)
-
-    def _take(self, size: int) -> bytes:
-        end = self._position + size
-        if end > len(self._data):
-            raise CorruptionError(f"a field of {size} bytes at {self._position} of {len(self._data)} bytes")
-        taken = self._data[self._position : end]
-        self._position = end
-        return taken
-
-    def _unsigned_varint(self) -> int:
-        value = 0
-        for index in range(_VARINT_BYTES_MAX):
-            (byte,) = self._take(1)
-            value |= (byte & 0x7F) << (7 * index)
-            if byte < 0x80:
-                return value
-        raise CorruptionError("an unterminated integer")
-
+from esp.schemas.keyed_values import (
+    ValueReader,
+    encode_bytes,
+    encode_nullable_string,
+    encode_string,
+    encode_unsigned_varint,
+    read_version,
+)
 
 STRING_BYTES_MAX: Final = 32_767
 """The longest string, in UTF-8, that keys and values of groups can hold."""
@@ -149,7 +59,9 @@ _TOPIC_ID_TAG_HEAD: Final = bytes((1, _TOPIC_ID_TAG, 16))
 
 def encode_offset_commit_key(key: OffsetCommitKey) -> bytes:
     """The key of a committed offset."""
-    return b"".join((_I16.pack(_OFFSET_COMMIT_TYPE), _string(key.group), _string(key.topic), _I32.pack(key.partition)))
+    return b"".join(
+        (_I16.pack(_OFFSET_COMMIT_TYPE), encode_string(key.group), encode_string(key.topic), _I32.pack(key.partition))
+    )
 
 
 def encode_offset_commit_value(value: OffsetCommitValue) -> bytes:
@@ -158,7 +70,7 @@ def encode_offset_commit_value(value: OffsetCommitValue) -> bytes:
         return b"".join(
             (
                 _VERSION_AND_OFFSET.pack(_EXPIRING_OFFSET_COMMIT_VERSION, value.offset),
-                _string(value.metadata),
+                encode_string(value.metadata),
                 _TWO_I64.pack(value.commit_timestamp_ms, value.expire_timestamp_ms),
             )
         )
@@ -167,7 +79,7 @@ def encode_offset_commit_value(value: OffsetCommitValue) -> bytes:
     return b"".join(
         (
             _OFFSET_AND_EPOCH.pack(_OFFSET_COMMIT_VERSION, value.offset, value.leader_epoch),
-            _unsigned_varint(len(metadata) + 1),
+            encode_unsigned_varint(len(metadata) + 1),
             metadata,
             _I64.pack(value.commit_timestamp_ms),
             tags,
@@ -177,29 +89,29 @@ def encode_offset_commit_value(value: OffsetCommitValue) -> bytes:
 
 def encode_group_metadata_key(key: GroupMetadataKey) -> bytes:
     """The key of a group."""
-    return _I16.pack(_GROUP_METADATA_TYPE) + _string(key.group)
+    return _I16.pack(_GROUP_METADATA_TYPE) + encode_string(key.group)
 
 
 def encode_group_metadata_value(value: GroupMetadataValue) -> bytes:
     """A group, in version 3."""
     parts = [
         _I16.pack(_GROUP_METADATA_VERSION),
-        _string(value.protocol_type),
+        encode_string(value.protocol_type),
         _I32.pack(value.generation),
-        _nullable_string(value.protocol),
-        _nullable_string(value.leader),
+        encode_nullable_string(value.protocol),
+        encode_nullable_string(value.leader),
         _I64.pack(value.current_state_timestamp_ms),
         _I32.pack(len(value.members)),
     ]
     for member in value.members:
         parts += (
-            _string(member.member_id),
-            _nullable_string(member.group_instance_id),
-            _string(member.client_id),
-            _string(member.client_host),
+            encode_string(member.member_id),
+            encode_nullable_string(member.group_instance_id),
+            encode_string(member.client_id),
+            encode_string(member.client_host),
             _TWO_I32.pack(member.rebalance_timeout_ms, member.session_timeout_ms),
-            _bytes(member.subscription),
-            _bytes(member.assignment),
+            encode_bytes(member.subscription),
+            encode_bytes(member.assignment),
         )
     return b"".join(parts)
 
@@ -227,7 +139,7 @@ def decode_group_record(key: bytes | None, value: bytes | None) -> GroupRecord |
 
 def _decode_offset_commit(data: bytes) -> OffsetCommitValue:
     reader = ValueReader(data)
-    version = _read_version(reader, "committed offset", _OFFSET_COMMIT_VERSION)
+    version = read_version(reader, "committed offset", _OFFSET_COMMIT_VERSION)
     reader.is_flexible = version >= _FLEXIBLE_VERSION
     offset = reader.i64()
     leader_epoch = reader.i32() if version >= 3 else _NO_LEADER_EPOCH
@@ -250,7 +162,7 @@ def _decode_offset_commit(data: bytes) -> OffsetCommitValue:
 
 def _decode_group_metadata(data: bytes) -> GroupMetadataValue:
     reader = ValueReader(data)
-    version = _read_version(reader, "group", _FLEXIBLE_VERSION)
+    version = read_version(reader, "group", _FLEXIBLE_VERSION)
     reader.is_flexible = version >= _FLEXIBLE_VERSION
     value = GroupMetadataValue(
         protocol_type=reader.string(),
@@ -278,32 +190,3 @@ def _read_member(reader: ValueReader, version: int) -> GroupMember:
     )
     reader.tags()
     return member
-
-
-def _read_version(reader: ValueReader, what: str, newest: int) -> int:
-    version = reader.i16()
-    if not 0 <= version <= newest:
-        raise CorruptionError(f"{what} of version {version}; versions 0 to {newest} are known")
-    return version
-
-
-def _string(value: str) -> bytes:
-    data = value.encode()
-    return _I16.pack(len(data)) + data
-
-
-def _nullable_string(value: str | None) -> bytes:
-    return b"\xff\xff" if value is None else _string(value)
-
-
-def _bytes(value: bytes) -> bytes:
-    return _I32.pack(len(value)) + value
-
-
-def _unsigned_varint(value: int) -> bytes:
-    output = bytearray()
-    while value >= 0x80:
-        output.append(value & 0x7F | 0x80)
-        value >>= 7
-    output.append(value)
-    return bytes(output)

@@ -38,6 +38,7 @@ EFFECTIVE_AT_ONCE: Final = (
     "max.connections.per.ip",
     "message.max.bytes",
     "producer.id.expiration.ms",
+    "transaction.partition.verification.enable",
 )
 """The settings that a broker applies as soon as it receives them. ``min.insync.replicas`` and ``unclean.leader.election.enable`` are read
 from the metadata itself (ELR-3)."""

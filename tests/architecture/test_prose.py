@@ -19,6 +19,7 @@ COUNTS: Final = {
     "raft": (0, 0),
     "replication": (0, 0),
     "groups": (0, 0),
+    "transactions": (0, 0),
     "placement": (0, 0),
     "controller": (0, 0),
     "runtime": (0, 0),

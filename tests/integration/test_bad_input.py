@@ -18,7 +18,7 @@ from kio.serial import entity_reader
 from esp.records.batch_header import ATTRIBUTES_OFFSET, CRC_OFFSET, HEADER_SIZE, MAGIC_OFFSET, pack_header, read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.testing.node_process import HOST, NodeProcess
-from esp.testing.pytest_plugin import AGAINST_KAFKA, NodeFactory
+from esp.testing.pytest_plugin import NodeFactory
 from tests.integration import messages
 from tests.integration.conftest import MakeTopic, eventually
 from tests.integration.messages import fetch_one, send_batch
@@ -216,7 +216,7 @@ BAD_BATCHES = {
     ),
     "a transactional batch": (
         # Kafka asks its authorizer about the missing transactional id first
-        ErrorCode.transactional_id_authorization_failed if AGAINST_KAFKA else ErrorCode.invalid_txn_state,
+        ErrorCode.transactional_id_authorization_failed,
         lambda b: batch_of(b"v", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
     ),
     "more than the limit": (ErrorCode.message_too_large, lambda b: batch_of(b"x" * 1_048_588)),

@@ -1,4 +1,4 @@
-"""There are no transactions yet: every client that begins one is told so within seconds, for good, and asks no more."""
+"""At transaction.version 0 there are no transactions: every client that begins one is refused for good within seconds, and asks no more."""
 
 import asyncio
 import time

@@ -12,7 +12,7 @@ GROUP_MUTANTS: Final = (
         "offset-acknowledged-before-commit",
         "HW-2 broken",
         "HW-2",
-        "esp.broker.groups.driver",
+        "esp.broker.coordination.driver",
         "        if not appended or self._hosted.log.high_watermark < appended[0].next_offset:\n",
         "        if not appended or self._hosted.log.log_end_offset < appended[0].next_offset:\n",
     ),
@@ -21,16 +21,20 @@ GROUP_MUTANTS: Final = (
         "PROMISE-3 broken",
         "PROMISE-3",
         "esp.groups.offset_requests",
-        "        offsets = self._state.offsets.committed(request.group_id)\n",
-        "        offsets = self._state.offsets.newest(request.group_id)\n",
+        "        offsets = store.committed(request.group_id)\n",
+        "        offsets = store.newest(request.group_id)\n",
     ),
     Mutant(
         "commit-of-an-earlier-generation",
         "fenced commits",
         GROUPS,
         "esp.groups.offset_requests",
-        "        if request.generation_id != group.generation_id:\n",
-        "        if request.generation_id > group.generation_id:\n",
+        "        if request.generation_id != group.generation_id:\n"
+        "            raise ApiError(ErrorCode.illegal_generation)\n"
+        "        if group.state is",
+        "        if request.generation_id > group.generation_id:\n"
+        "            raise ApiError(ErrorCode.illegal_generation)\n"
+        "        if group.state is",
     ),
     Mutant(
         "generation-is-not-loaded",

@@ -21,6 +21,7 @@ from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.rot import ROT_MUTANTS
 from tests.mutants.storage import STORAGE_MUTANTS
 from tests.mutants.throttles import THROTTLE_MUTANTS
+from tests.mutants.transactions import TRANSACTION_MUTANTS
 from tests.mutants.upgrades import UPGRADE_MUTANTS
 from tests.mutants.wire import WIRE_MUTANTS
 
@@ -31,6 +32,7 @@ ALL: Final = (
     *PRODUCE_MUTANTS,
     *CONTROLLER_MUTANTS,
     *STORAGE_MUTANTS,
+    *TRANSACTION_MUTANTS,
     *MEMBERSHIP_MUTANTS,
     *REASSIGNMENT_MUTANTS,
     *THROTTLE_MUTANTS,

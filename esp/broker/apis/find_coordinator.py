@@ -1,8 +1,9 @@
-"""FindCoordinator (10), versions 0-6: the broker that coordinates a group.
+"""FindCoordinator (10), versions 0-6: the broker that coordinates a group, or a transactional id.
 
-The first request for a group creates ``__consumer_offsets``, and is answered when that exists. As with leaders of topics, a client is
-sent to a node that was probed just then (FAST-2): a client asks within a millisecond of losing its coordinator. There are no coordinators
-of share groups yet, nor of transactions, which are refused by the one code that every client takes for final (decision 38).
+The first request for a group creates ``__consumer_offsets``, that for a transactional id ``__transaction_state``, and is answered when that
+exists. As with leaders of topics, a client is sent to a node that was probed just then (FAST-2): a client asks within a millisecond of
+losing its coordinator. There are no coordinators of share groups yet. While ``transaction.version`` is 0 transactional ids are refused by
+the one code that every client takes for final (decision 38).
 """
 
 from collections.abc import Coroutine, Iterable
@@ -21,7 +22,7 @@ from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.partitioning import partition_for
 from esp.model.errors import ErrorCode
-from esp.model.ids import NO_NODE, OFFSETS_TOPIC, NodeId
+from esp.model.ids import NO_NODE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NodeId
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -47,26 +48,34 @@ AnyResponse = FindCoordinatorResponse | ResponseUpTo3
 def handle(services: Services, request: Request, message: AnyRequest) -> AnyResponse | Coroutine[Any, Any, AnyResponse]:
     """Answer from memory, if there is nothing to be created and no broker to be probed."""
     keys = (message.key,) if isinstance(message, RequestUpTo3) else message.coordinator_keys
-    if message.key_type == GROUP and keys:
-        elsewhere = {leader for leader in _leaders(services, keys) if leader != services.node_id}
+    topic = _topic(services, message.key_type)
+    if topic is not None and keys:
+        elsewhere = {leader for leader in _leaders(services, topic, keys) if leader != services.node_id}
         if elsewhere:
-            return _ask_and_answer(services, request, message, keys, elsewhere)
+            return _ask_and_answer(services, request, message, topic, keys, elsewhere)
     return _answer(services, request, message, keys)
 
 
 async def _ask_and_answer(
-    services: Services, request: Request, message: AnyRequest, keys: Iterable[str], leaders: set[NodeId]
+    services: Services, request: Request, message: AnyRequest, topic: str, keys: Iterable[str], leaders: set[NodeId]
 ) -> AnyResponse:
-    if OFFSETS_TOPIC not in services.metadata.image.topics_by_name:
-        await create_missing_topics(services, (OFFSETS_TOPIC,))
-        leaders = set(_leaders(services, keys))
+    if topic not in services.metadata.image.topics_by_name:
+        await create_missing_topics(services, (topic,))
+        leaders = set(_leaders(services, topic, keys))
     await services.liveness.confirm(leaders)
     return _answer(services, request, message, keys)
 
 
-def _leaders(services: Services, keys: Iterable[str]) -> Iterable[NodeId]:
+def _topic(services: Services, key_type: int) -> str | None:
+    """The topic whose partitions have the coordinators of such keys; None if there are none."""
+    if key_type == TRANSACTION and services.transactions.feature_level > 0:
+        return TRANSACTIONS_TOPIC
+    return OFFSETS_TOPIC if key_type == GROUP else None
+
+
+def _leaders(services: Services, name: str, keys: Iterable[str]) -> Iterable[NodeId]:
     """The leaders of the keys' partitions in the metadata; none for a partition without a leader."""
-    topic = services.metadata.image.topics_by_name.get(OFFSETS_TOPIC)
+    topic = services.metadata.image.topics_by_name.get(name)
     if topic is None:
         return (NO_NODE,)
     return (topic.partitions[partition_for(key, len(topic.partitions))].leader for key in keys)
@@ -89,8 +98,9 @@ def _answer(services: Services, request: Request, message: AnyRequest, keys: Ite
 
 def _coordinator(services: Services, request: Request, key_type: int, key: str) -> Coordinator:
     node_id, (host, port), error = NO_NODE, _NOWHERE, ErrorCode.coordinator_not_available
-    if key_type == GROUP:
-        (leader,) = _leaders(services, (key,))
+    topic = _topic(services, key_type)
+    if topic is not None:
+        (leader,) = _leaders(services, topic, (key,))
         if leader in services.metadata.alive:
             address = dict(services.metadata.endpoints(request.client.listener)).get(leader)
             if address is not None:

@@ -1,51 +1,53 @@
-"""ListTransactions (66), versions 0-2: there are none (KIP-664, KIP-994, KIP-1152)."""
+"""ListTransactions (66), versions 0-2: this node's share of the transactional ids (KIP-664, KIP-994, KIP-1152)."""
 
-import re
-from typing import Final
+from collections.abc import Callable
 
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
-from kio.schema.list_transactions.v2.response import ListTransactionsResponse
+from kio.schema.list_transactions.v2.response import ListTransactionsResponse, TransactionState
+from kio.schema.types import ProducerId, TransactionalId
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
+from esp.transactions.lookups import STATE_NAMES
+from esp.transactions.patterns import PatternError, compile_pattern
+from esp.transactions.requests import ListTransactions
 
-_STATES: Final = frozenset(
-    (
-        "Ongoing",
-        "PrepareCommit",
-        "PrepareAbort",
-        "CompleteCommit",
-        "CompleteAbort",
-        "Empty",
-        "Dead",
-        "PrepareEpochFence",
+
+def handle(services: Services, _request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
+    """The ids that pass the filters, with the states of the filter that do not exist; all coordinators have to be loaded."""
+    known = tuple(state for state in message.state_filters if state in STATE_NAMES)
+    asked = ListTransactions(
+        states=known if known or not message.state_filters else ("",),
+        producer_ids=tuple(message.producer_id_filters),
+        duration_ms=message.duration_filter,
+        matches=_pattern(message.transactional_id_pattern),
     )
-)
-"""States that a transaction may have, as Kafka names them in filters."""
-
-_PATTERN_LENGTH_MAX: Final = 1000
-"""Compiling a pattern takes the loop's time; transactional ids that need a longer one are unlikely."""
-
-
-def handle(_services: Services, _request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
-    """An empty list, with the states of the filter that do not exist."""
-    pattern = message.transactional_id_pattern
-    if pattern:
-        _check_pattern(pattern)
+    states: list[TransactionState] = []
+    for coordinator in services.transactions:
+        if coordinator.has_ended:
+            continue
+        states += (
+            TransactionState(
+                transactional_id=TransactionalId(listed.transactional_id),
+                producer_id=ProducerId(listed.producer_id),
+                transaction_state=listed.state,
+            )
+            for listed in coordinator.core.list_transactions(asked, coordinator.now())
+        )
     return ListTransactionsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,
-        unknown_state_filters=tuple(state for state in message.state_filters if state not in _STATES),
-        transaction_states=(),
+        unknown_state_filters=tuple(state for state in message.state_filters if state not in STATE_NAMES),
+        transaction_states=tuple(states),
     )
 
 
-def _check_pattern(pattern: str) -> None:
-    if len(pattern) > _PATTERN_LENGTH_MAX:
-        raise ApiError(ErrorCode.invalid_regular_expression)
+def _pattern(text: str | None) -> Callable[[str], bool] | None:
+    if not text:
+        return None
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
+        return compile_pattern(text)
+    except PatternError as error:
         raise ApiError(ErrorCode.invalid_regular_expression) from error

@@ -45,7 +45,7 @@ class ProduceHandler:
         self._shortcuts = shortcuts
         self._clock = services.env.clock
         self._appender = ProduceAppender(services)
-        self._long = LongProduce(services.env, tasks, long_requests, self._appender)
+        self._long = LongProduce(services.env, tasks, long_requests, self._appender, services.verifier)
 
     def handle(self, request: Request, body: memoryview) -> Answer:
         """Append every partition's batch; see :mod:`esp.broker.connections.dispatcher` for the answer.
@@ -65,14 +65,14 @@ class ProduceHandler:
             if isinstance(awaited, DelayedProduce):
                 awaited.start(self._clock, asked.timeout_ms, _finish(request, results))
                 return LATER
-            self._long.recompress(Unfinished(request, asked, results, appending, _finish(request, results)))
+            self._long.take_over(Unfinished(request, asked, results, appending, _finish(request, results)))
             return NEVER if acks == 0 else LATER
         if acks == 0:
             refusal = why_refused(results)
             if refusal is not None:
                 raise RefusedWithoutAnswerError(refusal)
             return NEVER
-        if self._shortcuts and len(results) == 1 and not results[0].error_code:
+        if self._shortcuts and len(results) == 1 and not results[0].error_code and asked.transactional_id is None:
             self._remember(request, asked)
         return (encode_produce_response(version, request.correlation_id, results),)
 

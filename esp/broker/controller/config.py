@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from esp.controller.bootstrap import FIRST_LEVELS
 from esp.controller.config_rules import ConfigRules
 from esp.controller.image import FeatureRange
 from esp.controller.self_repair import Mode, SelfRepairSettings
 from esp.controller.topics import TopicDefaults
-from esp.model.ids import OFFSETS_TOPIC, NodeId
+from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NodeId
 from esp.settings.broker import BrokerSettings
 from esp.settings.topic_overrides import validate_topic_overrides
 
@@ -39,14 +40,26 @@ class ControllerConfig:
     """``rebalance.*``."""
     features: Mapping[str, FeatureRange]
     """The levels of features that the controller can work at."""
+    first_levels: Mapping[str, int]
+    """The levels of features that a new cluster begins with, as its directory was formatted."""
     unclean_election_interval_ms: int = 300_000
     """``unclean.leader.election.interval.ms``."""
 
 
 def controller_config(
-    settings: BrokerSettings, cluster_id: str, features: Mapping[str, FeatureRange]
+    settings: BrokerSettings,
+    cluster_id: str,
+    features: Mapping[str, FeatureRange],
+    first_levels: Mapping[str, int] = FIRST_LEVELS,
 ) -> ControllerConfig:
-    """The controller's share of the node's settings, for a release that can work at these levels of features."""
+    """The controller's share of the node's settings.
+
+    Args:
+        settings: the node's.
+        cluster_id: of its cluster.
+        features: the levels of features that its release can work at.
+        first_levels: the levels that a new cluster begins with.
+    """
     return ControllerConfig(
         cluster_id=cluster_id,
         node_id=settings.node_id,
@@ -54,7 +67,10 @@ def controller_config(
         min_insync_replicas=settings.min_insync_replicas,
         validate_topic_configs=validate_topic_overrides,
         config_rules=ConfigRules(settings),
-        internal_replication={OFFSETS_TOPIC: settings.offsets_topic_replication_factor},
+        internal_replication={
+            OFFSETS_TOPIC: settings.offsets_topic_replication_factor,
+            TRANSACTIONS_TOPIC: settings.transaction_state_log_replication_factor,
+        },
         session_timeout_ms=settings.broker_session_timeout_ms,
         max_idle_interval_ms=settings.metadata_max_idle_interval_ms,
         auto_leader_rebalance=settings.auto_leader_rebalance_enable,
@@ -65,4 +81,5 @@ def controller_config(
             settings.rebalance_partitions_in_flight_max,
         ),
         features=features,
+        first_levels=first_levels,
     )

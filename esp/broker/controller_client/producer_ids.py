@@ -1,5 +1,6 @@
 """Ids for idempotent producers, from blocks that the controller gives out through the metadata log (PROD-10)."""
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -39,6 +40,14 @@ class ProducerIds:
         producer_id = ProducerId(self._left[0])
         self._left = self._left[1:]
         return producer_id
+
+    async def try_to_have_one(self) -> None:
+        """Let :meth:`next_now` give an id; without a controller there is none, which is no error here."""
+        if not self._left:
+            with contextlib.suppress(ApiError):
+                block = await self._allocate_block()
+                if not self._left:
+                    self._left = block
 
     async def next(self) -> ProducerId:
         """An id, from a new block if need be.

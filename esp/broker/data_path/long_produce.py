@@ -1,9 +1,11 @@
-"""Finishes produce requests that cannot be done at once: with batches whose codec is not their topic's, or for very many partitions.
+"""Finishes produce requests that cannot be done at once: with batches whose codec is not their topic's, or whose transaction is to be
+verified, or for very many partitions.
 
-The first are recompressed beside the loop, the second appended in slices, in turns with other long requests; all in their order, and by the
-same rule as any other (:mod:`esp.broker.data_path.produce_appender`). The connection is held until all of a request is appended, so that
-nothing of the same producer overtakes it (PRODUCE-8), while other connections go on. At most two batches are recompressed, of however many
-connections: that bounds memory (:data:`esp.replication.topic_codec.OPENED_BYTES_MAX`), and leaves threads for others.
+The first are recompressed beside the loop, for the second a coordinator is asked, the third are appended in slices, in turns with other
+long requests; all in their order, and by the same rule as any other (:mod:`esp.broker.data_path.produce_appender`). The connection is held
+until all of a request is appended, so that nothing of the same producer overtakes it (PRODUCE-8), while other connections go on. At most
+two batches are recompressed, of however many connections: that bounds memory (:data:`esp.replication.topic_codec.OPENED_BYTES_MAX`), and
+leaves threads for others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +19,10 @@ from esp.broker.data_path.produce_appender import (
     fail,
     why_refused,
 )
+from esp.broker.data_path.transactional_batches import Guards, Verification, verify
 from esp.broker.request import Request
 from esp.broker.tasks import Tasks
+from esp.broker.transactions.verifier import TransactionVerifier
 from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.turns.long_requests import LongRequests
 from esp.model.errors import ApiError, ErrorCode
@@ -56,19 +60,28 @@ class LongProduce:
         tasks: the tasks in which its coroutines run.
         long_requests: the long requests with which it takes turns.
         appender: appends.
+        verifier: asks coordinators.
     """
 
-    def __init__(self, env: Env, tasks: Tasks, long_requests: LongRequests, appender: ProduceAppender) -> None:
+    def __init__(
+        self,
+        env: Env,
+        tasks: Tasks,
+        long_requests: LongRequests,
+        appender: ProduceAppender,
+        verifier: TransactionVerifier,
+    ) -> None:
         self._clock = env.clock
         self._cpu = CpuShare(env.cpu, AT_A_TIME)
         self._tasks = tasks
         self._long_requests = long_requests
         self._appender = appender
+        self._verifier = verifier
 
-    def recompress(self, unfinished: Unfinished) -> None:
-        """Append the rest of a request, which needs a recompression next, and answer."""
+    def take_over(self, unfinished: Unfinished) -> None:
+        """Append the rest of a request, which needs a recompression or a verification next, and answer."""
         unfinished.request.client.hold.begin()
-        self._tasks.start(self._finish(unfinished), name="recompressing produce")
+        self._tasks.start(self._finish(unfinished), name="long produce")
 
     def begin(self, request: Request, size: int, decoding: SlicedWork[ProduceRequest]) -> None:
         """Append what a request of ``size`` bytes has for many partitions, and answer."""
@@ -111,6 +124,10 @@ class LongProduce:
                 if awaited is None:
                     await self._long_requests.turns.wait()
                     awaited = next(appending)
+                    continue
+                if isinstance(awaited, Verification):
+                    guards: Guards = await verify(self._verifier, awaited)
+                    awaited = appending.send(guards)
                     continue
                 try:
                     recompressed = await self._cpu.run(

@@ -10,9 +10,17 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from esp.broker.data_path.delayed_produce import DelayedProduce
+from esp.broker.data_path.transactional_batches import (
+    Found,
+    Guards,
+    Verification,
+    begin_verification,
+    guard_for,
+)
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.broker.transactions.level import require_transactions
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.produce_codec import ProduceRequest, ProduceResult, TopicRef
 from esp.protocol.progress import SLICE_ELEMENTS
@@ -35,11 +43,12 @@ class Recompression(NamedTuple):
     settings: TopicSettings
 
 
-Appending: TypeAlias = Generator[Recompression | DelayedProduce | None, memoryview | None, None]
+Appending: TypeAlias = Generator[Recompression | Verification | DelayedProduce | None, memoryview | Guards | None, None]
 """Appends a request's batches, and yields what it has to wait for.
 
-That is None, for its next turn; a recompression, to be sent its outcome or thrown its ApiError; and at the very end, if the request wants
-to wait for the commit of batches that were not committed at once, what does that: it is still to be started.
+That is None, for its next turn; a verification of the request's transaction, to be sent its outcome; a recompression, to be sent its
+outcome or thrown its ApiError; and at the very end, if the request wants to wait for the commit of batches that were not committed at
+once, what does that: it is still to be started.
 """
 
 
@@ -54,6 +63,7 @@ class ProduceAppender:
         self._clock = services.env.clock
         self._replicas = services.replicas
         self._metadata = services.metadata
+        self._verifier = services.verifier
 
     def appending(
         self,
@@ -71,11 +81,59 @@ class ProduceAppender:
             asked: its body.
             results: gets the result of each partition, in the order of the request.
             delayed: waits for partitions that were appended before, if any has to be waited for.
-            in_slices: whether to yield after each slice, and for each recompression. Otherwise all is appended in one go, at one time; the
-                first batch that needs a recompression ends that: after a turn of their own it and the rest are appended in slices.
+            in_slices: whether to yield after each slice, and for each recompression and verification. Otherwise all is appended in one go,
+                at one time; the first batch that needs one of these ends that: after a turn of their own it and the rest are appended in
+                slices.
         """
-        acks, _, transactional_id, partitions = asked
-        refusal = None if acks in _ACKS and transactional_id is None else _refusal_of(asked)
+        if asked.acks not in _ACKS:
+            refusal = ApiError(ErrorCode.invalid_required_acks)
+            return self._append(request, asked, results, delayed, refusal=refusal, guards=None, in_slices=in_slices)
+        if asked.transactional_id is not None:
+            return self._append_of_transaction(request, asked, results, delayed, in_slices=in_slices)
+        return self._append(request, asked, results, delayed, refusal=None, guards=None, in_slices=in_slices)
+
+    def _append_of_transaction(
+        self,
+        request: Request,
+        asked: ProduceRequest,
+        results: list[ProduceResult],
+        delayed: DelayedProduce | None,
+        *,
+        in_slices: bool,
+    ) -> Appending:
+        """Append the batches of a request with a transactional id, once the coordinator has confirmed what it is to be asked (TXN-4)."""
+        guards: Guards | None = None
+        refusal = None
+        try:
+            begun = self._begin_verification(request, asked)
+        except ApiError as error:
+            refusal = error
+        else:
+            if not isinstance(begun, Verification):
+                guards = begun
+            elif in_slices:
+                verified = yield begun
+                assert not isinstance(verified, memoryview), "a verification is sent its outcome"
+                guards = verified
+            else:
+                yield None
+                yield from self._append_of_transaction(request, asked, results, delayed, in_slices=True)
+                return
+        yield from self._append(request, asked, results, delayed, refusal=refusal, guards=guards, in_slices=in_slices)
+
+    def _append(
+        self,
+        request: Request,
+        asked: ProduceRequest,
+        results: list[ProduceResult],
+        delayed: DelayedProduce | None,
+        *,
+        refusal: ApiError | None,
+        guards: Guards | None,
+        in_slices: bool,
+    ) -> Appending:
+        """Append the batch of each partition, each with its guard, or refuse all."""
+        acks, partitions = asked.acks, asked.partitions
         client_id, refused, before = request.client_id, request.client.refused, len(results)
         zstd_allowed = request.api_version >= _ZSTD_FROM
         now_ms = 0 if in_slices else self._clock.wall_ms()
@@ -92,9 +150,10 @@ class ProduceAppender:
                     refused.check((topic, partition), records, leader.log.producers)
                 if records is None:
                     raise ApiError(ErrorCode.invalid_record, "A partition without records")
+                guard = None if guards is None else guard_for(guards[len(results) - before], leader)
                 try:
                     time_ms = now_ms or self._clock.wall_ms()
-                    appended = leader.append(records, acks, time_ms, zstd_allowed=zstd_allowed)
+                    appended = leader.append(records, acks, time_ms, zstd_allowed=zstd_allowed, guard=guard)
                 except RecompressionNeededError:
                     if not in_slices:
                         yield None
@@ -102,10 +161,11 @@ class ProduceAppender:
                         yield from self.appending(request, rest, results, delayed, in_slices=True)
                         return
                     recompressed = yield Recompression(records, hosted.log.settings)
-                    assert recompressed is not None, "a recompression is sent its outcome"
+                    assert isinstance(recompressed, memoryview), "a recompression is sent its outcome"
                     hosted = self.find(topic, partition, client_id)
                     leader = hosted.leading()
-                    appended = leader.append(recompressed, acks, self._clock.wall_ms(), any_codec=True)
+                    guard = None if guards is None else guard_for(guards[len(results) - before], leader)
+                    appended = leader.append(recompressed, acks, self._clock.wall_ms(), any_codec=True, guard=guard)
             except ApiError as error:
                 results.append(self.refuse(refused, hosted, topic, partition, records, error))
                 continue
@@ -118,6 +178,24 @@ class ProduceAppender:
             results.append(ProduceResult(topic, partition, 0, base_offset, append_time_ms, log.log_start_offset))
         if delayed is not None:
             yield delayed
+
+    def _begin_verification(self, request: Request, asked: ProduceRequest) -> Guards | Verification:
+        """The guards of a transaction's batches, or the step that gets them.
+
+        Raises:
+            ApiError: nothing of the request is appended.
+        """
+        assert asked.transactional_id is not None, "without a transactional id there is no transaction"
+        require_transactions(self._metadata.image)
+        found: list[Found] = []
+        for topic, partition, records in asked.partitions:
+            try:
+                hosted = self.find(topic, partition, request.client_id)
+            except ApiError:
+                found.append(None)
+            else:
+                found.append(None if records is None else (hosted, records))
+        return begin_verification(self._verifier, request.api_version, asked.transactional_id, found)
 
     def refuse(
         self,
@@ -151,13 +229,6 @@ class ProduceAppender:
         if hosted.is_internal and client_id != ADMIN_CLIENT_ID:
             raise ApiError(ErrorCode.invalid_topic_exception)
         return hosted
-
-
-def _refusal_of(asked: ProduceRequest) -> ApiError:
-    """Why nothing of such a request is appended."""
-    if asked.acks not in _ACKS:
-        return ApiError(ErrorCode.invalid_required_acks)
-    return ApiError(ErrorCode.transactional_id_authorization_failed, "Transactions are not served yet")
 
 
 def fail(results: list[ProduceResult], failed: Mapping[int, ErrorCode]) -> None:

@@ -1,15 +1,15 @@
 """All groups that this node coordinates: a :class:`GroupCoordinatorDriver` for each partition of ``__consumer_offsets`` that it leads."""
 
 import importlib
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.coordination.coordinators import PartitionCoordinators
 from esp.broker.groups.config import CoordinatorConfig
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.controller.image import TopicImage
-from esp.groups.partitioning import partition_for
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import OFFSETS_TOPIC, TopicPartition
 from esp.ports.env import Env
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _DRIVER: Final = "esp.broker.groups.driver"
 
 
-class GroupCoordinators:
+class GroupCoordinators(PartitionCoordinators["GroupCoordinatorDriver"]):
     """Begins a coordinator as this node comes to lead its partition, and finds the one of a group.
 
     Args:
@@ -30,39 +30,24 @@ class GroupCoordinators:
         tasks: the tasks in which coordinators load.
     """
 
+    topic: ClassVar = OFFSETS_TOPIC
+    subject: ClassVar = "groups"
+
     def __init__(self, env: Env, config: CoordinatorConfig, metadata: MetadataCache, tasks: Tasks) -> None:
+        super().__init__(metadata, tasks)
         self._env = env
         self._config = config
-        self._metadata = metadata
-        self._tasks = tasks
-        self._coordinators: dict[int, GroupCoordinatorDriver] = {}
 
-    def on_leading(self, hosted: HostedPartition) -> None:
-        """This node leads a partition, in a new epoch."""
-        if hosted.name.topic != OFFSETS_TOPIC:
-            return
-        number = hosted.name.partition
-        before = self._coordinators.get(number)
-        if before is not None:
-            before.end()
-        driver_class = load_driver_class()
-        coordinator = self._coordinators[number] = driver_class(self._env, hosted, self._config)
-        self._tasks.start(coordinator.load(), name=f"load the groups of {hosted.name}")
+    def _new_driver(self, hosted: HostedPartition) -> "GroupCoordinatorDriver":
+        return load_driver_class()(self._env, hosted, self._config)
 
     def on_deleted(self, topics: Iterable[TopicImage]) -> None:
         """These topics were deleted."""
         gone = [TopicPartition(topic.name, number) for topic in topics for number in range(len(topic.partitions))]
-        for number, coordinator in tuple(self._coordinators.items()):
-            if gone:
+        if gone:
+            for coordinator in self:
                 coordinator.forget_partitions(gone)
-            if coordinator.has_ended:
-                del self._coordinators[number]
-
-    def close(self) -> None:
-        """Coordinate nothing any more; waiting requests are answered so."""
-        for coordinator in self._coordinators.values():
-            coordinator.end()
-        self._coordinators.clear()
+        self.forget_ended()
 
     def coordinator_of(self, group_id: str, *, or_empty: bool = False) -> "GroupCoordinatorDriver":
         """The coordinator that has a group.
@@ -76,15 +61,11 @@ class GroupCoordinators:
         """
         if not group_id and not or_empty:
             raise ApiError(ErrorCode.invalid_group_id)
-        topic = self._metadata.image.topics_by_name.get(OFFSETS_TOPIC)
-        coordinator = None if topic is None else self._coordinators.get(partition_for(group_id, len(topic.partitions)))
-        if coordinator is None:
-            raise ApiError(ErrorCode.not_coordinator)
-        return coordinator
+        return self._of_key(group_id)
 
-    def __iter__(self) -> "Iterator[GroupCoordinatorDriver]":
-        """All coordinators, by partition."""
-        return (self._coordinators[number] for number in sorted(self._coordinators))
+    def coordinator_at(self, partition: int) -> "GroupCoordinatorDriver | None":
+        """The coordinator of a partition of ``__consumer_offsets``; None if it is not here."""
+        return self._coordinators.get(partition)
 
 
 def load_driver_class() -> "type[GroupCoordinatorDriver]":

@@ -16,6 +16,7 @@ from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.running_node import RunningNode
+from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE
@@ -71,6 +72,17 @@ def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
         ("esp_at_min_isr_partitions", "Led partitions that would refuse acks=all with one replica less", at_min_isr),
         ("esp_reassigning_partitions", "Led partitions whose replicas are being reassigned", reassigning),
         ("esp_offline_log_directories", "Log directories that have failed", offline),
+    )
+
+
+def _collect_transactions(transactions: TransactionCoordinators) -> Iterator[Metric]:
+    """The transactions that this node coordinates."""
+    return _gauges(
+        (
+            "esp_transaction_markers_refused",
+            "Markers that partitions refuse, so that their transactions cannot end",
+            transactions.refused_markers,
+        ),
     )
 
 
@@ -135,6 +147,7 @@ def collect_node(node: RunningNode, broker: BrokerRole | None, controller: Contr
     yield from _collect_connections((kind, role.server.connection_count) for kind, role in roles if role is not None)
     if broker is not None and broker.running is not None:
         yield from _collect_partitions(broker.running.replicas)
+        yield from _collect_transactions(broker.running.transactions)
     yield from _collect_quorum(node.raft)
     if node.raft.is_active:
         yield from _collect_cluster(node.metadata.image)

@@ -64,6 +64,10 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
         ),
         ApiKey.DELETE_RECORDS: (Lists(*_TOPICS_AND_PARTITIONS, CHANGES),),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: (Lists(*_TOPICS_AND_PARTITIONS),),
+        ApiKey.WRITE_TXN_MARKERS: (
+            Lists(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), COMMITS),
+        ),
+        ApiKey.TXN_OFFSET_COMMIT: (Lists(*_TOPICS_AND_PARTITIONS, COMMITS),),
         ApiKey.CREATE_ACLS: (Lists(("creations",), ("results",)),),
         ApiKey.DELETE_ACLS: (Lists(("filters",), ("filter_results",)),),
         ApiKey.DESCRIBE_CONFIGS: (Lists(("resources",), ("results",), 1),),
@@ -81,6 +85,7 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (Lists(("users",), ("results",)),),
         ApiKey.DESCRIBE_QUORUM: (Lists(*_TOPICS_AND_PARTITIONS, CHANGES),),
         ApiKey.DESCRIBE_PRODUCERS: (Lists(("topics", "partition_indexes"), ("topics", "partitions")),),
+        ApiKey.ADD_PARTITIONS_TO_TXN: (Lists(("transactions",), ("results_by_transaction",), COMMITS),),
         ApiKey.DESCRIBE_TRANSACTIONS: (Lists(("transactional_ids",), ("transaction_states",)),),
     }
 )

@@ -7,7 +7,7 @@ import argparse
 import re
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from esp.cli.node.arguments import CommandParser
@@ -65,6 +65,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--ignore-formatted", "-g", action="store_true", help="skip directories that are already formatted"
+    )
+    parser.add_argument(
+        "--feature",
+        "-f",
+        action="append",
+        default=[],
+        metavar="NAME=LEVEL",
+        help="a feature's level in the new cluster, such as transaction.version=2; the same on every controller",
     )
     return parser
 
@@ -125,6 +133,7 @@ def _format(options: argparse.Namespace) -> None:
             "You can only use --standalone on a controller.",
             "Leave it out, or give the node the role in process.roles.",
         )
+    levels = parse_features(options.feature)
     env = real_env()
     voters: FirstVoters = None
     if options.initial_controllers is not None:
@@ -136,12 +145,44 @@ def _format(options: argparse.Namespace) -> None:
             )
     elif options.standalone:
         voters = Standalone(controller_endpoints(settings, env.host.name))
-    for line in format_node(env, settings, cluster_id, voters, ignore_formatted=options.ignore_formatted):
+    for line in format_node(
+        env, settings, cluster_id, voters, ignore_formatted=options.ignore_formatted, levels=levels
+    ):
         print(line)
 
 
+def parse_features(texts: Sequence[str]) -> dict[str, int]:
+    """Read the values of ``--feature``: each a name, an equals sign and a level.
+
+    Raises:
+        OperatorError: one is not of that form, or names a feature or a level that this release does not have.
+    """
+    from esp.controller.features import KRAFT_VERSION, SUPPORTED_FEATURES
+
+    levels: dict[str, int] = {}
+    for text in texts:
+        name, _, level = text.partition("=")
+        supported = SUPPORTED_FEATURES.get(name)
+        if supported is None or name == KRAFT_VERSION:  # which the flags of the quorum decide
+            known = ", ".join(known for known in SUPPORTED_FEATURES if known != KRAFT_VERSION)
+            raise OperatorError(f"--feature {text}: there is no feature {name!r} to be set.", f"Name one of {known}.")
+        if not level.isdecimal() or not supported.low <= int(level) <= supported.high:
+            raise OperatorError(
+                f"--feature {text}: {level!r} is no level of {name}.",
+                f"Give a level from {supported.low} to {supported.high}.",
+            )
+        levels[name] = int(level)
+    return levels
+
+
 def format_node(
-    env: "Env", settings: "BrokerSettings", cluster_id: str, voters: "FirstVoters", *, ignore_formatted: bool
+    env: "Env",
+    settings: "BrokerSettings",
+    cluster_id: str,
+    voters: "FirstVoters",
+    *,
+    ignore_formatted: bool,
+    levels: Mapping[str, int] | None = None,
 ) -> list[str]:
     """Format a node's directories and return, in Kafka's words, what was done.
 
@@ -151,6 +192,7 @@ def format_node(
         cluster_id: the cluster that it belongs to.
         voters: the first voters of that cluster.
         ignore_formatted: whether directories may be formatted already.
+        levels: the levels of features that the cluster begins with, beside the usual ones.
 
     Raises:
         OperatorError: a directory is formatted already, belongs to another node or cluster, or cannot be used.
@@ -180,7 +222,13 @@ def format_node(
     metadata = opened[settings.metadata_log_dir]
     try:
         format_new_directories_blocking(
-            env, tuple(opened.values()), metadata, node_id=settings.node_id, voters=voters, cluster_id=cluster_id
+            env,
+            tuple(opened.values()),
+            metadata,
+            node_id=settings.node_id,
+            voters=voters,
+            cluster_id=cluster_id,
+            levels=levels or {},
         )
     finally:
         for directory in opened.values():

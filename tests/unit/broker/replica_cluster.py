@@ -20,6 +20,7 @@ from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.server import ConnectionLimits, Server
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.tasks import Tasks
+from esp.broker.transactions.verifier import RetryBackoff, TransactionVerifier
 from esp.broker.waiting import Waiters
 from esp.controller.directories import NOWHERE
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, TopicImage
@@ -34,6 +35,7 @@ from esp.simulation.machine.network import SimulatedNetwork
 from esp.storage.layout import LOG_SUFFIX
 from esp.storage.log_directory import LogDirectory
 from esp.storage.meta_properties import MetaProperties
+from tests.unit.broker.played_coordinators import PlayedCoordinators
 from tests.unit.broker.scenarios import played
 from tests.unit.broker.simulated_node import Client
 
@@ -339,8 +341,13 @@ class Broker:
             on_leading=lambda hosted: self.groups and self.groups.on_leading(hosted),
             on_directory_failed=lambda: self.told_offline.append(self.replicas.offline_directories),
         )
-        services = SimpleNamespace(
+        coordinators = self.cluster.coordinators
+        verifier = TransactionVerifier(
+            env.clock, tasks, coordinators.find, coordinators.call, RetryBackoff(20, 100), lambda: True
+        )
+        services = self.services = SimpleNamespace(
             env=env,
+            searching=env.cpu,
             node_id=self.node_id,
             settings=settings,
             metadata=self.metadata,
@@ -348,6 +355,7 @@ class Broker:
             controller=None,
             producer_ids=None,
             is_current=lambda: self.is_current,
+            verifier=verifier,
         )
         dispatcher = Dispatcher(ListenerKind.BROKER, services, tasks, env.clock)
         long_requests = dispatcher.long_requests
@@ -425,6 +433,7 @@ class Cluster:
         self.network = SimulatedNetwork(loop, Random(self.rng.random()))
         self.brokers = {}
         self.controller = Controller(self)
+        self.coordinators = PlayedCoordinators()
         for number in range(1, count + 1):
             self.brokers[number] = Broker(self, number, **settings)
 

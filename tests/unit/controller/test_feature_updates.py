@@ -11,6 +11,7 @@ from esp.controller.features import (
     KRAFT_VERSION,
     METADATA_VERSION,
     SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
     find_unsupported,
 )
 from esp.controller.image import CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, FeatureRange
@@ -20,7 +21,7 @@ from esp.schemas.metadata_records import BROKER_RESOURCE, ConfigRecord, FeatureL
 from tests.unit.controller.samples import Cluster
 
 UP, SAFE, UNSAFE = UpgradeType
-ELR = ELIGIBLE_LEADER_REPLICAS
+ELR, TV = ELIGIBLE_LEADER_REPLICAS, TRANSACTION_VERSION
 AUTHORITY = FeatureAuthority(node_id=NodeId(1), kraft_version=0, min_insync_replicas=2)
 
 
@@ -123,3 +124,14 @@ def test_a_cluster_of_an_older_release_begins_at_the_levels_that_it_supports():
     assert list(find_unsupported({METADATA_VERSION: 30, ELR: 1}, older)) == [
         f"{ELR} is at level 1, and this release supports 0 to 0"
     ]
+
+
+def test_level_of_transactions_goes_both_ways():
+    cluster = Cluster(1)
+    for level, kind in ((2, UP), (1, SAFE), (2, UP), (0, UNSAFE)):
+        (record,) = _decide(cluster.image, (TV, level, kind)).records
+        assert record == FeatureLevelRecord(name=TV, feature_level=level)
+        cluster.apply((record,))
+    cluster.apply(_decide(cluster.image, (TV, 2, UP)).records)
+    with pytest.raises(ApiError, match="without setting the upgrade type"):
+        _decide(cluster.image, (TV, 1, UP))

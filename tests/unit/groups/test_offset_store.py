@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.groups.offset_store import OffsetChange, OffsetStore
+from esp.groups.offset_store import OffsetStore
+from esp.groups.transactional_offsets import OffsetChange
 from esp.model.ids import TopicPartition
 from esp.schemas.group_records import OffsetCommitValue
 

@@ -25,6 +25,7 @@ class NoProducers:
     """Every batch is new, but for one that the test names."""
 
     duplicate_of: int | None = None
+    has_transactions = False
 
     def check(self, header: BatchHeader) -> int | None:
         return self.duplicate_of
@@ -170,7 +171,7 @@ def patched(offset: int, layout: str, value: int, **options) -> memoryview:
         (patched(21, ">h", 5), ErrorCode.invalid_record),
         (patched(21, ">h", 0x100), ErrorCode.invalid_record),
         (patched(21, ">h", 0x20), ErrorCode.invalid_record),
-        (patched(21, ">h", 0x10), ErrorCode.invalid_txn_state),
+        (patched(21, ">h", 0x10), ErrorCode.transactional_id_authorization_failed),
         (patched(21, ">h", 0x08), ErrorCode.invalid_timestamp),
         (patched(43, ">q", 4), ErrorCode.invalid_record),
         (produced(timestamp_ms=NOW_MS + 3_600_001), ErrorCode.invalid_timestamp),

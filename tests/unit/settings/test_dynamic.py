@@ -62,6 +62,7 @@ def test_every_change_that_takes_effect_reaches_its_field():
         "compression.zstd.level": "5",
         "log.cleanup.policy": "delete",
         "log.message.timestamp.type": "LogAppendTime",
+        "transaction.partition.verification.enable": "False",
     }
     for name in EFFECTIVE_AT_ONCE:
         text = samples.get(name, "7654321")

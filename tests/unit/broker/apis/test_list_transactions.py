@@ -4,6 +4,7 @@ from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import ms
 from tests.unit.broker.simulated_node import model, simulated
+from tests.unit.broker.transaction_conversation import init, until_coordinated, with_transactions
 
 
 async def list_transactions(client, version=2, *, states=(), pattern=None):
@@ -44,3 +45,21 @@ async def test_nobody_coordinates_a_transaction(node):
         ("", ErrorCode.invalid_request),
     ]
     assert {state.transaction_timeout for state in answer.transaction_states} == {ms(0)}
+
+
+@with_transactions()
+async def test_ids_of_all_coordinators_are_listed(node, client):
+    for name in ("orders-1", "orders-2", "other"):
+        await until_coordinated(client, name)
+        assert (await init(client, transactional_id=name)).error_code is ErrorCode.none
+
+    async def names(**filters):
+        return sorted(
+            state.transactional_id for state in (await list_transactions(client, **filters)).transaction_states
+        )
+
+    assert await names() == ["orders-1", "orders-2", "other"]
+    assert await names(pattern="orders-.") == ["orders-1", "orders-2"]
+    assert await names(states=("Empty",)) == ["orders-1", "orders-2", "other"]
+    assert await names(states=("Ongoing",)) == []
+    assert await names(states=("Nope",)) == []

@@ -10,6 +10,7 @@ from esp.model.ids import DirectoryId, NodeId, TopicPartition
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.conversation import fetch, produce, produce_later
+from tests.unit.broker.data_path.test_read_committed import end, write
 from tests.unit.broker.replica_cluster import Cluster, clustered
 from tests.unit.broker.simulated_node import records, values
 
@@ -108,6 +109,27 @@ async def test_a_replica_moves_with_all_it_has(cluster):
     assert await moving.append(b"after") == 30
     answer = await fetch(moving.client, "t", 30)
     assert values(answer.records) == [b"after"]
+
+
+@clustered(count=1, **TWO)
+async def test_a_replica_moves_with_its_transactions(cluster):
+    moving = await filled(cluster, MB, segment_bytes=1 << 20)
+    broker = moving.broker
+    first = write(broker, 1)
+    marker = end(broker, 1, is_commit=False)
+    opened = write(broker, 2)
+    await moving.append(b"x" * MB)  # the marker's segment is sealed
+    before = broker.log()
+    await moving.begin()
+    await moving.until_moved()
+    log = broker.log()
+    assert log is not before
+    assert len(log.files.segments) > 1
+    assert log.last_stable_offset == opened
+    assert log.producers.encode() == before.producers.encode()
+    (entry,) = log.aborted.find_blocking(0, opened)
+    assert (entry.producer_id, entry.first_offset, entry.last_offset) == (1, first, marker)
+    assert [name for name in broker.disk.listdir(f"{moving.target}/t-0") if name.endswith(".txnindex")]
 
 
 @clustered(count=1, **TWO)

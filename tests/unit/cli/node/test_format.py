@@ -1,6 +1,8 @@
 import pytest
 
+from esp.broker.formatting import first_levels_blocking
 from esp.cli.node.format import parse_initial_controllers, print_random_uuid, random_uuid, run
+from esp.controller.bootstrap import FIRST_LEVELS
 from esp.model.errors import OperatorError
 from esp.model.ids import uuid_from_base64, uuid_to_base64
 from esp.raft.snapshot import read_voters
@@ -142,3 +144,38 @@ def test_blanks_between_controllers_are_no_matter():
     assert len(parse_initial_controllers(VOTERS.replace(",", ", "), "CONTROLLER").voters) == 2
     with pytest.raises(OperatorError):
         parse_initial_controllers("", "CONTROLLER")
+
+
+def test_features_are_written_for_the_first_controller(tmp_path):
+    assert do(tmp_path, *DYNAMIC, "--standalone", "--feature", "transaction.version=2") == 0
+    levels = first_levels_blocking(real_env(), str(tmp_path / "data"))
+    assert levels == {**FIRST_LEVELS, "transaction.version": 2}
+
+
+def test_without_the_flag_features_have_their_first_levels(tmp_path):
+    assert do(tmp_path, *DYNAMIC, "--standalone") == 0
+    assert first_levels_blocking(real_env(), str(tmp_path / "data")) == FIRST_LEVELS
+    assert first_levels_blocking(real_env(), str(tmp_path)) == FIRST_LEVELS
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no.such=1", "there is no feature 'no.such'"),
+        ("kraft.version=1", "there is no feature 'kraft.version'"),
+        ("transaction.version", "'' is no level"),
+        ("transaction.version=3", "'3' is no level"),
+        ("transaction.version=-1", "'-1' is no level"),
+        ("metadata.version=29", "'29' is no level"),
+    ],
+)
+def test_feature_that_is_not_there_is_refused(tmp_path, capsys, text, problem):
+    assert do(tmp_path, *DYNAMIC, "--standalone", "--feature", text) == 1
+    assert problem in capsys.readouterr().err
+
+
+def test_damaged_file_of_features_is_the_operator_s_to_repair(tmp_path):
+    assert do(tmp_path, *DYNAMIC, "--standalone") == 0
+    (tmp_path / "data" / "bootstrap.checkpoint").write_bytes(b"x" * 80)
+    with pytest.raises(OperatorError, match="cannot be read"):
+        first_levels_blocking(real_env(), str(tmp_path / "data"))

@@ -1,8 +1,10 @@
+import copy
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from esp.broker.groups.latest_records import LatestRecords
+from esp.broker.coordination.latest_records import LatestRecords
 from esp.model.errors import CorruptionError
 from esp.records.builder import NewRecord, build_batch
 
@@ -23,12 +25,13 @@ def marker(producer_id, key, offset):
 
 
 class NaiveLog:
-    """Batches one after another, and what a reader of all of them would keep."""
+    """Batches one after another, and what a reader of all of them would keep: of each key the last record that counts."""
 
     def __init__(self):
         self.batches = []
         self.offset = 0
         self.applied = []
+        """Records that count, each with its offset."""
         self._open = {}
 
     def add(self, pairs, producer_id):
@@ -43,22 +46,28 @@ class NaiveLog:
                 transactional=transactional,
             )
         )
+        records = [(self.offset + delta, key, value) for delta, (key, value) in enumerate(pairs)]
         self.offset += len(pairs)
         if transactional:
-            self._open.setdefault(producer_id, []).extend(pairs)
+            self._open.setdefault(producer_id, []).extend(records)
         else:
-            self.applied += pairs
+            self.applied += records
 
     def end(self, producer_id, commit):
         self.batches.append(marker(producer_id, COMMIT if commit else ABORT, self.offset))
         self.offset += 1
-        pairs = self._open.pop(producer_id, [])
+        records = self._open.pop(producer_id, [])
         if commit:
-            self.applied += pairs
+            self.applied += records
 
     def latest(self):
-        found = dict(self.applied)
+        found = {key: value for _, key, value in sorted(self.applied, key=lambda record: record[0])}
         return {key: value for key, value in found.items() if None not in (key, value)}
+
+    def open_ends(self):
+        """The ends that open transactions can have: each alone, and all in either order."""
+        producers = sorted(self._open)
+        return [[producer] for producer in producers] + [producers, producers[::-1]]
 
 
 STEPS = st.lists(
@@ -87,6 +96,45 @@ def test_what_is_kept_is_what_a_reader_of_all_records_knows_at_the_end(steps, da
         assert next_offset == log.offset
 
 
+@given(STEPS)
+def test_what_is_pending_makes_up_for_the_end_of_a_transaction_that_was_open_when_the_log_was_read(steps):
+    log = NaiveLog()
+    for step in steps:
+        if isinstance(step[0], int):
+            log.end(*step)
+        else:
+            log.add(*step)
+    latest = LatestRecords()
+    for batch in log.batches:
+        latest.add(batch)
+    pending = latest.pending()
+    for ends in log.open_ends():
+        later = copy.deepcopy(log)
+        state = dict(latest.by_key)
+        places = {}
+        for producer_id in ends:
+            later.end(producer_id, True)
+            for place, (writer, records) in enumerate(pending):
+                if writer == producer_id:
+                    for key, value in records:
+                        if places.get(key, -1) < place:
+                            places[key] = place
+                            state.pop(key, None)
+                            if value is not None:
+                                state[key] = value
+        assert state == later.latest()
+
+
+def test_a_later_record_outside_a_transaction_survives_its_commit():
+    log = NaiveLog()
+    log.add([(b"a", b"transaction")], 7)
+    log.add([(b"a", b"later")], -1)
+    log.end(7, True)
+    latest = LatestRecords()
+    latest.add(b"".join(log.batches))
+    assert latest.by_key == {b"a": b"later"}
+
+
 def test_records_come_in_the_order_in_which_they_were_written_last():
     latest = LatestRecords()
     latest.add(build_batch([NewRecord(b"1", b"a"), NewRecord(b"2", b"b"), NewRecord(b"3", b"a")]))
@@ -96,5 +144,12 @@ def test_records_come_in_the_order_in_which_they_were_written_last():
 def test_bytes_that_are_no_batch_are_told():
     batch = bytearray(build_batch([NewRecord(b"1", b"a")]))
     batch[-3] = 0x7F
+    with pytest.raises(CorruptionError):
+        LatestRecords().add(batch)
+
+
+def test_flipped_byte_of_a_value_is_corruption():
+    batch = bytearray(build_batch([NewRecord(b"value", b"key")]))
+    batch[batch.index(b"value")] ^= 1
     with pytest.raises(CorruptionError):
         LatestRecords().add(batch)

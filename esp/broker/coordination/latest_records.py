@@ -1,7 +1,8 @@
 """The final content of a log of keyed records: the last value of each key.
 
 A coordinator's state follows from these values alone, as that of a compacted topic does; so the many values that were overwritten are never
-decoded. Records of a transaction count from its commit marker on; records of one that was aborted, or never ended, do not count.
+decoded. Records of a transaction count from its commit marker on, at their own place: a later record of the same key outside the
+transaction stays, as it does in a compacted log. Records of an aborted transaction do not count; those of an open one are kept apart.
 """
 
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from typing import Final
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.records.batch import iterate_records, read_whole_header
+from esp.records.batch import check_batch, iterate_records, read_whole_header
 from esp.records.batch_header import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
 from esp.records.compression import decompress
 from esp.records.varint import GOES_ON, read_on
@@ -34,40 +35,63 @@ class LatestRecords:
 
     def __init__(self) -> None:
         self.by_key: dict[bytes, bytes] = {}
-        self._open: dict[int, list[_KeyedValue]] = {}
-        """Records of open transactions by producer id."""
+        self._open: dict[int, dict[int, dict[bytes, bytes | None]]] = {}
+        """Records of open transactions by producer id and base offset, without the records of keys that were written again since."""
 
     def add(self, batches: Buffer) -> int:
         """Take in whole batches, in the order of the log; return the offset after the last one.
 
         Raises:
-            CorruptionError: the bytes are no batches.
+            CorruptionError: the bytes are no batches, or not those that were written.
         """
         view = memoryview(batches)
         position = next_offset = 0
         while position < len(view):
             header = read_whole_header(view[position:])
-            self._add_batch(header, view[position : position + header.size])
+            batch = view[position : position + header.size]
+            check_batch(batch, header)
+            self._add_batch(header, batch)
             position += header.size
             next_offset = header.next_offset
         return next_offset
 
     def _add_batch(self, header: BatchHeader, batch: memoryview) -> None:
         if not header.attributes & _NOT_PLAIN:
-            self._add_records(_keyed_values(header, batch))
+            self._add_records(_keyed_values(header, batch), header.base_offset)
         elif header.is_control:
-            records = self._open.pop(header.producer_id, [])
+            batches = self._open.pop(header.producer_id, {})
             if any(marker.key == _COMMIT for marker in iterate_records(batch)):
-                self._add_records(records)
+                for base_offset, records in batches.items():
+                    self._add_records(records.items(), base_offset)
         else:
-            self._open.setdefault(header.producer_id, []).extend(_keyed_values(header, batch))
+            self._open.setdefault(header.producer_id, {})[header.base_offset] = dict(_keyed_values(header, batch))
 
-    def _add_records(self, records: Iterable[_KeyedValue]) -> None:
+    def pending(self) -> list[tuple[int, list[_KeyedValue]]]:
+        """The records of transactions that are open at the end of the log, by producer id and batch, in the order of the log."""
+        batches = sorted(
+            (base_offset, producer_id)
+            for producer_id, open_batches in self._open.items()
+            for base_offset in open_batches
+        )
+        return [
+            (producer_id, list(self._open[producer_id][base_offset].items())) for base_offset, producer_id in batches
+        ]
+
+    def _add_records(self, records: Iterable[_KeyedValue], base_offset: int) -> None:
         by_key = self.by_key
         for key, value in records:
+            if self._open:
+                self._supersede(key, base_offset)
             by_key.pop(key, None)
             if value is not None:
                 by_key[key] = value
+
+    def _supersede(self, key: bytes, base_offset: int) -> None:
+        """Drop the records of open transactions that a record of the same key follows."""
+        for open_batches in self._open.values():
+            for written, records in open_batches.items():
+                if written < base_offset:
+                    records.pop(key, None)
 
 
 def _keyed_values(header: BatchHeader, batch: memoryview) -> list[_KeyedValue]:

@@ -1,0 +1,117 @@
+"""The transactional batches of a produce request, which their partitions' leaders let in only with a guard (TXN-4).
+
+Only requests with a transactional id come here. A batch whose transaction is open in its partition already is appended like any other; for
+the others the coordinator is asked first, meanwhile the connection is held (:mod:`esp.broker.data_path.long_produce`), so that the batches
+of a producer stay in their order.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.transactions.verifier import Producer, Protocol, TransactionVerifier, Unverified
+from esp.model.errors import ApiError, ErrorCode
+from esp.records.batch_header import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT, read_fields
+from esp.replication.partition_leader import PartitionLeader
+from esp.replication.verification import OPEN, UNVERIFIED, Guard
+
+_ABORTABLE_FROM: Final = 11
+_IMPLICIT_FROM: Final = 12
+
+Found = tuple[HostedPartition, memoryview] | None
+"""A partition of the request that this node has, with its records; None for one that is refused anyway."""
+
+
+class GuardedBatch(NamedTuple):
+    """The right of one batch to enter the log of the leader that was asked; or the reason why it has none."""
+
+    leader: PartitionLeader
+    guard: Guard | ApiError
+
+
+Guards = Sequence[GuardedBatch | None]
+"""By the place of the partition in the request; None for a batch that is not transactional, or has no leader here."""
+
+
+class Verification(NamedTuple):
+    """The step that an append needs first: the coordinator's word on these batches."""
+
+    producer: Producer
+    protocol: Protocol
+    batches: list[Unverified]
+    places: list[int]
+    """The batches' places in the request."""
+    partition_count: int
+    """The number of partitions of the request."""
+
+
+def begin_verification(
+    verifier: TransactionVerifier, version: int, transactional_id: str, found: Sequence[Found]
+) -> Guards | Verification:
+    """Return the guards of a request's batches, or the step that gets them.
+
+    Raises:
+        ApiError: INVALID_PRODUCER_ID_MAPPING if the batches are of several producers, as Kafka has it.
+    """
+    protocol = Protocol.OLD
+    if version >= _ABORTABLE_FROM:
+        protocol = Protocol.IMPLICIT if version >= _IMPLICIT_FROM else Protocol.ABORTABLE
+    producer: Producer | None = None
+    batches: list[Unverified] = []
+    places: list[int] = []
+    for place, each in enumerate(found):
+        if each is None or len(each[1]) < HEADER_SIZE:
+            continue
+        hosted, records = each
+        _, _, _, magic, _, attributes, _, _, _, producer_id, epoch, sequence, _ = read_fields(records)
+        if magic != MAGIC or not attributes & TRANSACTIONAL_BIT or producer_id < 0 or hosted.leader is None:
+            continue
+        of_batch = Producer(transactional_id, producer_id, epoch)
+        if producer is None:
+            producer = of_batch
+        elif producer.producer_id != producer_id:
+            raise ApiError(ErrorCode.invalid_producer_id_mapping, "The batches of one request are of several producers")
+        elif producer != of_batch:
+            raise ApiError(
+                ErrorCode.invalid_producer_epoch, "The batches of one request are of several producer epochs"
+            )
+        batches.append(Unverified(hosted, hosted.leader, sequence))
+        places.append(place)
+    guards: list[GuardedBatch | None] = [None] * len(found)
+    if producer is None:
+        return guards
+    for place, batch in zip(places, batches, strict=True):
+        try:
+            guard = verifier.begin(producer, batch, protocol)
+        except ApiError as error:
+            guards[place] = GuardedBatch(batch.leader, error)
+            continue
+        if guard is not OPEN and guard is not UNVERIFIED:
+            return Verification(producer, protocol, batches, places, len(found))
+        guards[place] = GuardedBatch(batch.leader, guard)
+    return guards
+
+
+async def verify(verifier: TransactionVerifier, verification: Verification) -> Guards:
+    """Ask the coordinator."""
+    producer, protocol, batches, places, partition_count = verification
+    guards: list[GuardedBatch | None] = [None] * partition_count
+    results = await verifier.verify(producer, batches, protocol)
+    for place, batch, result in zip(places, batches, results, strict=True):
+        guards[place] = GuardedBatch(batch.leader, result)
+    return guards
+
+
+def guard_for(guarded: GuardedBatch | None, leader: PartitionLeader) -> Guard | None:
+    """The guard with which ``leader`` appends; None for a batch that is not transactional.
+
+    Raises:
+        ApiError: the batch is refused. A leader that took over meanwhile asks for itself when the batch comes again.
+    """
+    if guarded is None:
+        return None
+    if isinstance(guarded.guard, ApiError):
+        raise guarded.guard
+    if guarded.leader is not leader:
+        raise ApiError(ErrorCode.not_leader_or_follower)
+    return guarded.guard

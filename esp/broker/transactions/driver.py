@@ -1,0 +1,115 @@
+"""The coordinator of one partition of ``__transaction_state`` while this node leads it in one leader epoch.
+
+That epoch is the coordinator epoch in its markers, by which partitions refuse those of a coordinator before it (TXN-7).
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from esp.broker.coordination.driver import CoordinatorDriver, DriverConfig, give_answer
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.transactions.config import TransactionConfig
+from esp.broker.transactions.marker_sender import MarkerSender, MarkerWork
+from esp.model.errors import ErrorCode
+from esp.model.ids import TopicPartition
+from esp.ports.env import Env
+from esp.records.compression import Codec
+from esp.transactions.coordinator import TransactionCoordinator
+from esp.transactions.effects import Answer, Append, Effect, WriteMarkers
+from esp.transactions.markers import MarkerOutcome
+
+log = logging.getLogger(__name__)
+
+LOAD_AGAIN_US: Final = 5_000_000
+"""The time after which a log that could not be read is read again."""
+
+
+class TransactionCoordinatorDriver(CoordinatorDriver[TransactionCoordinator]):
+    """The coordinator of the transactional ids of one partition, in one leader epoch.
+
+    Args:
+        env: the outside.
+        hosted: the partition, led by this node.
+        config: the node's.
+        sender: sends the markers.
+    """
+
+    subject: ClassVar = "transactions"
+
+    def __init__(self, env: Env, hosted: HostedPartition, config: TransactionConfig, sender: MarkerSender) -> None:
+        super().__init__(env, hosted, _new_core(config), DriverConfig(Codec.NONE, config.on_disk_error))
+        self._node = config
+        self._sender = sender
+
+    async def _on_load_failed(self) -> None:
+        """Serve nothing, rather than the part that could be read; a read that succeeds later, after a repair, ends that."""
+        await self._clock.sleep_us(LOAD_AGAIN_US)
+        if self._leads():
+            self._core = _new_core(self._node)
+            await self.load()
+
+    def end(self) -> None:
+        """This node coordinates here no more: its markers are the next coordinator's to send."""
+        super().end()
+        self._sender.forget(self)
+
+    @property
+    def refused_markers(self) -> int:
+        """The number of markers that partitions have refused for good, and that hold up a transaction."""
+        return self._core.refused_markers
+
+    def on_markers(
+        self,
+        transactional_id: str,
+        decision: int,
+        outcomes: Mapping[TopicPartition, tuple[MarkerOutcome, ErrorCode]],
+    ) -> None:
+        """Partitions have answered for good; called by the sender of markers."""
+        if not self._leads():
+            return
+        for partition, (outcome, error) in outcomes.items():
+            if outcome is MarkerOutcome.WRITTEN:
+                self._work(self._core.on_marker_written(transactional_id, decision, partition, self.now()))
+            else:
+                self._work(self._core.on_marker_refused(transactional_id, decision, partition, error, self.now()))
+
+    def _do(self, effect: Effect) -> None:
+        if isinstance(effect, Append):
+            self._append(effect)
+        elif isinstance(effect, Answer):
+            give_answer(effect)
+        elif isinstance(effect, WriteMarkers):
+            self._sender.send(self._marker_work(effect))
+        else:
+            log.error(
+                "%s refuses the marker that ends the transaction of %r (producer %d, epoch %d) with %s; consumers that read committed "
+                "records stop before it. The marker is sent again every 10 s; if this lasts, let another broker lead %s",
+                effect.partition,
+                effect.transactional_id,
+                effect.producer.producer_id,
+                effect.producer.epoch,
+                effect.error.name.upper(),
+                self._hosted.name,
+            )
+
+    def _do_at_end(self, effect: Effect) -> None:
+        if isinstance(effect, Answer):
+            give_answer(effect)
+
+    def _marker_work(self, effect: WriteMarkers) -> MarkerWork:
+        return MarkerWork(
+            owner=self,
+            transactional_id=effect.transactional_id,
+            decision=effect.decision,
+            producer=effect.producer,
+            is_commit=effect.is_commit,
+            transaction_version=effect.transaction_version,
+            coordinator=self._hosted.name,
+            coordinator_epoch=self._leader.leader_epoch,
+            left=dict(effect.partitions),
+        )
+
+
+def _new_core(config: TransactionConfig) -> TransactionCoordinator:
+    return TransactionCoordinator(config.settings, config.feature_level, config.take_producer_id)

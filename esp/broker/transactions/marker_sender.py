@@ -1,0 +1,280 @@
+"""Sends the markers of ended transactions to the leaders of their partitions (WriteTxnMarkers), until each has been written.
+
+One request at a time goes to each broker, with all the markers that have gathered for it, of any number of transactions. Markers that were
+not written, or whose answer was lost, are sent again after a pause, to the leader that the partition has by then: to write a marker twice
+does no harm (TXN-7). A partition that is deleted needs none; it counts as deleted if the metadata here, which is as new as the coordinator
+is, does not have it, or has its name for another topic.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kio.schema.types import ProducerId, TopicName
+from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
+from kio.static.primitive import i8, i16, i32
+
+from esp.broker.cluster_view.cache import MetadataCache
+from esp.broker.connections.peer import Peer, PeerUnavailableError
+from esp.broker.tasks import Tasks
+from esp.model.errors import ErrorCode
+from esp.model.ids import NodeId, TopicPartition
+from esp.ports.env import Env
+from esp.ports.network import Address
+from esp.protocol.registry import ApiKey
+from esp.transactions.markers import MarkerOutcome, outcome_of
+from esp.transactions.requests import Producer
+
+log = logging.getLogger(__name__)
+
+RETRY_MIN_US: Final = 20_000
+"""The pause before the first repetition; it doubles with each up to RETRY_MAX_US."""
+RETRY_MAX_US: Final = 1_000_000
+
+CALL_TIMEOUT_MS: Final = 30_000
+"""The time for an answer, in which the leader waits for its followers: the default of Kafka's ``request.timeout.ms``."""
+
+MARKERS_PER_REQUEST: Final = 500
+"""Transactions in one request: an answer to more would hold up others."""
+
+Outcomes = dict[TopicPartition, tuple[MarkerOutcome, ErrorCode]]
+
+
+class MarkerOwner(Protocol):
+    """A coordinator, as its markers know it."""
+
+    def on_markers(
+        self,
+        transactional_id: str,
+        decision: int,
+        outcomes: Mapping[TopicPartition, tuple[MarkerOutcome, ErrorCode]],
+    ) -> None:
+        """Partitions have answered for good."""
+
+
+@dataclass(slots=True, eq=False)
+class MarkerWork:
+    """The markers of one decision that are not written yet."""
+
+    owner: MarkerOwner
+    transactional_id: str
+    decision: int
+    producer: Producer
+    is_commit: bool
+    transaction_version: int
+    coordinator: TopicPartition
+    """The partition of the coordinator."""
+    coordinator_epoch: int
+    """Its leader epoch."""
+    left: dict[TopicPartition, uuid.UUID | None]
+    """With the ids of their topics, as far as they are known."""
+    is_forgotten: bool = False
+    retry_us: int = field(default=RETRY_MIN_US)
+
+
+@dataclass(slots=True)
+class _Destination:
+    """A broker, the work that waits for it, and whether a request is under way."""
+
+    peer: Peer
+    queue: list[tuple[MarkerWork, list[TopicPartition]]] = field(default_factory=list)
+    is_busy: bool = False
+
+
+class MarkerSender:
+    """The markers of all coordinators of this node.
+
+    Args:
+        env: the outside.
+        node_id: this node.
+        metadata: as clients are told: the leaders of partitions.
+        address_of: the address of a broker for other brokers; None if that is not known.
+        tasks: where requests wait for their answers.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        node_id: NodeId,
+        metadata: MetadataCache,
+        address_of: Callable[[NodeId], Address | None],
+        tasks: Tasks,
+    ) -> None:
+        self._env = env
+        self._client_id = f"broker-{node_id}-txn-marker-sender"
+        self._metadata = metadata
+        self._address_of = address_of
+        self._tasks = tasks
+        self._destinations: dict[NodeId, _Destination] = {}
+        self._work: dict[MarkerWork, None] = {}
+
+    def send(self, work: MarkerWork) -> None:
+        """Have the markers written; the owner is told of each partition's outcome, never before this returns."""
+        self._work[work] = None
+        self._later(work, work.left, 0)
+
+    def forget(self, owner: MarkerOwner) -> None:
+        """A coordinator has ended: its markers are sent no more."""
+        for work in [work for work in self._work if work.owner is owner]:
+            self._drop(work)
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        for work in tuple(self._work):
+            self._drop(work)
+        for destination in self._destinations.values():
+            destination.peer.close()
+        self._destinations.clear()
+
+    def _drop(self, work: MarkerWork) -> None:
+        work.is_forgotten = True
+        del self._work[work]
+
+    def _later(self, work: MarkerWork, partitions: Iterable[TopicPartition], pause_us: int) -> None:
+        chosen = tuple(partitions)
+        self._env.clock.call_later_us(pause_us, lambda: self._route(work, chosen))
+
+    def _again(self, work: MarkerWork, partitions: Iterable[TopicPartition]) -> None:
+        pause_us, work.retry_us = work.retry_us, min(2 * work.retry_us, RETRY_MAX_US)
+        self._later(work, partitions, pause_us)
+
+    def _route(self, work: MarkerWork, partitions: Iterable[TopicPartition]) -> None:
+        """Queue markers for the leaders that the partitions have now."""
+        if work.is_forgotten:
+            return
+        by_leader: dict[NodeId, list[TopicPartition]] = {}
+        without_leader: list[TopicPartition] = []
+        deleted: Outcomes = {}
+        knows_all = self._knows_all(work)
+        for partition in partitions:
+            leader = self._leader(partition, work.left.get(partition))
+            if leader is None and knows_all:
+                deleted[partition] = (MarkerOutcome.WRITTEN, ErrorCode.none)
+            elif leader is None or self._address_of(leader) is None:
+                without_leader.append(partition)
+            else:
+                by_leader.setdefault(leader, []).append(partition)
+        if without_leader:
+            self._again(work, without_leader)
+        for leader, found in by_leader.items():
+            destination = self._destination(leader)
+            destination.queue.append((work, found))
+            self._start(destination)
+        if deleted:
+            log.info("no markers of %r for deleted partitions: %s", work.transactional_id, ", ".join(map(str, deleted)))
+            self._settle(work, deleted)
+
+    def _knows_all(self, work: MarkerWork) -> bool:
+        """True if the metadata here is as new as the coordinator: then it knows every partition that has joined a transaction, unless it
+        is deleted. A partition joins only if this node's metadata, or that of a coordinator before, has it.
+        """
+        topic = self._metadata.image.topics_by_name.get(work.coordinator.topic)
+        if topic is None or work.coordinator.partition >= len(topic.partitions):
+            return False
+        return topic.partitions[work.coordinator.partition].leader_epoch >= work.coordinator_epoch
+
+    def _leader(self, partition: TopicPartition, topic_id: uuid.UUID | None) -> NodeId | None:
+        """The leader, which may be none; None if the metadata does not have the partition."""
+        topic = self._metadata.image.topics_by_name.get(partition.topic)
+        if topic is None or partition.partition >= len(topic.partitions):
+            return None
+        if topic_id is not None and topic.topic_id != topic_id:
+            return None
+        return self._metadata.leader(topic.partitions[partition.partition])
+
+    def _destination(self, node_id: NodeId) -> _Destination:
+        address = self._address_of(node_id)
+        assert address is not None, "markers are queued for brokers with an address"
+        destination = self._destinations.get(node_id)
+        if destination is None or destination.peer.address != address:
+            queue = []
+            if destination is not None:
+                destination.peer.close()
+                queue = destination.queue
+            peer = Peer(self._env, address, client_id=self._client_id)
+            destination = self._destinations[node_id] = _Destination(peer, queue)
+        return destination
+
+    def _start(self, destination: _Destination) -> None:
+        if not destination.is_busy:
+            destination.is_busy = True
+            self._tasks.start(self._run(destination), name=f"markers for {destination.peer.address}")
+
+    async def _run(self, destination: _Destination) -> None:
+        """Send what has gathered, until the queue is empty."""
+        while destination.queue:
+            taken = destination.queue[:MARKERS_PER_REQUEST]
+            del destination.queue[:MARKERS_PER_REQUEST]
+            batch = [(work, partitions) for work, partitions in taken if not work.is_forgotten]
+            if batch:
+                await self._write(destination.peer, batch)
+        destination.is_busy = False
+
+    async def _write(self, peer: Peer, batch: list[tuple[MarkerWork, list[TopicPartition]]]) -> None:
+        request = WriteTxnMarkersRequest(markers=tuple(_marker(work, partitions) for work, partitions in batch))
+        try:
+            answer = await peer.call(ApiKey.WRITE_TXN_MARKERS, request, timeout_ms=CALL_TIMEOUT_MS)
+        except PeerUnavailableError as error:
+            log.debug("markers are sent again: %s", error)
+            answer = WriteTxnMarkersResponse(markers=())
+        # Markers of one producer with two decisions in one request are answered in their order.
+        answers = [*answer.markers]
+        for work, partitions in batch:
+            found = next((marker for marker in answers if marker.producer_id == work.producer.producer_id), None)
+            errors: dict[TopicPartition, ErrorCode] = {}
+            if found is not None:
+                answers.remove(found)
+                errors = {
+                    TopicPartition(topic.name, result.partition_index): result.error_code
+                    for topic in found.topics
+                    for result in topic.partitions
+                }
+            self._take(work, partitions, errors)
+
+    def _take(
+        self, work: MarkerWork, partitions: list[TopicPartition], errors: Mapping[TopicPartition, ErrorCode]
+    ) -> None:
+        """Look at the answer for one decision; a partition that the answer does not have is asked again."""
+        if work.is_forgotten:
+            return
+        outcomes: Outcomes = {}
+        again: list[TopicPartition] = []
+        for partition in partitions:
+            error = errors.get(partition, ErrorCode.network_exception)
+            outcome = outcome_of(error)
+            if outcome is MarkerOutcome.AGAIN:
+                again.append(partition)
+            else:
+                outcomes[partition] = (outcome, error)
+        if again:
+            self._again(work, again)
+        if outcomes:
+            self._settle(work, outcomes)
+
+    def _settle(self, work: MarkerWork, outcomes: Outcomes) -> None:
+        for partition in outcomes:
+            work.left.pop(partition, None)
+        if not work.left:
+            del self._work[work]
+            work.is_forgotten = True
+        work.owner.on_markers(work.transactional_id, work.decision, outcomes)
+
+
+def _marker(work: MarkerWork, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return WritableTxnMarker(
+        producer_id=ProducerId(work.producer.producer_id),
+        producer_epoch=i16(work.producer.epoch),
+        transaction_result=work.is_commit,
+        topics=tuple(
+            WritableTxnMarkerTopic(name=TopicName(topic), partition_indexes=tuple(map(i32, numbers)))
+            for topic, numbers in topics.items()
+        ),
+        coordinator_epoch=i32(work.coordinator_epoch),
+        transaction_version=i8(work.transaction_version),
+    )

@@ -1,0 +1,252 @@
+"""Asks transaction coordinators, for the partition leaders of this node, about transactions that reach a partition (TXN-4; KIP-890).
+
+The questions to one coordinator go out in batches, one request at a time: questions that arrive meanwhile make up the next one. Questions
+about the same transaction are joined. The leader's guard is taken before each question and again before it is repeated, so that a marker
+that arrives in between is noticed (:mod:`esp.replication.verification`).
+"""
+
+import asyncio
+import importlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from esp.broker.connections.peer import PeerUnavailableError
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.tasks import Tasks
+from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import NodeId, TopicPartition
+from esp.ports.clock import Clock
+from esp.replication.partition_leader import PartitionLeader
+from esp.replication.verification import OPEN, UNVERIFIED, Guard
+
+if TYPE_CHECKING:
+    from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest
+    from kio.schema.add_partitions_to_txn.v5.response import AddPartitionsToTxnResponse
+
+_MESSAGES: Final = "esp.broker.transactions.question_messages"
+"""Loaded with the first question, so that the start of a node does not wait for it."""
+
+Call = Callable[[NodeId, "AddPartitionsToTxnRequest"], Awaitable["AddPartitionsToTxnResponse"]]
+"""Sends a request to a node, raising PeerUnavailableError if there is no answer."""
+
+FindCoordinator = Callable[[str], NodeId | None]
+"""Returns the node that coordinates a transactional id, as far as the metadata knows."""
+
+_UNANSWERED: Final = frozenset(
+    (
+        ErrorCode.network_exception,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.concurrent_transactions,
+    )
+)
+"""Errors that say nothing of the transaction: the client is to send the same again."""
+
+
+class Protocol(Enum):
+    """The rules by which a client takes part in transactions; they follow from the version of its request."""
+
+    OLD = "adds partitions itself, and does not know TRANSACTION_ABORTABLE"
+    ABORTABLE = "adds partitions itself"
+    IMPLICIT = "leaves it to the partition's leader to add the partition (transaction version 2)"
+
+
+class Unverified(NamedTuple):
+    """A batch that a leader here is to append."""
+
+    hosted: HostedPartition
+    leader: PartitionLeader
+    base_sequence: int
+    """NO_SEQUENCE for a batch of a groups' coordinator."""
+
+
+class Producer(NamedTuple):
+    """The producer of a transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class _Question(NamedTuple):
+    producer: Producer
+    adds: bool
+
+
+class _Waiting:
+    """A question that is not sent yet."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, None] = {}
+        self.answers: asyncio.Future[Mapping[TopicPartition, ErrorCode]] = asyncio.get_running_loop().create_future()
+
+
+class RetryBackoff(NamedTuple):
+    """``add.partitions.to.txn.retry.backoff.ms`` and its maximum: pauses while the producer's last transaction is being completed."""
+
+    pause_ms: int
+    total_ms: int
+
+
+class TransactionVerifier:
+    """Asks for all partitions of this node.
+
+    Args:
+        clock: the node's.
+        tasks: the tasks in which questions are asked.
+        find_coordinator: looks into the metadata.
+        call: sends a request.
+        backoff: the pauses after CONCURRENT_TRANSACTIONS.
+        is_enabled: returns ``transaction.partition.verification.enable`` as it is now.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        tasks: Tasks,
+        find_coordinator: FindCoordinator,
+        call: Call,
+        backoff: RetryBackoff,
+        is_enabled: Callable[[], bool],
+    ) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._find_coordinator = find_coordinator
+        self._call = call
+        self._backoff = backoff
+        self._is_enabled = is_enabled
+        self._waiting: dict[NodeId, dict[_Question, _Waiting]] = {}
+        """The questions by coordinator; a coordinator without an entry is not being asked."""
+
+    def begin(self, producer: Producer, batch: Unverified, protocol: Protocol) -> Guard:
+        """The guard of a batch; if it is neither OPEN nor UNVERIFIED, :meth:`verify` is to be called.
+
+        Raises:
+            ApiError: INVALID_PRODUCER_EPOCH.
+        """
+        adds = protocol is Protocol.IMPLICIT
+        if not adds and not self._is_enabled():
+            return UNVERIFIED
+        return batch.leader.begin_verification(
+            producer.producer_id, producer.producer_epoch, batch.base_sequence, starts_at_zero=adds
+        )
+
+    async def verify(
+        self, producer: Producer, batches: Sequence[Unverified], protocol: Protocol
+    ) -> list[Guard | ApiError]:
+        """Have the coordinator confirm that the batches' partitions belong to the producer's transaction.
+
+        Returns:
+            For each batch the guard with which it may be appended, or the error for its producer.
+        """
+        results: list[Guard | ApiError] = [UNVERIFIED] * len(batches)
+        places = list(range(len(batches)))
+        give_up_us = self._clock.monotonic_us() + self._backoff.total_ms * 1000
+        while places:
+            asked: list[int] = []
+            for place in places:
+                try:
+                    guard = results[place] = self.begin(producer, batches[place], protocol)
+                except ApiError as error:
+                    results[place] = error
+                else:
+                    if guard is not OPEN and guard is not UNVERIFIED:
+                        asked.append(place)
+            partitions = dict.fromkeys(batches[place].hosted.name for place in asked)
+            answers = await self._ask(producer, partitions, protocol) if asked else {}
+            repeats = protocol is Protocol.IMPLICIT and self._clock.monotonic_us() < give_up_us
+            places = []
+            for place in asked:
+                code = answers.get(batches[place].hosted.name, ErrorCode.unknown_server_error)
+                if code is ErrorCode.concurrent_transactions and repeats:
+                    places.append(place)
+                elif code is not ErrorCode.none:
+                    self._forget(producer, batches[place], results[place], code)
+                    results[place] = _error_for_producer(code, protocol)
+            if places:
+                await self._clock.sleep_us(self._backoff.pause_ms * 1000)
+        return results
+
+    def _forget(self, producer: Producer, batch: Unverified, guard: Guard | ApiError, code: ErrorCode) -> None:
+        if code not in _UNANSWERED and isinstance(guard, Guard):
+            batch.leader.forget_verification(producer.producer_id, producer.producer_epoch, guard)
+
+    async def _ask(
+        self, producer: Producer, partitions: Mapping[TopicPartition, None], protocol: Protocol
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        coordinator = self._find_coordinator(producer.transactional_id)
+        if coordinator is None:
+            return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
+        is_idle = coordinator not in self._waiting
+        questions = self._waiting.setdefault(coordinator, {})
+        question = _Question(producer, adds=protocol is Protocol.IMPLICIT)
+        waiting = questions.get(question)
+        if waiting is None:
+            waiting = questions[question] = _Waiting()
+        waiting.partitions.update(partitions)
+        if is_idle:
+            self._tasks.start(self._work(coordinator), name=f"verify transactions at node {coordinator}")
+        return await asyncio.shield(waiting.answers)
+
+    async def _work(self, coordinator: NodeId) -> None:
+        """Ask one coordinator until no question waits."""
+        questions = self._waiting[coordinator]
+        try:
+            while questions:
+                batch = _take_batch(questions)
+                await self._send(coordinator, batch)
+        finally:
+            del self._waiting[coordinator]
+            for waiting in questions.values():  # the node is stopping
+                waiting.answers.cancel()
+
+    async def _send(self, coordinator: NodeId, batch: Mapping[_Question, _Waiting]) -> None:
+        request = importlib.import_module(_MESSAGES).build_request(
+            (question.producer, question.adds, waiting.partitions) for question, waiting in batch.items()
+        )
+        found: dict[str, dict[TopicPartition, ErrorCode]] = {}
+        error = ErrorCode.unknown_server_error
+        try:
+            response = await self._call(coordinator, request)
+        except PeerUnavailableError:
+            error = ErrorCode.network_exception
+        except asyncio.CancelledError:
+            for waiting in batch.values():
+                waiting.answers.cancel()
+            raise
+        else:
+            if response.error_code is not ErrorCode.none:
+                error = ErrorCode(response.error_code)
+            for result in response.results_by_transaction:
+                found[result.transactional_id] = {
+                    TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
+                    for topic in result.topic_results
+                    for each in topic.results_by_partition
+                }
+        for question, waiting in batch.items():
+            answers = found.get(question.producer.transactional_id, {})
+            if not waiting.answers.done():
+                waiting.answers.set_result({each: answers.get(each, error) for each in waiting.partitions})
+
+
+def _take_batch(questions: dict[_Question, _Waiting]) -> dict[_Question, _Waiting]:
+    """Take the questions that go into one request: one for each transactional id, by which answers are told apart."""
+    by_id: dict[str, _Question] = {}
+    for question in questions:
+        by_id.setdefault(question.producer.transactional_id, question)
+    return {question: questions.pop(question) for question in by_id.values()}
+
+
+def _error_for_producer(code: ErrorCode, protocol: Protocol) -> ApiError:
+    """The coordinator's error as the producer of a batch is told (Kafka's ``ReplicaManager`` and ``AddPartitionsToTxnManager``)."""
+    if code in _UNANSWERED:
+        return ApiError(
+            ErrorCode.not_enough_replicas, f"The transaction could not be verified: {code.name}; send the batch again"
+        )
+    if code is ErrorCode.producer_fenced:
+        return ApiError(ErrorCode.invalid_producer_epoch)
+    if code is ErrorCode.transaction_abortable and protocol is Protocol.OLD:
+        return ApiError(ErrorCode.invalid_txn_state, "Partition was not added to the transaction")
+    return ApiError(code)

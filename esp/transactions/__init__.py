@@ -1,0 +1,1 @@
+"""Transactions: the decisions of the coordinator of transactional ids, without I/O."""
