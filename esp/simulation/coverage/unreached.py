@@ -50,10 +50,6 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.groups.deletion:Deletion._on_time",
         "esp.groups.deletion:_Batches.remove",
     ),
-    "A fetch of very many partitions waits only where none of them is refused; the surveyor asks for more partitions "
-    "than simulated topics have. tests/unit/broker/data_path/test_long_fetch.py.": (
-        "esp.broker.data_path.long_fetch:LongFetch._on_news",
-    ),
     "Simulated nodes do not create topics on requests for their metadata (`auto.create.topics.enable=false`): such a topic would have "
     "fewer copies than the ledger takes for granted. tests/unit/broker/apis/test_metadata.py.": (
         "esp.broker.apis.metadata:_create_and_answer",
@@ -75,6 +71,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.apis.offset_fetch:_all_topics": "the surveyor's group has a coordinator, and is asked for all its offsets",
         "esp.broker.apis.offset_fetch:_later": "offsets are asked for while one of them is being committed",
         "esp.broker.data_path.long_fetch:LongFetch._look_soon": "a fetch of very many partitions finds none of them refused",
+        "esp.broker.data_path.long_fetch:LongFetch._on_news": "as above",
         "esp.broker.data_path.long_fetch:LongFetch._time_out": "as above",
         "esp.broker.raft.snapshots:SnapshotDownload.discard": "a fetched snapshot is given up, as its leader is gone or it has rotted",
         "esp.broker.raft.wire.metadata_partition:RefusedCallError.__init__": "a member of the quorum is refused as none of this quorum's",
