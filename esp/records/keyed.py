@@ -27,7 +27,7 @@ from esp.records.batch_header import (
     pack_header,
 )
 from esp.records.compression import compress
-from esp.records.varint import GOES_ON, append_varint, read_on, read_varint, read_varlong
+from esp.records.varint import append_varint, read_on, read_varint, read_varlong
 
 _ABSENT: Final = 1
 """-1, the length of a key or value that is not there, as it stands in the bytes."""
@@ -47,7 +47,9 @@ class Kept(NamedTuple):
 
 
 def index_keys(data: bytes, position: int, end: int, header: BatchHeader) -> dict[bytes, int]:
-    """Return the keys of a batch's records, each with twice the offset delta of its last record. Records without a key are passed over.
+    """Return the keys of a batch's records, each with *twice* the offset of its last record. Records without a key are passed over.
+
+    Twice, because that is how offset deltas stand in the bytes.
 
     Args:
         data: holds the records, decompressed.
@@ -59,28 +61,35 @@ def index_keys(data: bytes, position: int, end: int, header: BatchHeader) -> dic
         CorruptionError: the batch is malformed.
     """
     found: dict[bytes, int] = {}
+    base = 2 * header.base_offset
     previous = -1
     try:
         for _ in range(header.record_count):
             raw, position = data[position], position + 1
-            if raw >= GOES_ON:
-                raw, position = read_on(data, position, raw)
+            if raw > 0x7F:
+                if (more := data[position]) < 0x80:
+                    raw, position = raw & 0x7F | more << 7, position + 1
+                else:
+                    raw, position = read_on(data, position, raw)
             stop = position + (raw >> 1)
             position += 1  # the attributes
-            while data[position] >= GOES_ON:  # the timestamp
+            while data[position] > 0x7F:  # the timestamp
                 position += 1
             delta, position = data[position + 1], position + 2
-            if delta >= GOES_ON:
-                delta, position = read_on(data, position, delta)
+            if delta > 0x7F:
+                if (more := data[position]) < 0x80:
+                    delta, position = delta & 0x7F | more << 7, position + 1
+                else:
+                    delta, position = read_on(data, position, delta)
             key, position = data[position], position + 1
-            if key >= GOES_ON:
+            if key > 0x7F:
                 key, position = read_on(data, position, key)
             key_end = position if key & 1 else position + (key >> 1)
             if delta <= previous or delta & 1 or raw & 1 or key_end >= stop:
                 raise CorruptionError(f"a record up to {stop} holds a key up to {key_end} and offset delta {delta / 2}")
             previous = delta
             if not key & 1:
-                found[data[position:key_end]] = delta
+                found[data[position:key_end]] = base + delta
             elif key != _ABSENT:
                 raise CorruptionError(f"a key of -{(key >> 1) + 1} bytes")
             position = stop
@@ -100,15 +109,15 @@ def choose_records(
         position: where the first record begins.
         end: where the last record ends.
         header: the batch's.
-        latest: the latest offset of keys.
+        latest: twice the latest offset of keys.
         drops_tombstones: whether records without a value go.
 
     Raises:
         CorruptionError: the batch is malformed.
     """
-    base_offset = header.base_offset
+    base = 2 * header.base_offset
     find = latest.get
-    count = 0
+    count = header.record_count
     has_tombstones = False
     ranges: list[tuple[int, int]] = []
     run_start = start = position
@@ -117,29 +126,37 @@ def choose_records(
         for _ in range(header.record_count):
             start = position
             raw, position = data[position], position + 1
-            if raw >= GOES_ON:
-                raw, position = read_on(data, position, raw)
+            if raw > 0x7F:
+                if (more := data[position]) < 0x80:
+                    raw, position = raw & 0x7F | more << 7, position + 1
+                else:
+                    raw, position = read_on(data, position, raw)
             stop = position + (raw >> 1)
             position += 1  # the attributes
-            while data[position] >= GOES_ON:  # the timestamp
+            while data[position] > 0x7F:  # the timestamp
                 position += 1
             delta, position = data[position + 1], position + 2
-            if delta >= GOES_ON:
-                delta, position = read_on(data, position, delta)
+            if delta > 0x7F:
+                if (more := data[position]) < 0x80:
+                    delta, position = delta & 0x7F | more << 7, position + 1
+                else:
+                    delta, position = read_on(data, position, delta)
             key, position = data[position], position + 1
-            if key >= GOES_ON:
+            if key > 0x7F:
                 key, position = read_on(data, position, key)
             key_end = position if key & 1 else position + (key >> 1)
             if delta <= previous or delta & 1 or raw & 1 or key_end >= stop or (key & 1 and key != _ABSENT):
                 raise CorruptionError(f"a record up to {stop} holds a key up to {key_end} and offset delta {delta / 2}")
             previous = delta
-            if not key & 1 and find(data[position:key_end], -1) <= base_offset + (delta >> 1):
-                is_tombstone = data[key_end] == _ABSENT
-                if not (is_tombstone and drops_tombstones):
-                    has_tombstones = has_tombstones or is_tombstone
-                    count += 1
-                    position = stop
-                    continue
+            if (
+                not key & 1
+                and find(data[position:key_end], -1) <= base + delta
+                and (data[key_end] != _ABSENT or not drops_tombstones)
+            ):
+                has_tombstones |= data[key_end] == _ABSENT
+                position = stop
+                continue
+            count -= 1
             if run_start < start:
                 ranges.append((run_start, start))
             run_start = position = stop
@@ -148,9 +165,7 @@ def choose_records(
     _check_end(position, end, previous, header)
     if count == header.record_count:
         return Kept(count, None, has_tombstones)
-    if run_start < end:
-        ranges.append((run_start, end))
-    return Kept(count, ranges, has_tombstones)
+    return Kept(count, [*ranges, (run_start, end)] if run_start < end else ranges, has_tombstones)
 
 
 def find_keyless(data: bytes, header: BatchHeader) -> list[int]:
@@ -169,17 +184,23 @@ def find_keyless(data: bytes, header: BatchHeader) -> list[int]:
     try:
         for number in range(header.record_count):
             raw, position = data[position], position + 1
-            if raw >= GOES_ON:
-                raw, position = read_on(data, position, raw)
+            if raw > 0x7F:
+                if (more := data[position]) < 0x80:
+                    raw, position = raw & 0x7F | more << 7, position + 1
+                else:
+                    raw, position = read_on(data, position, raw)
             stop = position + (raw >> 1)
             position += 1  # the attributes
-            while data[position] >= GOES_ON:  # the timestamp
+            while data[position] > 0x7F:  # the timestamp
                 position += 1
             delta, position = data[position + 1], position + 2
-            if delta >= GOES_ON:
-                delta, position = read_on(data, position, delta)
+            if delta > 0x7F:
+                if (more := data[position]) < 0x80:
+                    delta, position = delta & 0x7F | more << 7, position + 1
+                else:
+                    delta, position = read_on(data, position, delta)
             key, position = data[position], position + 1
-            if key >= GOES_ON:
+            if key > 0x7F:
                 key, position = read_on(data, position, key)
             key_end = position if key & 1 else position + (key >> 1)
             if delta != number << 1 or raw & 1 or key_end >= stop or (key & 1 and key != _ABSENT):

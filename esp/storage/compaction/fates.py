@@ -42,7 +42,7 @@ class Fates:
     that copies the log learns where epochs begin; or it is the last of its producer, whose sequence goes on there.
 
     Args:
-        latest: the latest offset of each key of the dirty part.
+        latest: twice the latest offset of each key of the dirty part.
         end_offset: the end of that part; batches from there on stay as they are.
         now_ms: wall time.
         delete_retention_ms: for how long a tombstone stays after the first round that finds nothing older of its key.

@@ -30,7 +30,7 @@ class KeyMap:
 
     @property
     def latest(self) -> Mapping[bytes, int]:
-        """The latest offset of each key."""
+        """Twice the latest offset of each key."""
         return self._offsets
 
     @property
@@ -49,15 +49,10 @@ class KeyMap:
             return True
         return self.size + key_bytes + count * (OBJECT_BYTES + TABLE_BYTES) <= self._limit_bytes
 
-    def add(self, found: Mapping[bytes, int], base_offset: int) -> None:
-        """Take in the keys of a batch, which are later than all before.
-
-        Args:
-            found: the keys with twice their offset deltas (:func:`esp.records.keyed.index_keys`).
-            base_offset: the batch's.
-        """
+    def add(self, found: Mapping[bytes, int]) -> None:
+        """Take in the keys of a batch, with twice their offsets, which are later than all before (:func:`esp.records.keyed.index_keys`)."""
         offsets = self._offsets
-        for key, delta in found.items():
-            if key not in offsets:
-                self._key_bytes += OBJECT_BYTES + len(key)
-            offsets[key] = base_offset + (delta >> 1)
+        before = len(offsets)
+        new = found.keys() - offsets.keys()
+        offsets.update(found)
+        self._key_bytes += (len(offsets) - before) * OBJECT_BYTES + sum(map(len, new))

@@ -141,7 +141,7 @@ class CleaningRound:
         if not self._map.has_room(len(found), opened.end - opened.position):
             self.counts.map_utilization = 1.0
             return False
-        self._map.add(found, header.base_offset)
+        self._map.add(found)
         return True
 
     # --- the second pass -----------------------------------------------------------------------------------------------------------

@@ -92,9 +92,9 @@ def test_two_keys_with_one_hash_value_are_two_keys() -> None:
             return 7
 
     keys = KeyMap(1 << 20)
-    keys.add({Same(b"a"): 0}, 5)
-    keys.add({Same(b"b"): 0}, 6)
-    assert (keys.latest[Same(b"a")], keys.latest[Same(b"b")]) == (5, 6)
+    keys.add({Same(b"a"): 10})
+    keys.add({Same(b"b"): 12})
+    assert (keys.latest[Same(b"a")], keys.latest[Same(b"b")]) == (10, 12)
 
 
 def test_records_without_a_key_go_and_an_empty_key_is_a_key() -> None:
