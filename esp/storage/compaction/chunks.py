@@ -8,6 +8,7 @@ from crc32c import crc32c
 from esp.model.errors import CorruptionError
 from esp.ports.disk import File
 from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, MAGIC, BatchHeader, read_header
+from esp.storage.segment import Segment
 
 
 class Chunk(NamedTuple):
@@ -18,14 +19,21 @@ class Chunk(NamedTuple):
     batches: list[tuple[int, BatchHeader]]
 
 
-def iterate_chunks_blocking(file: File, end: int, chunk_bytes: int) -> Iterator[Chunk]:
-    """Yield the batches in ``[0, end)`` of a segment, about ``chunk_bytes`` at a time, or one batch where that is larger.
+def iterate_chunks_blocking(file: File, segment: Segment, chunk_bytes: int) -> Iterator[Chunk]:
+    """Yield the batches of a sealed segment, about ``chunk_bytes`` at a time, or one batch where that is larger.
+
+    Args:
+        file: the segment's, which may have been put aside.
+        segment: says how large it is, and where the next one begins.
+        chunk_bytes: read in one go.
 
     Raises:
         CorruptionError: a batch is not the one that was written there.
         OSError: the device failed.
     """
-    position = next_offset = 0
+    position = 0
+    next_offset = segment.base_offset
+    end, end_offset = segment.size, segment.next_base_offset
     length = chunk_bytes
     while position < end:
         data = bytes(file.read_blocking(position, min(max(length, HEADER_SIZE), end - position)))
@@ -45,7 +53,10 @@ def iterate_chunks_blocking(file: File, end: int, chunk_bytes: int) -> Iterator[
                 raise CorruptionError(
                     f"{file.path} is corrupt at {position + index}: a batch that does not match its checksum"
                 )
-            if header.base_offset < next_offset or header.last_offset_delta < 0 or header.record_count < 0:
+            is_misplaced = (
+                not next_offset <= header.base_offset <= header.last_offset < end_offset
+            )  # no checksum covers it
+            if is_misplaced or header.record_count < 0:
                 raise CorruptionError(f"{file.path} is corrupt at {position + index}: {header}")
             next_offset = header.next_offset
             batches.append((index, header))

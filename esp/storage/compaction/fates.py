@@ -12,6 +12,9 @@ from esp.records.keyed import Kept, choose_records, empty_batch, rebuild_batch
 GONE: Final = b""
 """The fate of a batch of which nothing stays."""
 
+ANY_BATCH: Final = -1
+"""In place of the end of a producer's last batch: any of its batches may be that one."""
+
 _OF_TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
@@ -39,14 +42,15 @@ class Fates:
     """Decides about the batches of a log, which are asked about once each and in their order.
 
     A batch stays, if need be without records, where nothing else says what it says: it is the first of its leader epoch, so that a replica
-    that copies the log learns where epochs begin; or it is the last of its producer, whose sequence goes on there.
+    that copies the log learns where epochs begin; or it is the last of its producer below the end, whose sequence goes on there.
+    Kafka looks for the last batch of all: if that one is not committed and is cut, the producer's sequence is lost.
 
     Args:
         latest: twice the latest offset of each key of the dirty part.
         end_offset: the end of that part; batches from there on stay as they are.
         now_ms: wall time.
         delete_retention_ms: for how long a tombstone stays after the first round that finds nothing older of its key.
-        last_of_producers: the last offset of each producer that the log knows.
+        last_of_producers: of each producer that the log knows, the end of its last batch below ``end_offset``.
     """
 
     def __init__(
@@ -78,7 +82,8 @@ class Fates:
         self._leader_epoch = header.leader_epoch
         if header.base_offset >= self._end_offset or header.attributes & _OF_TRANSACTIONS:
             return None
-        is_last_of_producer = self._last_of_producers.get(header.producer_id) == header.last_offset
+        last = self._last_of_producers.get(header.producer_id)
+        is_last_of_producer = last is not None and last in (header.last_offset, ANY_BATCH)
         must_stay = is_first_of_epoch or is_end or is_last_of_producer
         if not header.record_count:
             return None if must_stay else GONE

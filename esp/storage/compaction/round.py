@@ -16,7 +16,7 @@ from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from esp.records.keyed import index_keys
 from esp.storage.compaction.choice import Cleanable, GroupedSegment, group_segments
 from esp.storage.compaction.chunks import Chunk, iterate_chunks_blocking
-from esp.storage.compaction.fates import Fates, open_batch
+from esp.storage.compaction.fates import ANY_BATCH, Fates, open_batch
 from esp.storage.compaction.key_map import KeyMap
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -70,7 +70,13 @@ class CleaningRound:
         self._truncations = log.truncations
         self._map = KeyMap(limits.map_bytes)
         self._segments = [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end]
-        self._last_of_producers = {producer_id: state.last_offset for producer_id, state in log.producers.items()}
+        self._producers = {
+            producer_id: tuple(batch.last_offset for batch in state.batches)
+            for producer_id, state in log.producers.items()
+        }
+        """The ends of the last batches of each producer that the log knows."""
+        self._last_dirty: dict[int, int] = {}
+        """The end of each producer's last batch in the dirty part."""
 
     @property
     def is_void(self) -> bool:
@@ -107,7 +113,7 @@ class CleaningRound:
                 self.end_offset = segment.next_base_offset
                 continue
             try:
-                for chunk in iterate_chunks_blocking(source.file, segment.size, self._limits.chunk_bytes):
+                for chunk in iterate_chunks_blocking(source.file, segment, self._limits.chunk_bytes):
                     self.counts.bytes_read += len(chunk.data)
                     if not self._index_chunk(chunk, start):
                         return
@@ -128,6 +134,8 @@ class CleaningRound:
             ):
                 return False
             self.end_offset = header.next_offset
+            if header.producer_id >= 0:
+                self._last_dirty[header.producer_id] = header.last_offset
         self.counts.map_utilization = self._map.utilization
         return True
 
@@ -153,8 +161,20 @@ class CleaningRound:
             self.end_offset,
             now_ms=self._now_ms,
             delete_retention_ms=self.log.settings.delete_retention_ms,
-            last_of_producers=self._last_of_producers,
+            last_of_producers={
+                producer_id: self._find_last(producer_id, known) for producer_id, known in self._producers.items()
+            },
         )
+
+    def _find_last(self, producer_id: int, known: tuple[int, ...]) -> int:
+        """The end of a producer's last batch below the end of the dirty part, which holds its sequence if all later batches are cut.
+
+        If the log remembers later batches only, nothing tells which one it is (:data:`~esp.storage.compaction.fates.ANY_BATCH`).
+        """
+        found = self._last_dirty.get(producer_id)
+        if found is not None:
+            return found
+        return max((offset for offset in known if offset < self.end_offset), default=ANY_BATCH)
 
     def groups_blocking(self) -> list[Sequence[Segment]]:
         """The segments to be copied, each group into one. Raises OSError."""
@@ -192,7 +212,7 @@ class CleaningRound:
             if source is None:
                 raise LeftAloneError("it was dropped meanwhile")
             try:
-                for chunk in iterate_chunks_blocking(source.file, segment.size, self._limits.chunk_bytes):
+                for chunk in iterate_chunks_blocking(source.file, segment, self._limits.chunk_bytes):
                     self.counts.bytes_read += len(chunk.data)
                     is_last = segment is output.sources[-1] and chunk.position + len(chunk.data) >= segment.size
                     headers, data = self._decide(chunk, fates, output, is_last=is_last)

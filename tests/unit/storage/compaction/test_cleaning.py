@@ -360,6 +360,34 @@ def test_a_batch_that_has_rotted_ends_the_cleaning_of_its_log(place: int) -> Non
     assert not [name for name in disk.listdir(REPLICA) if name.endswith((".cleaned", ".swap"))]
 
 
+def test_an_offset_that_has_rotted_ends_the_cleaning_though_no_checksum_covers_it() -> None:
+    disk = new_disk()
+    _, log = filled(disk)
+    segment = log.files.segments[0]
+    first = read_header(segment.file.read_blocking(0, HEADER_SIZE))
+    disk.corrupt(segment.path(".log"), first.size + 2, 0x40)
+    with pytest.raises(CorruptionError):
+        clean(log)
+    assert log.rot is not None
+
+
+def test_the_last_batch_of_a_producer_that_is_still_there_after_a_cut_says_its_sequence() -> None:
+    """Later batches of the producer are not committed yet while its committed one is superseded."""
+    _, log = new_log(new_disk(), COMPACTED)
+    put(log, (b"k", b"1"), producer=(7, 0, 0))
+    put(log, (b"k", b"2"))
+    settle(log)
+    for sequence in range(1, 8):
+        put(log, (b"l", b"3"), producer=(7, 0, sequence))
+    clean(log)
+    assert records_of(log)[0].value == b"2"
+    log.truncate_to(2)
+    known = log.producers.get(7)
+    assert known is not None
+    assert known.last_sequence == 0
+    assert [header.producer_id for header in headers_of(log)] == [7, -1]
+
+
 @pytest.mark.parametrize("free", [0, 100, 500])
 def test_a_full_disk_leaves_the_log_as_it_is_until_there_is_room(free: int) -> None:
     disk = new_disk()
