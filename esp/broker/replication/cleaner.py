@@ -209,6 +209,7 @@ class LogCleaner:
             if self._has_ended(hosted, cleaning):
                 raise _RoundEndedError
             if not are_present(cleaning.log, output):
+                cleaning.note_dropped(output)
                 return
             try:
                 await sync(replacing(cleaning.log, output, self._env.clock.wall_ms()), cleaning.log.files.disk)
@@ -221,7 +222,7 @@ class LogCleaner:
         async with self._replicas.directories_lock:
             if self._has_ended(hosted, cleaning):
                 raise _RoundEndedError
-            hosted.log.note_cleaned(cleaning.end_offset)
+            hosted.log.note_cleaned(cleaning.cleaned_to)
             directory = self._replicas.directories.holding(hosted.log)
             if directory is not None:
                 await self._env.cpu.run(directory.write_cleaned_blocking)

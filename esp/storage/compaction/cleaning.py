@@ -105,7 +105,7 @@ def clean_blocking(
     cleaning = CleaningRound(log, cleanable, limits, now_ms)
     try:
         if _clean_blocking(cleaning, now_ms, between):
-            log.note_cleaned(cleaning.end_offset)
+            log.note_cleaned(cleaning.cleaned_to)
     except CorruptionError as error:
         log.note_rot(error)
         raise
@@ -130,6 +130,9 @@ def _clean_blocking(cleaning: CleaningRound, now_ms: int, between: Callable[[], 
         with closing(CleanedSegment(log.files.disk, sources)) as output, suppress(LeftAloneError):
             if not run(cleaning.copying_blocking(output, fates)):
                 return False
-            if not output.is_same and are_present(log, output):
-                sync_blocking(replacing(log, output, now_ms), log.files.disk)
+            if not output.is_same:
+                if are_present(log, output):
+                    sync_blocking(replacing(log, output, now_ms), log.files.disk)
+                else:
+                    cleaning.note_dropped(output)
     return True

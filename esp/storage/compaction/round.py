@@ -14,6 +14,7 @@ from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
 from esp.records.keyed import index_keys
+from esp.settings.setting import LONG_MAX
 from esp.storage.compaction.choice import Cleanable, GroupedSegment, group_segments
 from esp.storage.compaction.chunks import Chunk, iterate_chunks_blocking
 from esp.storage.compaction.fates import ANY_BATCH, Fates, open_batch
@@ -64,6 +65,7 @@ class CleaningRound:
         self.counts = RoundCounts()
         self.end_offset = cleanable.start
         """The end of the part whose keys are known."""
+        self._left_from = LONG_MAX
         self._cleanable = cleanable
         self._limits = limits
         self._now_ms = now_ms
@@ -152,6 +154,15 @@ class CleaningRound:
         self._map.add(found)
         return True
 
+    @property
+    def cleaned_to(self) -> int:
+        """The end of the part that is clean once the round has ended: before sources that stayed, because one of them was dropped."""
+        return min(self.end_offset, max(self._cleanable.start, self._left_from))
+
+    def note_dropped(self, output: CleanedSegment) -> None:
+        """A source was dropped meanwhile: those that are left of its group are cleaned in the next round."""
+        self._left_from = min(self._left_from, output.segment.base_offset)
+
     # --- the second pass -----------------------------------------------------------------------------------------------------------
 
     def fates(self) -> Fates:
@@ -210,6 +221,7 @@ class CleaningRound:
         for segment in output.sources:
             source = self._open(segment)
             if source is None:
+                self.note_dropped(output)
                 raise LeftAloneError("it was dropped meanwhile")
             try:
                 for chunk in iterate_chunks_blocking(source.file, segment, self._limits.chunk_bytes):
