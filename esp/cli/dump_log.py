@@ -50,9 +50,9 @@ def dump_log(
 ) -> None:
     """Print the content of log files, and report their errors.
 
-    It reads segments (.log), their indexes (.index, .timeindex), producer snapshots (.snapshot) and metadata snapshots (.checkpoint), of
-    this software or of Apache Kafka. Indexes are checked against the segments beside them. Files of a running node may be in the middle
-    of a change. The exit status is 1 if anything is wrong.
+    It reads segments (.log), their indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot) and metadata snapshots
+    (.checkpoint), of this software or of Apache Kafka. Indexes are checked against the segments beside them. Files of a running node may be
+    in the middle of a change. The exit status is 1 if anything is wrong.
 
     [bold]Examples[/bold]
 

@@ -68,6 +68,9 @@ NODE_ENDPOINTS_FROM: Final = 16
 DIRECTORY_FROM: Final = 17
 HIGH_WATERMARK_FROM: Final = 18
 
+READ_COMMITTED: Final = 1
+"""The isolation level of a consumer that wants no records of undecided or aborted transactions."""
+
 NO_HIGH_WATERMARK: Final = 2**63 - 1
 """The value in a request of a replica that does not know the partition's high watermark (KIP-1166)."""
 

@@ -75,7 +75,9 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence of the last record; sequences wrap from 2^31-1 to 0 (PROD-3). Only of meaning with a producer id."""
+        """Sequence of the last record; sequences wrap from 2^31-1 to 0 (PROD-3). Only of meaning with a producer id; markers have none."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property

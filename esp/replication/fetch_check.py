@@ -57,6 +57,7 @@ def check_position(log: ReplicaLog, fetch_offset: int, last_fetched_epoch: int) 
     start_offset = log.log_start_offset
     end_offset = log.log_end_offset
     committed = log.high_watermark
+    stable = log.last_stable_offset if log.producers.has_transactions else committed
     if fetch_offset < start_offset:
         raise _out_of_range(log, fetch_offset)
     if last_fetched_epoch != UNDEFINED:
@@ -64,11 +65,11 @@ def check_position(log: ReplicaLog, fetch_offset: int, last_fetched_epoch: int) 
         if epoch == UNDEFINED:
             raise _out_of_range(log, fetch_offset)
         if epoch < last_fetched_epoch or epoch_end < fetch_offset:
-            return FetchOffsets(committed, committed, start_offset, end_offset, epoch, epoch_end)
+            return FetchOffsets(committed, stable, start_offset, end_offset, epoch, epoch_end)
     if fetch_offset > end_offset:
         raise _out_of_range(log, fetch_offset)
     # Without the constructor's call: this is done for every partition of every fetch.
-    return tuple.__new__(FetchOffsets, (committed, committed, start_offset, end_offset, UNDEFINED, UNDEFINED))
+    return tuple.__new__(FetchOffsets, (committed, stable, start_offset, end_offset, UNDEFINED, UNDEFINED))
 
 
 def _out_of_range(log: ReplicaLog, fetch_offset: int) -> ApiError:

@@ -405,7 +405,7 @@ class PartitionLeader:
             )
             if self._count_followers(now_us):
                 committed = self.log.high_watermark
-                return offsets._replace(high_watermark=committed, last_stable_offset=committed)
+                return offsets._replace(high_watermark=committed, last_stable_offset=self.log.last_stable_offset)
         return offsets
 
     def check_consumer_fetch(

@@ -10,6 +10,9 @@ from esp.settings.topic import TopicSettings
 class ProducerChecks(Protocol):
     """The idempotent producers that a log knows."""
 
+    has_transactions: bool
+    """False if no transaction holds the last stable offset below the high watermark."""
+
     def check(self, header: HeaderFields) -> int | None:
         """None if the batch may be appended; the base offset it already has if it is a duplicate (PROD-5).
 
@@ -44,6 +47,10 @@ class ReplicaLog(Protocol):
     log_end_offset: int
     high_watermark: int
     recovery_point: int
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided, and the decision committed (LSO-1)."""
 
     @property
     def producers(self) -> ProducerChecks:

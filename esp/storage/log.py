@@ -24,8 +24,11 @@ from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import TopicId, TopicPartition
 from esp.ports.cpu import Cpu
-from esp.records.batch_header import HeaderFields
+from esp.records.batch_header import CONTROL_BIT, HeaderFields
+from esp.records.transaction_marker import find_marker
+from esp.settings.setting import LONG_MAX
 from esp.settings.topic import TopicSettings
+from esp.storage.aborted_transactions import AbortedTransactions
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_snapshots import load_producers_blocking, remove_snapshots, snapshot_path
 from esp.storage.producer_state import ProducerStates
@@ -36,6 +39,7 @@ from esp.storage.segment_files import SegmentFiles
 from esp.storage.steps import Reading, Syncing, read, sync, sync_blocking
 from esp.storage.time_proof import TimeProof
 from esp.storage.timestamp_search import TimestampAndOffset, search_max_timestamp, search_timestamp
+from esp.storage.transaction_index import AbortedTransaction
 
 _logger = logging.getLogger(__name__)
 
@@ -71,6 +75,7 @@ class Log:
         "_segments",
         "_settle_failure",
         "_unsynced",
+        "aborted",
         "checkpoint_high_watermarks",
         "checkpoint_offsets",
         "checkpointed_high_watermark",
@@ -141,6 +146,7 @@ class Log:
         self.checkpoint_offsets = checkpoint_offsets
         self.checkpoint_high_watermarks = checkpoint_high_watermarks
         self.files = files
+        self.aborted = AbortedTransactions(files, self.note_rot)
         # Appends and reads reach them on every call.
         self._segments = files.segments
         self._unsynced = files.unsynced
@@ -181,6 +187,17 @@ class Log:
     def first_segment_offset(self) -> int:
         """Base offset of the oldest segment."""
         return self._segments[0].base_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset below which every transaction is decided, and the decision committed (LSO-1); never below the log start."""
+        high_watermark = self.high_watermark
+        if not self.producers.has_transactions:
+            return high_watermark
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        if unstable is None or unstable >= high_watermark:
+            return high_watermark
+        return max(unstable, self.log_start_offset)
 
     @property
     def sealed_end_offset(self) -> int:
@@ -250,6 +267,32 @@ class Log:
         self.log_end_offset = base_offset
         self.set_roll_jitter()
 
+    def load_producers_blocking(self, now_ms: int | None, expiration_ms: int, unindexed_from: int = LONG_MAX) -> None:
+        """Read the producers' state at the log end anew (PROD-9), and the transaction index of the active segment.
+
+        Args:
+            now_ms: wall time, at which producers expire; None: none do.
+            expiration_ms: see :meth:`~esp.storage.producer_state.ProducerStates.expire`.
+            unindexed_from: the base of the first segment whose transaction index may lack entries.
+
+        Raises:
+            CorruptionError: batches are broken.
+            OSError: the device failed.
+        """
+        files = self.files
+        self.producers, ended = load_producers_blocking(
+            files.disk,
+            files.path,
+            files.segments,
+            self.log_end_offset,
+            self.high_watermark,
+            now_ms,
+            expiration_ms,
+            self.note_rot,
+            unindexed_from,
+        )
+        self.aborted.load_blocking(unindexed_from, ended)
+
     def set_roll_jitter(self) -> None:
         """Another segment is the active one."""
         self.roll_jitter_ms = roll_jitter_ms(self.settings, self.partition, self._segments.active.base_offset)
@@ -267,7 +310,7 @@ class Log:
         Raises:
             ApiError: KAFKA_STORAGE_ERROR; nothing was appended (LOG-13).
         """
-        base_offset, _, epoch, _, _, _, delta, _, max_timestamp, producer_id, _, _, count = header
+        base_offset, _, epoch, _, _, attributes, delta, _, max_timestamp, producer_id, _, _, count = header
         if not count:
             max_timestamp = noted_timestamp(header)
         last_offset = base_offset + delta
@@ -291,11 +334,23 @@ class Log:
             assert epoch > (self.leader_epochs.latest or 0) or self.leader_epochs.latest is None, "epochs rise (LOG-3)"
             self.leader_epochs.assign(epoch, base_offset)
         if producer_id >= 0:
-            self.producers.update(header)
+            if attributes & CONTROL_BIT:
+                self._end_transaction(batch, header)
+            else:
+                self.producers.update(header)
         unsynced = self._unsynced
         unsynced.appended_batches += 1
         unsynced.appended_bytes += size
         self.log_end_offset = last_offset + 1
+
+    def _end_transaction(self, marker: Buffer, header: HeaderFields) -> None:
+        """A control batch of a producer was appended."""
+        completed = self.producers.update(header, find_marker(marker))
+        if completed is not None:
+            self.aborted.add(completed)
+        self.producers.first_unstable_offset(
+            self.high_watermark
+        )  # forgets what is committed, also where no reader asks
 
     def roll(self, now_ms: int) -> None:
         """Begin a new segment at the log end; nothing happens if the active one is empty.
@@ -400,6 +455,22 @@ class Log:
     async def find_max_timestamp(self, cpu: Cpu) -> TimestampAndOffset | None:
         """The first record with the largest timestamp; None if no record has one. Raises as :meth:`find_offset_by_timestamp`."""
         return await self._read_uncut(lambda: search_max_timestamp(cpu, self._segments, self.log_start_offset))
+
+    async def find_aborted_transactions(self, start_offset: int, end_offset: int, cpu: Cpu) -> list[AbortedTransaction]:
+        """The aborted transactions with records or a marker in ``[start_offset, end_offset)``, in the order of their markers (LSO-2).
+
+        ``aborted.find`` has them at once where no index must be read.
+
+        Args:
+            start_offset: the first offset that is read.
+            end_offset: the offset after the last one; at most the last stable offset, as undecided transactions are left out.
+            cpu: holds indexes against batches.
+
+        Raises:
+            CorruptionError: a segment is broken.
+            OSError: the device failed.
+        """
+        return await self._read_uncut(lambda: self.aborted.find_cold(start_offset, end_offset, cpu))
 
     async def _read_uncut(self, attempt: Callable[[], Awaitable[Found]]) -> Found:
         """Read, and again if something was cut or removed meanwhile."""
@@ -673,6 +744,7 @@ class Log:
             self.leader_epochs.clear()
             files.unsynced.save_epochs_blocking()
             self.producers = ProducerStates()
+            self.aborted.may_exist = False
             remove_snapshots(files.disk, files.path, above=-1, below=0)
             files.unsynced.sync_identity_blocking()
             files.unsynced.sync_names_blocking()
@@ -699,9 +771,7 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
         files.unsynced.save_epochs_blocking()
         remove_snapshots(files.disk, files.path, above=end_offset, below=self.first_segment_offset)
-        self.producers = load_producers_blocking(
-            files.disk, files.path, files.segments, end_offset, None, 0, self.note_rot
-        )
+        self.load_producers_blocking(None, 0)
         files.unsynced.sync_names_blocking()
         self.set_roll_jitter()
         self.check_offsets()

@@ -7,8 +7,11 @@ from typing import Final
 from esp.model.errors import CorruptionError
 from esp.ports.disk import Disk
 from esp.records.batch_header import BatchHeader
+from esp.records.transaction_marker import find_marker
+from esp.settings.setting import LONG_MAX
 from esp.storage.layout import SNAPSHOT_SUFFIX, offset_file_name, parse_offset_file_name
-from esp.storage.producer_state import ProducerStates
+from esp.storage.producer_state import CompletedTransaction, ProducerStates
+from esp.storage.segment import Segment
 from esp.storage.segment_recovery import NoteRot, iterate_known_headers_blocking
 from esp.storage.segments import Segments
 from esp.storage.steps import read_blocking
@@ -57,10 +60,12 @@ def load_producers_blocking(
     directory: str,
     segments: Segments,
     log_end_offset: int,
+    high_watermark: int,
     now_ms: int | None,
     expiration_ms: int,
     note_rot: NoteRot,
-) -> ProducerStates:
+    unindexed_from: int = LONG_MAX,
+) -> tuple[ProducerStates, list[CompletedTransaction]]:
     """The state at ``log_end_offset``: the newest snapshot that is whole, and the batches since (PROD-9).
 
     Each batch is held against its checksum, as what a header says of producers outlasts it (REC-4); all of its bytes are read anyway.
@@ -70,29 +75,73 @@ def load_producers_blocking(
         directory: the replica's.
         segments: all of the log.
         log_end_offset: its end; snapshots beyond it were removed.
+        high_watermark: a transaction whose marker is at or above it is still unstable (LSO-1).
         now_ms: producers that are expired by then are left out; None: none are.
         expiration_ms: see :meth:`ProducerStates.expire`.
         note_rot: told of batches that have rotted, of which nothing is believed.
+        unindexed_from: the base of the first segment whose transaction index is to be made anew.
+
+    Returns:
+        The state, and the transactions that ended at or after ``unindexed_from``.
     """
     start, states = _load_newest(disk, directory)
     if now_ms is not None:
         states.expire(now_ms, expiration_ms)
-    for header in _headers_from_blocking(segments, start, note_rot):
-        if header.producer_id >= 0 and header.base_offset >= start:
-            states.update(header)
+    before = min(high_watermark, unindexed_from)
+    ended = _ended_between_blocking(disk, directory, segments, before, start, note_rot)
+    for completed in ended:
+        states.note_uncommitted(completed.first_offset, completed.last_offset)
+    ended += _fold_blocking(states, segments, start, note_rot)
+    states.first_unstable_offset(high_watermark)  # forgets the transactions whose markers are committed
     if len(states):
         states.add_older(
             header
-            for header in _headers_from_blocking(
+            for _segment, _position, header in _batches_from_blocking(
                 segments, _window_start(segments), note_rot, end_offset=min(start, log_end_offset)
             )
             if header.producer_id >= 0
         )
-    return states
+    return states, [completed for completed in ended if completed.last_offset >= unindexed_from]
 
 
-def _load_newest(disk: Disk, directory: str) -> tuple[int, ProducerStates]:
+def _fold_blocking(
+    states: ProducerStates, segments: Segments, start: int, note_rot: NoteRot, end_offset: int | None = None
+) -> Iterator[CompletedTransaction]:
+    """Take in the batches that begin in ``[start, end_offset)``; yield each transaction that one of them ends."""
+    for segment, position, header in _batches_from_blocking(segments, start, note_rot, end_offset):
+        if header.producer_id >= 0 and header.base_offset >= start:
+            marker = None
+            if header.is_control:
+                marker = find_marker(segment.file.read_blocking(position, header.size))
+            completed = states.update(header, marker)
+            if completed is not None:
+                yield completed
+
+
+def _ended_between_blocking(
+    disk: Disk, directory: str, segments: Segments, start: int, end_offset: int, note_rot: NoteRot
+) -> list[CompletedTransaction]:
+    """The transactions with a marker in ``[start, end_offset)``, which the snapshot at ``end_offset`` does not show.
+
+    Markers there are rare: only then the batches before them are read, from the newest snapshot at or below ``start`` on.
+    """
+    if start >= end_offset or not any(
+        header.is_control and header.producer_id >= 0 and header.base_offset >= start
+        for _segment, _position, header in _batches_from_blocking(segments, start, note_rot, end_offset)
+    ):
+        return []
+    snapshot_offset, states = _load_newest(disk, directory, start)
+    return [
+        completed
+        for completed in _fold_blocking(states, segments, snapshot_offset, note_rot, end_offset)
+        if completed.last_offset >= start
+    ]
+
+
+def _load_newest(disk: Disk, directory: str, at_most: int = LONG_MAX) -> tuple[int, ProducerStates]:
     for offset in reversed(snapshot_offsets(disk, directory)):
+        if offset > at_most:
+            continue
         path = snapshot_path(directory, offset)
         try:
             return offset, ProducerStates.decode(disk.read_file(path))
@@ -115,10 +164,10 @@ def _window_start(segments: Segments) -> int:
     return segments[0].base_offset
 
 
-def _headers_from_blocking(
+def _batches_from_blocking(
     segments: Segments, start: int, note_rot: NoteRot, end_offset: int | None = None
-) -> Iterator[BatchHeader]:
-    """The headers of all sound batches that end at or after ``start`` and begin below ``end_offset``."""
+) -> Iterator[tuple[Segment, int, BatchHeader]]:
+    """The places and headers of all sound batches that end at or after ``start`` and begin below ``end_offset``."""
     for number in range(segments.floor(start), len(segments)):
         segment = segments[number]
         if end_offset is not None and segment.base_offset >= end_offset:
@@ -127,8 +176,8 @@ def _headers_from_blocking(
         if start > segment.base_offset and segment.size:
             indexes = read_blocking(segments.load_indexes(segment))
             position = read_blocking(segment.find_place(indexes, start))
-        for header in iterate_known_headers_blocking(segment.file, position, segment.size, note_rot):
+        for place, header in iterate_known_headers_blocking(segment.file, position, segment.size, note_rot):
             if end_offset is not None and header.base_offset >= end_offset:
                 return
             if header.last_offset >= start:
-                yield header
+                yield segment, place, header

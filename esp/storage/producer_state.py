@@ -3,18 +3,25 @@
 The state at an offset is a pure fold of the batches below it; expiry by time is the only other input (PROD-7). It is changed only after
 a batch was written, by the same function for leader, follower and recovery (PROD-6); only a leader asks :meth:`ProducerStates.check`.
 
-Snapshots hold a producer's last batch, memory its last five. Coordinator epochs and open transactions are carried as a snapshot gave
-them; a transactional batch opens one, a marker ends it.
+Snapshots hold a producer's last batch, memory its last five. A transactional batch opens a transaction, a marker ends it; of an ended
+transaction the log is told, and remembered is that its marker may not be committed yet (LSO-1).
+
+Compaction leaves batches without records to say a producer's last sequence or epoch. The data of their transactions are gone: such a batch
+opens no transaction, and a control batch ends one. Beyond Kafka, the epoch of an empty control batch counts: it is there for fencing.
 """
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, HeaderFields
+from esp.records.transaction_marker import Marker
+from esp.settings.setting import LONG_MAX
 
 BATCHES_KEPT: Final = 5
 """The number that Kafka keeps per producer: a client has at most five requests in flight."""
@@ -34,6 +41,18 @@ class ProducedBatch(NamedTuple):
     last_sequence: int
     base_offset: int
     last_offset: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction with data whose marker stands in the log."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """The marker's."""
+    is_commit: bool
+    last_stable_offset: int
+    """The first offset of the oldest transaction of another producer that was open then, or the offset after the marker."""
 
 
 class ProducerState:
@@ -63,10 +82,17 @@ class ProducerState:
 class ProducerStates:
     """All producers of one log by their id."""
 
-    __slots__ = ("_states",)
+    __slots__ = ("_completed", "_open", "_states", "has_transactions")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
+        self._open: dict[int, int] = {}
+        """The first offset of each open transaction by its producer, rising."""
+        self._completed: deque[tuple[int, int]] = deque()
+        """First and last offsets of ended transactions, both rising: one that began later than another and ended before it is left out."""
+        self.has_transactions = False
+        """False if no transaction is open and no marker is above the high watermark that was given last. A plain attribute, as every fetch
+        asks for it."""
 
     def __len__(self) -> int:
         return len(self._states)
@@ -117,9 +143,49 @@ class ProducerStates:
         state = self._states.get(producer_id)
         return (state.last_sequence + 1) & _SEQUENCE_MASK if state is not None and state.epoch == epoch else 0
 
-    def update(self, header: HeaderFields) -> None:
-        """Take in an appended batch of a producer, from a client or from the leader."""
-        base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, first, _ = header
+    @property
+    def oldest_open_offset(self) -> int:
+        """The first offset of the oldest open transaction; larger than any offset if none is open."""
+        return next(iter(self._open.values()), LONG_MAX)
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """True if the producer has a transaction open under this very epoch."""
+        state = self._states.get(producer_id)
+        return state is not None and state.epoch == epoch and state.transaction_first_offset >= 0
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of the oldest transaction that is open, or whose marker is at or above the high watermark, if any.
+
+        The high watermark only rises (LSO-1), unless the log is cut, after which the states are others.
+        """
+        completed = self._completed
+        while completed and completed[0][1] < high_watermark:
+            completed.popleft()
+        first = next(iter(self._open.values()), None)
+        self.has_transactions = bool(self._open or completed)
+        if completed and (first is None or completed[0][0] < first):
+            return completed[0][0]
+        return first
+
+    def note_uncommitted(self, first_offset: int, last_offset: int) -> None:
+        """A transaction has ended by the marker at ``last_offset``, which is above all before; it may not be committed yet."""
+        completed = self._completed
+        while completed and completed[-1][0] > first_offset:
+            completed.pop()
+        completed.append((first_offset, last_offset))
+        self.has_transactions = True
+
+    def update(self, header: HeaderFields, marker: Marker | None = None) -> CompletedTransaction | None:
+        """Take in an appended batch of a producer, from a client or from the leader.
+
+        Args:
+            header: the batch's.
+            marker: the content of a control batch; None if it has none that can be read, and for other batches.
+
+        Returns:
+            The transaction that the batch ends, if it does and there was data.
+        """
+        base_offset, _, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, first, count = header
         state = self._states.get(producer_id)
         if state is None:
             state = self._states[producer_id] = ProducerState(epoch)
@@ -128,14 +194,39 @@ class ProducerStates:
             state.batches = []
         state.last_timestamp = max_timestamp
         if attributes & CONTROL_BIT:
-            state.transaction_first_offset = -1
-            return
+            return self._end_transaction(state, header, marker)
         batches = state.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
         batches.append(ProducedBatch(first, (first + delta) & _SEQUENCE_MASK, base_offset, base_offset + delta))
-        if attributes & TRANSACTIONAL_BIT and state.transaction_first_offset < 0:
-            state.transaction_first_offset = base_offset
+        if attributes & TRANSACTIONAL_BIT and state.transaction_first_offset < 0 and count:
+            state.transaction_first_offset = self._open[producer_id] = base_offset
+            self.has_transactions = True
+        return None
+
+    def _end_transaction(
+        self, state: ProducerState, header: HeaderFields, marker: Marker | None
+    ) -> CompletedTransaction | None:
+        marker_offset, _, _, _, _, _, _, _, _, producer_id, _, _, count = header
+        first_offset = state.transaction_first_offset
+        if marker is not None:
+            state.coordinator_epoch = marker.coordinator_epoch
+        elif count:
+            return None  # a control record of another kind: whatever it is, it says nothing of a transaction
+        if first_offset < 0:
+            return None
+        state.transaction_first_offset = -1
+        del self._open[producer_id]
+        if marker is None:
+            return None
+        self.note_uncommitted(first_offset, marker_offset)
+        return CompletedTransaction(
+            producer_id,
+            first_offset,
+            marker_offset,
+            marker.is_commit,
+            next(iter(self._open.values()), marker_offset + 1),
+        )
 
     def add_older(self, headers: Iterable[BatchHeader]) -> None:
         """Take in batches that a snapshot left out and that stand below their producer's oldest known batch, in rising order of offsets.
@@ -213,4 +304,15 @@ class ProducerStates:
             state.last_timestamp = timestamp
             state.coordinator_epoch = coordinator_epoch
             state.transaction_first_offset = transaction_first_offset
+        states._open = dict(
+            sorted(
+                (
+                    (producer_id, state.transaction_first_offset)
+                    for producer_id, state in states.items()
+                    if state.transaction_first_offset >= 0
+                ),
+                key=itemgetter(1),
+            )
+        )
+        states.has_transactions = bool(states._open)
         return states

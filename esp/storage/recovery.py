@@ -28,13 +28,13 @@ from esp.storage.layout import (
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
+    TXN_INDEX_SUFFIX,
     offset_file_name,
     parse_offset_file_name,
 )
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.log import Log
 from esp.storage.producer_snapshots import (
-    load_producers_blocking,
     remove_snapshots,
     remove_stray_snapshots,
     snapshot_offsets,
@@ -227,9 +227,7 @@ def load_log_blocking(
     log.checkpointed_high_watermark, log.cleaned_to = known.high_watermark, known.cleaned_within(recovery_point)
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     if not is_new:
-        log.producers = load_producers_blocking(
-            disk, path, loader.segments, log.log_end_offset, now_ms, producer_id_expiration_ms, log.note_rot
-        )
+        log.load_producers_blocking(now_ms, producer_id_expiration_ms, loader.unindexed_from)
     log.check_offsets()
     return log
 
@@ -260,6 +258,8 @@ class _Loader:
         """True if nothing was missing but a write that was cut off (BRK-3)."""
         self.was_there = True
         """True if there was a segment (BRK-11)."""
+        self.unindexed_from = LONG_MAX
+        """The base of the first segment whose transaction index a crash may have left incomplete."""
 
     def begin(self) -> None:
         """Begin an empty log in an empty directory."""
@@ -292,11 +292,17 @@ class _Loader:
 
     def _list_segments(self) -> list[Segment]:
         """The segments that are there, except those wholly below the log start: they were removed, or are about to be."""
-        parsed = map(parse_offset_file_name, self._disk.listdir(self._path))
-        bases = [entry[0] for entry in parsed if entry is not None and entry[1] == LOG_SUFFIX]
+        parsed = [
+            entry for name in self._disk.listdir(self._path) if (entry := parse_offset_file_name(name)) is not None
+        ]
+        bases = [offset for offset, suffix in parsed if suffix == LOG_SUFFIX]
+        with_aborted = {offset for offset, suffix in parsed if suffix == TXN_INDEX_SUFFIX}
         found = [Segment(self._disk, self._path, base, self._settings, self._now_ms) for base in bases]
         for segment, following in pairwise(found):
             segment.next_base_offset = following.base_offset
+        for segment in found:
+            if segment.base_offset in with_aborted:
+                segment.aborted = segment.aborted_checksum = None
         outdated = [segment for segment in found if segment.next_base_offset <= self._known.log_start_offset]
         self._remove(outdated)
         return found[len(outdated) :]
@@ -339,6 +345,7 @@ class _Loader:
                 self._drop(found[number:], f"offset {next_offset} comes next")
                 break
             end = self._restore(segment, recovery_point, IndexTrust.FLUSHED)
+            self.unindexed_from = min(self.unindexed_from, segment.base_offset)
             self.segments.add(segment)
             next_offset = end.next_offset
             if end.reason is not None:
@@ -457,7 +464,7 @@ class _Loader:
         """Read the epochs off the headers of all batches (LOG-10)."""
         self.epochs.clear()
         for segment in self.segments:
-            for header in iterate_known_headers_blocking(segment.file, 0, segment.size):
+            for _position, header in iterate_known_headers_blocking(segment.file, 0, segment.size):
                 if self.epochs.latest is None or header.leader_epoch > self.epochs.latest:
                     self.epochs.assign(header.leader_epoch, header.base_offset)
 

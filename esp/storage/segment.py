@@ -19,12 +19,21 @@ from esp.ports.disk import Disk, File
 from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, HeaderFields, read_header
 from esp.settings.setting import LONG_MAX
 from esp.settings.topic import TopicSettings
-from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, offset_file_name
+from esp.storage.layout import (
+    INDEX_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_file_name,
+)
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from esp.storage.offset_index import OffsetIndex
 from esp.storage.steps import Reading
 from esp.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from esp.storage.time_index import TimeIndex
+from esp.storage.transaction_index import TransactionIndex
 
 _logger = logging.getLogger(__name__)
 
@@ -116,6 +125,8 @@ class Segment:
         "_offset_entries_max",
         "_settings",
         "_time_entries_max",
+        "aborted",
+        "aborted_checksum",
         "base_offset",
         "checked_end",
         "checked_start",
@@ -128,6 +139,7 @@ class Segment:
         "max_timestamp",
         "max_timestamp_offset",
         "next_base_offset",
+        "oldest_open_offset",
         "size",
         "suspect_end",
     )
@@ -151,6 +163,13 @@ class Segment:
         """Bytes below this position may have come from the device since they were written (:mod:`esp.storage.log_reader`)."""
         self.checked_start = self.checked_end = 0
         """The range of such bytes that was held against its checksums since."""
+        self.aborted: TransactionIndex | None = TransactionIndex()
+        """The aborted transactions whose markers stand here; None: the file was not read yet."""
+        self.aborted_checksum: int | None = 0
+        """Of the index that was let go; None: the index rests on a file that was not held against the batches yet
+        (:mod:`esp.storage.transaction_proof`)."""
+        self.oldest_open_offset: int | None = None
+        """The first offset of the oldest transaction that was open at the base, larger than any offset if there was none; None: unknown."""
         self.start_over()
 
     def start_over(self) -> None:
@@ -264,9 +283,60 @@ class Segment:
         self.indexes.offsets.saved = len(self.indexes.offsets)
         self.indexes.times.saved = len(self.indexes.times)
 
+        self.save_aborted()
+
+    def save_aborted(self) -> None:
+        """As :meth:`save_indexes`, of the transaction index, whose file is there only if there are entries."""
+        aborted = self.aborted
+        if aborted is None or aborted.saved == len(aborted):
+            return
+        path = self.path(TXN_INDEX_SUFFIX)
+        if aborted.entries:
+            aborted.saved = max(0, aborted.saved)
+            save_index(self._disk, path, aborted)
+        elif self._disk.exists(path):
+            self._disk.remove(path)
+        aborted.saved = len(aborted)
+
+    def load_aborted_blocking(self) -> None:
+        """Read the transaction index, as it stands in the file; it stays unread if the file cannot be right.
+
+        Raises:
+            OSError: the device failed.
+        """
+        try:
+            self.aborted = TransactionIndex.decode(self._disk.read_file(self.path(TXN_INDEX_SUFFIX)))
+        except FileNotFoundError:
+            self.aborted, self.aborted_checksum = TransactionIndex(), 0
+        except CorruptionError as error:
+            _logger.warning("%s is rebuilt: %s", self.path(TXN_INDEX_SUFFIX), error)
+
+    def begin_aborted_anew(self) -> None:
+        """Take the transaction index for empty, whatever stands in its file."""
+        has_file = self.aborted is None
+        self.aborted, self.aborted_checksum = TransactionIndex(), 0
+        if has_file:
+            self.aborted.saved = -1
+
+    def let_aborted_go(self) -> bool:
+        """Forget the transaction index if it can be read again from its file; True if that was done."""
+        aborted = self.aborted
+        if aborted is None or aborted.saved != len(aborted):
+            return False
+        if self.aborted_checksum is not None:
+            self.aborted_checksum = aborted.checksum()
+        self.aborted = None
+        return True
+
+    @property
+    def index_suffixes(self) -> tuple[str, ...]:
+        """The suffixes of the index files that the segment has."""
+        has_aborted = self.aborted is None or bool(self.aborted.entries)
+        return INDEX_SUFFIXES if has_aborted else (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
     def sync_indexes_blocking(self) -> None:
         """Make the index files durable."""
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in self.index_suffixes:
             file = self._disk.open(self.path(suffix))
             file.sync_blocking()
             file.close()

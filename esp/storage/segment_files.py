@@ -66,6 +66,7 @@ class SegmentFiles:
         snapshot = snapshot_path(self.path, base_offset)
         self.disk.write_file(snapshot, producers.encode())
         new = Segment(self.disk, self.path, base_offset, settings, now_ms)
+        new.oldest_open_offset = producers.oldest_open_offset
         try:
             new.create()
         except OSError:
@@ -136,6 +137,8 @@ class SegmentFiles:
             OSError: the device failed or is full.
         """
         segment = self.segments[place.number]
+        if segment.aborted is None:
+            segment.load_aborted_blocking()
         segment.save_indexes()
         self._put_end_aside(place.number + 1)
         if place.position is not None:
@@ -151,6 +154,8 @@ class SegmentFiles:
         )
         assert end.reason is None
         assert end.next_offset == place.end_offset
+        if segment.aborted is not None:
+            segment.aborted.truncate_to(place.end_offset)
         segment.save_indexes()
         self._suspect_all()
 

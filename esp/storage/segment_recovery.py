@@ -113,8 +113,8 @@ def iterate_headers_blocking(
 
 def iterate_known_headers_blocking(
     file: File, position: int, end: int, note_rot: NoteRot | None = None
-) -> Iterator[BatchHeader]:
-    """The headers of the batches in ``[position, end)``, where batches are known to stand.
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers of the batches in ``[position, end)``, where batches are known to stand.
 
     With ``note_rot`` their checksums are held against the bytes: see :func:`iterate_headers_blocking`.
 
@@ -122,10 +122,7 @@ def iterate_known_headers_blocking(
         CorruptionError: they do not.
     """
     try:
-        for _position, header in iterate_headers_blocking(
-            file, position, end, LONG_MAX if note_rot is None else 0, note_rot
-        ):
-            yield header
+        yield from iterate_headers_blocking(file, position, end, LONG_MAX if note_rot is None else 0, note_rot)
     except CorruptionError as error:
         raise CorruptionError(f"{file.path} is broken: {error}") from error
 

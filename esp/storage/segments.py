@@ -15,7 +15,7 @@ _SEALED_INDEXES_KEPT: Final = 4
 class Segments:
     """Never empty once the log is loaded; base offsets rise strictly."""
 
-    __slots__ = ("_bases", "_loaded", "_segments", "active")
+    __slots__ = ("_bases", "_loaded", "_segments", "_with_aborted", "active")
 
     active: Segment
 
@@ -24,6 +24,8 @@ class Segments:
         self._bases: list[int] = []
         self._loaded: list[Segment] = []
         """Sealed segments whose indexes are in memory, in order of loading."""
+        self._with_aborted: list[Segment] = []
+        """Sealed segments of which entries of the transaction index are in memory, in order of loading."""
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -46,10 +48,15 @@ class Segments:
             self.active.next_base_offset = segment.base_offset
             if self.active.indexes is not None:
                 self._loaded.append(self.active)
+            self.keep_aborted(self.active)
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
         self._let_go()
+
+    def up_to(self, number: int) -> list[Segment]:
+        """The segments from the first one to that of this number."""
+        return self._segments[: number + 1]
 
     def floor(self, offset: int) -> int:
         """Number of the segment in which ``offset`` would stand; 0 for offsets below all."""
@@ -62,6 +69,7 @@ class Segments:
         del self._segments[:count]
         del self._bases[:count]
         self._loaded = [segment for segment in self._loaded if segment not in removed]
+        self._with_aborted = [segment for segment in self._with_aborted if segment not in removed]
         return removed
 
     def remove_from(self, number: int) -> list[Segment]:
@@ -74,6 +82,9 @@ class Segments:
             self.active.next_base_offset = LONG_MAX
         self._loaded = [
             segment for segment in self._loaded if segment not in removed and segment.next_base_offset != LONG_MAX
+        ]
+        self._with_aborted = [
+            segment for segment in self._with_aborted if segment not in removed and segment.next_base_offset != LONG_MAX
         ]
         return removed
 
@@ -98,6 +109,17 @@ class Segments:
         self._loaded.append(segment)
         self._let_go()
         return indexes
+
+    def keep_aborted(self, segment: Segment) -> None:
+        """The transaction index of a sealed segment is in memory: the ones that were loaded longest ago go."""
+        if segment.aborted is None or not segment.aborted.entries:
+            return
+        if segment in self._with_aborted:
+            self._with_aborted.remove(segment)
+        self._with_aborted.append(segment)
+        for old in self._with_aborted[:-_SEALED_INDEXES_KEPT]:
+            if old.let_aborted_go():
+                self._with_aborted.remove(old)
 
     def _let_go(self) -> None:
         """Drop the indexes that were loaded longest ago, if they stand in their files."""

@@ -10,11 +10,9 @@ from typing import Final
 
 from esp.ports.disk import Disk
 from esp.storage.layout import (
-    INDEX_SUFFIX,
     LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     TEMPORARY_SUFFIX,
-    TIME_INDEX_SUFFIX,
 )
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.segment import Segment
@@ -218,7 +216,7 @@ class Unsynced:
             if cuts != self.cuts or not self.save_indexes(segment):
                 return False
             yield segment.file
-            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            for suffix in segment.index_suffixes:
                 if cuts != self.cuts:
                     return False
                 yield from self._syncing_closed(segment.path(suffix))

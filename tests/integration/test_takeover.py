@@ -5,7 +5,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as RdPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
@@ -15,6 +16,8 @@ from esp.testing.node_process import HOST, NodeProcess
 from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.integration.conftest import eventually
+from tests.integration.dump_log import dump
+from tests.integration.test_dump_log import ours
 
 pytestmark = pytest.mark.kafka
 
@@ -93,3 +96,87 @@ def test_kafka_takes_over_our_directory_and_we_take_it_back(kafka_tools: KafkaTo
     with kafka:
         check(kafka, 1500)
         check_group(kafka)
+
+
+def run_transactions(kafka: NodeProcess) -> None:
+    """Of two producers side by side, one aborts each of its transactions; at the end the other one's stays open."""
+    producers = []
+    for name in ("a", "b"):
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name, "log_level": 0})
+        producer.init_transactions(30)
+        producers.append(producer)
+    for number in range(12):
+        for name, producer in zip("ab", producers, strict=True):
+            producer.begin_transaction()
+            producer.produce("t", f"{name}{number}", partition=0)
+            assert producer.flush(30) == 0
+        producers[0].abort_transaction(30)
+        if number < 11:
+            producers[1].commit_transaction(30)
+
+
+def read_committed(node: NodeProcess) -> list[str]:
+    """What a consumer of the partition sees, by a client that leaves aborted records out as the answers tell it."""
+    settings = {
+        "bootstrap.servers": node.bootstrap,
+        "group.id": "committed",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "log_level": 0,
+    }
+    found: list[str] = []
+    consumer = Consumer(settings)
+    consumer.assign([RdPartition("t", 0, 0)])
+    try:
+        while True:
+            message = consumer.poll(30)
+            assert message is not None, found
+            if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                return found
+            found.append(message.value().decode())
+    finally:
+        consumer.close()
+
+
+def index_bytes(data_dir: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in data_dir.glob("t-0/*.txnindex")}
+
+
+def dumped(tools: KafkaTools, data_dir: Path) -> None:
+    """Both tools print the same of the files, and find nothing wrong."""
+    files = [path for path in sorted(data_dir.glob("t-0/*")) if path.suffix in (".log", ".txnindex", ".snapshot")]
+    for options in ([], ["--print-data-log"]):
+        assert ours(files, *options).splitlines() == dump(tools, files, *options).splitlines()
+
+
+def test_transactions_of_kafka_are_read_by_us_and_go_back_unchanged(kafka_tools: KafkaTools, tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    controller = f"{HOST}:{free_port()}"
+    settings = {"controller.listener.names": "CONTROLLER", "controller.quorum.bootstrap.servers": controller}
+    node = Node(data_dir, settings)
+    node.settings["listeners"] = f"PLAINTEXT://{node.bootstrap},CONTROLLER://{controller}"
+    kafka = RealKafka(data_dir, node.settings, node.port, tools=kafka_tools)
+    committed = [f"b{number}" for number in range(11)]
+
+    with node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
+        admin.create_topics([NewTopic("t", 1, 1)])["t"].result(20)
+    with kafka:
+        run_transactions(kafka)
+        assert read_committed(kafka) == committed
+    written = index_bytes(data_dir)
+    assert sum(map(len, written.values())) == 12 * 34
+    dumped(kafka_tools, data_dir)
+    with node:
+        assert read_committed(node) == committed
+        node.kill()
+    assert index_bytes(data_dir) == written
+    for path in data_dir.glob("t-0/*.txnindex"):
+        path.unlink()  # as if the process had ended before it wrote the file
+    with node:
+        assert read_committed(node) == committed
+    assert index_bytes(data_dir) == written
+    dumped(kafka_tools, data_dir)
+    with kafka:
+        assert read_committed(kafka) == committed

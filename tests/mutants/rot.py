@@ -88,8 +88,8 @@ ROT_MUTANTS: Final = (
         "REC-4 broken",
         "PROD-7",
         "esp.storage.segment_recovery",
-        "file, position, end, LONG_MAX if note_rot is None else 0, note_rot\n",
-        "file, position, end, LONG_MAX, note_rot\n",
+        "(file, position, end, LONG_MAX if note_rot is None else 0, note_rot)\n",
+        "(file, position, end, LONG_MAX, note_rot)\n",
         tiers=(LOG,),
     ),
     Mutant(

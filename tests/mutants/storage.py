@@ -195,12 +195,8 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-12520",
         "PROD-9",
         "esp.storage.producer_snapshots",
-        """        if header.producer_id >= 0 and header.base_offset >= start:
-            states.update(header)
-""",
-        """        if header.producer_id >= 0 and header.base_offset > start:
-            states.update(header)
-""",
+        "        if header.producer_id >= 0 and header.base_offset >= start:\n            marker = None\n",
+        "        if header.producer_id >= 0 and header.base_offset > start:\n            marker = None\n",
         tiers=(LOG,),
     ),
     Mutant(
@@ -217,8 +213,8 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-5634",
         "LOG-12",
         "esp.storage.log",
-        "            high_watermark=self.high_watermark,\n        )\n",
-        "            high_watermark=self.log_end_offset,\n        )\n",
+        "            high_watermark=self.high_watermark,\n        )\n\n    def _summaries",
+        "            high_watermark=self.log_end_offset,\n        )\n\n    def _summaries",
         tiers=(LOG,),
     ),
     Mutant(
@@ -226,8 +222,8 @@ STORAGE_MUTANTS: Final = (
         "LOG-12 broken",
         "LOG-12",
         "esp.storage.retention",
-        "        is_old = 0 <= retention_ms < now_ms - segment.largest_timestamp\n",
-        "        is_old = 0 <= retention_ms < now_ms - segment.largest_timestamp + 3_000\n",
+        "0 <= settings.retention_ms < now_ms - segment.largest_timestamp\n",
+        "0 <= settings.retention_ms < now_ms - segment.largest_timestamp + 3_000\n",
         tiers=(NODES,),
         first=100,
     ),
@@ -246,14 +242,8 @@ STORAGE_MUTANTS: Final = (
         "KAFKA-12153",
         "TRUNC-6",
         "esp.storage.log",
-        """        self.producers = load_producers_blocking(
-            files.disk, files.path, files.segments, end_offset, None, 0, self.note_rot
-        )
-""",
-        """        self.producers = self.producers or load_producers_blocking(
-            files.disk, files.path, files.segments, 0, None, 0, self.note_rot
-        )
-""",
+        "        self.load_producers_blocking(None, 0)\n",
+        "        if not self.producers:\n            self.load_producers_blocking(None, 0)\n",
         tiers=(LOG,),
     ),
     Mutant(

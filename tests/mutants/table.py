@@ -22,6 +22,7 @@ from tests.mutants.replication import REPLICATION_MUTANTS
 from tests.mutants.rot import ROT_MUTANTS
 from tests.mutants.storage import STORAGE_MUTANTS
 from tests.mutants.throttles import THROTTLE_MUTANTS
+from tests.mutants.transactions import TRANSACTION_MUTANTS
 from tests.mutants.upgrades import UPGRADE_MUTANTS
 from tests.mutants.wire import WIRE_MUTANTS
 
@@ -33,6 +34,7 @@ ALL: Final = (
     *CONTROLLER_MUTANTS,
     *STORAGE_MUTANTS,
     *COMPACTION_MUTANTS,
+    *TRANSACTION_MUTANTS,
     *MEMBERSHIP_MUTANTS,
     *REASSIGNMENT_MUTANTS,
     *THROTTLE_MUTANTS,

@@ -3,7 +3,8 @@
 Records leave as they stand in the segment, as views of the mapped file. A request that finds fewer than ``min_bytes`` waits on its
 partitions until more is committed, for at most ``max_wait_ms``; one that needs bytes that are not in the page cache leaves the loop for
 them, so that it holds up no other request. A request that names very many partitions, or has a session with as many, is answered in slices.
-``read_committed`` ends at the last stable offset, which is the high watermark while there are no transactions. Version 13 names topics by
+``read_committed`` ends at the last stable offset, which is the high watermark while there are no transactions, and names the transactions
+among the records that were aborted (LSO-2). Version 13 names topics by
 id; sessions are KIP-227's. Requests of other brokers are another matter (:mod:`esp.broker.replication.session`). Consumers that send their
 rack (``client.rack``, version 11) may be sent to a nearer replica, and are served by followers that are in sync (KIP-392).
 
@@ -36,6 +37,7 @@ from esp.protocol.fetch_codec import (
     INITIAL_EPOCH,
     NO_SESSION,
     RACK_FROM,
+    READ_COMMITTED,
     TOPIC_IDS_FROM,
     FetchPartition,
     FetchRequest,
@@ -184,6 +186,8 @@ class FetchHandler:
             incremental=incremental,
             min_bytes=asked.min_bytes,
             max_bytes=min(asked.max_bytes, self._max_bytes),
+            cpu=self._services.searching,
+            read_committed=asked.isolation_level == READ_COMMITTED,
         )
 
     def _reads(self, request: Request, rack_id: str) -> ConsumerReads:

@@ -5,7 +5,8 @@ Only a search by time, or for the largest timestamp, reads the log; it leaves th
 
 Special timestamps: -1 latest, -2 earliest, -3 largest timestamp (KIP-734), -4 earliest local (KIP-405), -5 latest tiered, -6 earliest
 pending upload; nothing is tiered here, so -4 is the earliest and -5 and -6 have none. ``read_committed`` is bounded by the last
-stable offset, which is the high watermark while there are no transactions. A follower is told of the log's own end (TRUNC-5). A new leader
+stable offset, which is the high watermark while there are no transactions (LSO-1). A follower is told of the
+log's own end (TRUNC-5). A new leader
 does not know the latest offset before it has committed something of its own epoch (HW-8, KIP-207).
 """
 
@@ -26,6 +27,8 @@ from esp.broker.replication.read_errors import READ_ERRORS, code_of
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.fetch_codec import READ_COMMITTED
+from esp.storage.log import Log
 from esp.storage.timestamp_search import TimestampAndOffset
 
 LATEST = -1
@@ -56,8 +59,7 @@ def handle(
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=tuple(
-                    _from_memory(services, request, topic.name, wanted, of_replica=message.replica_id >= 0)
-                    for wanted in topic.partitions
+                    _from_memory(services, request, topic.name, wanted, message) for wanted in topic.partitions
                 ),
             )
             for topic in message.topics
@@ -71,16 +73,15 @@ async def _answer_by_time(services: Services, request: Request, message: ListOff
         partitions = []
         for wanted in topic.partitions:
             if wanted.timestamp in _FROM_MEMORY:
-                of_replica = message.replica_id >= 0
-                partitions.append(_from_memory(services, request, topic.name, wanted, of_replica=of_replica))
+                partitions.append(_from_memory(services, request, topic.name, wanted, message))
             else:
-                partitions.append(await _by_time(services, request, topic.name, wanted))
+                partitions.append(await _by_time(services, request, topic.name, wanted, message))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions)))
     return ListOffsetsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics))
 
 
 def _from_memory(
-    services: Services, request: Request, topic: str, wanted: ListOffsetsPartition, *, of_replica: bool
+    services: Services, request: Request, topic: str, wanted: ListOffsetsPartition, message: ListOffsetsRequest
 ) -> ListOffsetsPartitionResponse:
     try:
         hosted = _led_here(services, request, topic, wanted)
@@ -89,10 +90,10 @@ def _from_memory(
     timestamp = wanted.timestamp
     if timestamp == LATEST:
         log, leader = hosted.log, hosted.leading()
-        if of_replica:
+        if message.replica_id >= 0:
             offset = log.log_end_offset
         elif leader.is_high_watermark_current:
-            offset = log.high_watermark
+            offset = _visible_end(log, message)
         else:
             return _not_known_yet(request, wanted)
         epoch = leader.leader_epoch
@@ -106,7 +107,7 @@ def _from_memory(
 
 
 async def _by_time(
-    services: Services, request: Request, topic: str, wanted: ListOffsetsPartition
+    services: Services, request: Request, topic: str, wanted: ListOffsetsPartition, message: ListOffsetsRequest
 ) -> ListOffsetsPartitionResponse:
     try:
         hosted = _led_here(services, request, topic, wanted)
@@ -123,9 +124,14 @@ async def _by_time(
                 found = await log.find_offset_by_timestamp(wanted.timestamp, services.searching)
     except READ_ERRORS as error:
         return _refused(wanted, code_of(error))
-    if found is None or found.offset >= log.high_watermark:
+    if found is None or found.offset >= _visible_end(log, message):
         return _found(wanted, -1, -1, -1) if leader.is_high_watermark_current else _not_known_yet(request, wanted)
     return _found(wanted, *found)
+
+
+def _visible_end(log: Log, message: ListOffsetsRequest) -> int:
+    """The offset after the last record that the asker may see, as its isolation level says."""
+    return log.last_stable_offset if message.isolation_level == READ_COMMITTED else log.high_watermark
 
 
 def _led_here(services: Services, request: Request, topic: str, wanted: ListOffsetsPartition) -> HostedPartition:

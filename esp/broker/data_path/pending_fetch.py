@@ -17,11 +17,14 @@ from esp.model.buffers import Buffer
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.clock import Clock, Timer
+from esp.ports.cpu import Cpu
 from esp.protocol.fetch_codec import NO_SESSION, FetchPartition, FetchResult, encode_fetch_response_in_slices
 from esp.protocol.produce_codec import TopicRef
 from esp.protocol.progress import AT_ONCE_ELEMENTS, SLICE_ELEMENTS, Progress, SlicedWork, whole
+from esp.records.batch_header import find_end_offset
 from esp.replication.read_replica import preferred_read_replica
 from esp.storage.log import Log
+from esp.storage.transaction_index import AbortedTransaction
 
 FindReplica = Callable[[TopicRef, int], HostedPartition]
 """Returns a replica of this node, or raises ApiError."""
@@ -48,6 +51,14 @@ class ConsumerReads(NamedTuple):
     rack_of: Callable[[NodeId], str | None] = _no_rack
 
 
+class _ColdSearch(NamedTuple):
+    """A search for aborted transactions off the loop; see :meth:`esp.storage.log.Log.find_aborted_transactions`."""
+
+    log: Log
+    start_offset: int
+    end_offset: int
+
+
 class _ColdRead(NamedTuple):
     """Bytes that are to be read off the loop; see :meth:`esp.storage.log.Log.read_cold`."""
 
@@ -58,8 +69,9 @@ class _ColdRead(NamedTuple):
     at_least_one: bool
 
 
-_Reading = Generator[_ColdRead | None, Buffer | None, None]
-"""Reads a request's partitions. Yields None after each slice, and what it cannot read itself, to be sent the bytes or thrown the error."""
+_Aborted = list[AbortedTransaction]
+_Reading = Generator[_ColdRead | _ColdSearch | None, Buffer | _Aborted | None, None]
+"""Reads a request's partitions. Yields None after each slice, and what it cannot read itself, to be sent the result or thrown the error."""
 
 
 class PendingFetch:
@@ -72,15 +84,19 @@ class PendingFetch:
         session: that the answer belongs to, or None.
         incremental: whether the answer leaves out partitions without news.
         min_bytes: the answer waits for that many bytes of records.
+        cpu: searches for aborted transactions off the loop.
+        read_committed: whether records of undecided transactions are left out, and aborted transactions named (LSO-2).
         max_bytes: bytes of records after which no further partition is read; the first batch comes whole whatever its size (KIP-74).
     """
 
     __slots__ = (
+        "_cpu",
         "_incremental",
         "_is_satisfied",
         "_max_bytes",
         "_min_bytes",
         "_parked_on",
+        "_read_committed",
         "_reads",
         "_request",
         "_results",
@@ -100,8 +116,12 @@ class PendingFetch:
         incremental: bool,
         min_bytes: int,
         max_bytes: int,
+        cpu: Cpu,
+        read_committed: bool = False,
     ) -> None:
         self._reads = reads
+        self._cpu = cpu
+        self._read_committed = read_committed
         self._request = request
         self._wanted = wanted
         self._session = session
@@ -136,13 +156,18 @@ class PendingFetch:
                     await turns.wait()
                     awaited = next(reading)
                     continue
-                log, offset, max_bytes, end_offset, at_least_one = awaited
+                found: Buffer | _Aborted
                 try:
-                    records = await log.read_cold(offset, max_bytes, end_offset, at_least_one=at_least_one)
+                    if isinstance(awaited, _ColdSearch):
+                        log, start_offset, end_offset = awaited
+                        found = await log.find_aborted_transactions(start_offset, end_offset, self._cpu)
+                    else:
+                        log, offset, max_bytes, end_offset, at_least_one = awaited
+                        found = await log.read_cold(offset, max_bytes, end_offset, at_least_one=at_least_one)
                 except READ_ERRORS as error:
                     awaited = reading.throw(error)
                 else:
-                    awaited = reading.send(records)
+                    awaited = reading.send(found)
         except StopIteration:
             return self._is_satisfied
 
@@ -155,6 +180,7 @@ class PendingFetch:
         results: list[FetchResult] = []
         total = 0
         is_due = False
+        read_committed = self._read_committed
         for item in self._wanted:
             if in_slices and len(results) % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
                 yield None
@@ -163,21 +189,43 @@ class PendingFetch:
                 left = self._max_bytes - total
                 if result.preferred_read_replica != _NOT_ELSEWHERE or result.diverging_epoch is not None:
                     is_due = True
-                elif item.fetch_offset < result.high_watermark and (left > 0 or not total):
-                    log, offset, end_offset = hosted.log, item.fetch_offset, result.high_watermark
+                elif item.fetch_offset < (
+                    end_offset := result.last_stable_offset if read_committed else result.high_watermark
+                ) and (left > 0 or not total):
+                    log, offset = hosted.log, item.fetch_offset
                     max_bytes = min(left, item.partition_max_bytes)
                     records = None if in_slices else log.read(offset, max_bytes, end_offset, at_least_one=not total)
                     if records is None:
-                        records = yield _ColdRead(log, offset, max_bytes, end_offset, not total)
-                        assert records is not None, "the bytes that are read for it are sent"
+                        read = yield _ColdRead(log, offset, max_bytes, end_offset, not total)
+                        assert not isinstance(read, list | None), "the bytes that are read for it are sent"
+                        records = read
+                    aborted = None
+                    if read_committed:
+                        aborted = (yield from self._searching(log, offset, records)) if log.aborted.may_exist else ()
                     total += len(records)
-                    result = FetchResult(*result[:6], records)
+                    result = FetchResult(*result[:6], records, aborted)
+                elif read_committed:
+                    result = result._replace(aborted_transactions=())
             except READ_ERRORS as error:
                 is_due = True
                 result = FetchResult(item.topic, item.partition, self._code(error))
             results.append(result)
         self._results = results
         self._is_satisfied = is_due or total >= self._min_bytes or not results
+
+    def _searching(
+        self, log: Log, offset: int, records: Buffer
+    ) -> Generator[_ColdSearch, Buffer | _Aborted | None, list[tuple[int, int]]]:
+        """The producers and first offsets of the aborted transactions that overlap the records, which were read from ``offset`` on."""
+        if not records:
+            return []
+        end_offset = find_end_offset(records)
+        aborted = log.aborted.find(offset, end_offset)
+        if aborted is None:
+            found = yield _ColdSearch(log, offset, end_offset)
+            assert isinstance(found, list), "the transactions that are searched for it are sent"
+            aborted = found
+        return [(entry.producer_id, entry.first_offset) for entry in aborted]
 
     def _look_up(self, item: FetchPartition) -> tuple[HostedPartition, FetchResult]:
         """The replica, and what an answer says of it without records: one consistent moment, taken before the read (TRUNC-3.8)."""

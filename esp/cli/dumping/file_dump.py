@@ -16,8 +16,9 @@ from esp.cli.dumping.findings import Finding
 from esp.cli.dumping.segment_dump import Depth, dump_batches, walk
 from esp.model.errors import CorruptionError, OperatorError
 from esp.raft.snapshot import BOOTSTRAP_FILE
-from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from esp.storage.producer_state import ProducerStates
+from esp.storage.transaction_index import TransactionIndex
 
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
 _TIME_ENTRY: Final = struct.Struct(">qi")
@@ -106,8 +107,33 @@ def dump_producers(data: bytes) -> Iterator[Finding]:
         yield Finding(" ".join(f"{name}: {value}" for name, value in values.items()), values)
 
 
+def dump_aborted_transactions(data: bytes) -> Iterator[Finding]:
+    """The entries of a ``.txnindex``."""
+    try:
+        index = TransactionIndex.decode(data)
+    except CorruptionError as error:
+        yield Finding(f"Error: {error}", {"error": str(error)}, str(error))
+        return
+    for entry in index.entries:
+        values: dict[str, object] = {
+            "version": 0,
+            "producerId": entry.producer_id,
+            "firstOffset": entry.first_offset,
+            "lastOffset": entry.last_offset,
+            "lastStableOffset": entry.last_stable_offset,
+        }
+        yield Finding(" ".join(f"{name}: {value}" for name, value in values.items()), values)
+
+
 CHECKPOINT_SUFFIX: Final = ".checkpoint"
-SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX, CHECKPOINT_SUFFIX)
+SUFFIXES: Final = (
+    LOG_SUFFIX,
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    CHECKPOINT_SUFFIX,
+)
 _SNAPSHOT_ID: Final = re.compile(r"(\d{20})-(\d{10})")
 
 
@@ -156,6 +182,8 @@ def dump_file(path: Path, request: Request) -> Iterator[Finding]:
             yield from dump_offset_index(path.read_bytes(), _base_offset(path), _segment_beside(path, request))
         elif path.suffix == TIME_INDEX_SUFFIX:
             yield from dump_time_index(path.read_bytes(), _base_offset(path), _segment_beside(path, request))
+        elif path.suffix == TXN_INDEX_SUFFIX:
+            yield from dump_aborted_transactions(path.read_bytes())
         elif path.suffix == SNAPSHOT_SUFFIX:
             yield from dump_producers(path.read_bytes())
         else:

@@ -6,11 +6,11 @@ from random import Random
 from typing import Any, Final
 
 from esp.model.buffers import Buffer
-from esp.records.batch_header import read_header
+from esp.records.batch_header import BatchHeader, read_header
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.partition_tier.memory_log import KeptBatch
 from esp.storage.log import Log
-from esp.storage.producer_state import ProducerStates
+from esp.storage.producer_state import ProducerState, ProducerStates
 
 _ALL_BYTES: Final = 1 << 30
 _READS: Final = 8
@@ -42,7 +42,7 @@ def check_log(log: Log, kept: Sequence[KeptBatch]) -> None:
     for header in present:
         if header.producer_id >= 0 and header is last[header.producer_id]:
             known = log.producers.get(header.producer_id)
-            if known is None or (known.last_sequence, known.last_offset) != (header.last_sequence, header.last_offset):
+            if known is None or known.epoch != header.producer_epoch or not _is_last_batch(known, header):
                 _fail(
                     "INV-PROD-FOLD",
                     log,
@@ -50,11 +50,18 @@ def check_log(log: Log, kept: Sequence[KeptBatch]) -> None:
                 )
 
 
+def _is_last_batch(known: ProducerState, header: BatchHeader) -> bool:
+    """True if a producer's state may be that after its last batch; a marker leaves the sequence as it is."""
+    if header.is_control:
+        return known.last_offset < header.base_offset and known.transaction_first_offset < 0
+    return (known.last_sequence, known.last_offset) == (header.last_sequence, header.last_offset)
+
+
 def check_producers_known(log: Log, before: ProducerStates) -> None:
     """INV-PROD-FOLD of a log whose process was killed: it forgot no producer, also none of which retention left no batch."""
     for producer_id, state in before.items():
         known = log.producers.get(producer_id)
-        if known is None or known.last_offset < state.last_offset:
+        if known is None or (known.last_offset < state.last_offset and known.epoch <= state.epoch):
             _fail("INV-PROD-FOLD", log, f"forgot of producer {producer_id} the batch at {state.last_offset}")
 
 
@@ -64,11 +71,17 @@ def check_producers_wrote(log: Log, kept: Sequence[KeptBatch]) -> None:
         (header.producer_id, header.producer_epoch, header.base_sequence, header.base_offset)
         for header in (batch.header for batch in kept)
     }
+    opened = {
+        (header.producer_id, header.base_offset)
+        for header in (batch.header for batch in kept)
+        if header.is_transactional and not header.is_control
+    }
     for producer_id, state in log.producers.items():
         for batch in state.batches:
             if (producer_id, state.epoch, batch.first_sequence, batch.base_offset) not in wrote:
                 _fail("INV-PROD-FOLD", log, f"believes that producer {producer_id} wrote {batch}")
-        if state.transaction_first_offset >= 0:
+        first = state.transaction_first_offset
+        if first >= 0 and (producer_id, first) not in opened:
             _fail("INV-PROD-FOLD", log, f"believes that producer {producer_id} has a transaction")
 
 

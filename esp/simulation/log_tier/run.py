@@ -15,6 +15,7 @@ from uuid import UUID
 from esp.model.errors import ApiError, CorruptionError
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader, read_header, stamp
+from esp.records.transaction_marker import build_marker
 from esp.replication.partition_follower import append_fetched
 from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.violation import ViolationError
@@ -25,6 +26,7 @@ from esp.simulation.log_tier.checks import (
     check_reads,
     check_recovered,
 )
+from esp.simulation.log_tier.transactions import TransactionCheck
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.nodes_tier.rot import RotKind, find_targets, rot_somewhere
@@ -47,6 +49,12 @@ _ROT_SHARE: Final = 0.4
 _ROTTEN_MAX: Final = 4
 _OF_PRODUCERS: Final = (ATTRIBUTES_OFFSET + 1, *range(43, 57))
 """Of a batch, the bytes that say of whose producer, epoch and sequence it is, and whether it is a transaction's or a marker."""
+
+_TRANSACTIONS_SHARE: Final = 0.5
+"""Of the runs: producers write transactions, and markers end them."""
+
+_MARKER_SHARE: Final = 0.3
+"""Of the appends in these runs."""
 
 _MOVING_START_SHARE: Final = 0.5
 """Of the runs: batches have several records, the log starts within them at times, and retention comes in the midst of flushes."""
@@ -77,6 +85,10 @@ class LogRun:
         self._rots = self._rot_random.random() < _ROT_SHARE
         self._batch_random = stream("rotten batches", seed)
         self._stop_random = stream("clean shutdowns", seed)
+        self._transaction_random = stream("transactions", seed)
+        self._transacts = self._transaction_random.random() < _TRANSACTIONS_SHARE
+        self._known_from = {0}
+        """The offsets from which on the log may know its batches: see :class:`TransactionCheck`."""
         self._steps: list[Callable[[], None]] = [
             *[self._append] * 12,
             *[self._flush] * 3,
@@ -99,6 +111,7 @@ class LogRun:
         ]
         self._epoch = 0
         self._sequences = [0] * _PRODUCERS
+        self._producer_epochs = [0] * _PRODUCERS
         self._directory = LogDirectory.open_blocking(self.disk, _PATH)
         self.log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self.settings)
         self._in_flight: KeptBatch | None = None
@@ -121,10 +134,19 @@ class LogRun:
                 self.disk.kill_after(self.random.randrange(30))
             try:
                 self.random.choice(self._steps)()
+                if self._transacts:
+                    self._check_transactions().check_aborted(self._transaction_random)
             except ProcessKilledError:
                 self._reopen(loses_power=self.random.random() < 0.5)
             check_log(self.log, self.kept)
+            if self._transacts:
+                self._check_transactions().check_state()
         self._lose_power()
+
+    def _check_transactions(self) -> TransactionCheck:
+        if len(self._known_from) > 1:
+            self._known_from.add(self.log.first_segment_offset)
+        return TransactionCheck(self.log, self.kept, self._known_from)
 
     # --- what a node does ----------------------------------------------------------------------------------------------------------
 
@@ -134,11 +156,30 @@ class LogRun:
         number = self.random.randrange(-1, _PRODUCERS)
         payload = self.random.randbytes(self.random.choice((8, 200, 1_200)))
         records = self._start_random.choice((1, 2, 5)) if self._moves_start else 1
-        data = bytearray(make_batch(payload, number, self._sequences[number] if number >= 0 else -1, records))
+        data = bytearray(self._make_batch(payload, number, records))
         header = BatchHeader(*stamp(data, read_header(data), self.log.log_end_offset, max(self._epoch, 1)))
         self._in_flight = KeptBatch(header, bytes(data))
         self.log.append(data, header, 0)
         self._take_in()
+
+    def _make_batch(self, payload: bytes, producer_id: int, records: int) -> bytes:
+        if producer_id < 0:
+            return make_batch(payload, -1, -1, records)
+        epoch, sequence = self._producer_epochs[producer_id], self._sequences[producer_id]
+        if not self._transacts:
+            return make_batch(payload, producer_id, sequence, records)
+        random = self._transaction_random
+        if random.random() < _MARKER_SHARE:
+            return build_marker(
+                producer_id,
+                epoch + random.choice((0, 1)),
+                is_commit=random.random() < 0.5,
+                coordinator_epoch=random.randrange(9),
+                timestamp_ms=-1,
+            )
+        # A producer with an open transaction writes nothing else (TXN-11).
+        is_transactional = self.log.producers.has_open_transaction(producer_id, epoch) or random.random() < 0.7
+        return make_batch(payload, producer_id, sequence, records, epoch=epoch, is_transactional=is_transactional)
 
     def _take_in(self) -> None:
         """The batch in flight is there."""
@@ -146,8 +187,18 @@ class LogRun:
         assert batch is not None, "something was appended"
         self.kept.append(batch)
         self._in_flight = None
-        if batch.header.producer_id >= 0:
-            self._sequences[batch.header.producer_id] = batch.header.last_sequence + 1
+        self._count(batch.header)
+
+    def _count(self, header: BatchHeader) -> None:
+        """The producer of a batch that is there goes on behind it."""
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return
+        if header.producer_epoch != self._producer_epochs[producer_id]:
+            self._producer_epochs[producer_id] = header.producer_epoch
+            self._sequences[producer_id] = 0
+        if not header.is_control:
+            self._sequences[producer_id] = header.last_sequence + 1
 
     def _flush(self) -> None:
         """Flush, while other things go on; what was there before is on the device then (SYNC-4)."""
@@ -234,9 +285,9 @@ class LogRun:
         """The batches behind ``end_offset`` are no more; producers go on from what is left."""
         self.kept = [batch for batch in self.kept if batch.header.next_offset <= end_offset]
         self._sequences = [0] * _PRODUCERS
+        self._producer_epochs = [0] * _PRODUCERS
         for batch in self.kept:
-            if batch.header.producer_id >= 0:
-                self._sequences[batch.header.producer_id] = batch.header.last_sequence + 1
+            self._count(batch.header)
 
     def _delete(self) -> None:
         self.log.delete_old_segments_blocking(0)
@@ -340,6 +391,8 @@ class LogRun:
             check_recovered(self.log, allowed, least_end, most_start)
         if not (loses_power or self._rots) and self._cut_end is None and self.log.first_segment_offset in snapshots:
             check_producers_known(self.log, producers)
+        if loses_power or self._rots:
+            self._known_from.add(self.log.first_segment_offset)
         self._cut_away = [
             batch for batch in self.kept if self._cut_end is not None and batch.header.base_offset >= self._cut_end > 0
         ]

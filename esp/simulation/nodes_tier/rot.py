@@ -14,7 +14,7 @@ from esp.simulation.machine.file_content import SECTOR_BYTES, FileContent
 from esp.simulation.nodes_tier.cluster import DATA, MORE
 from esp.storage.layout import (
     HIGH_WATERMARK_FILE,
-    INDEX_SUFFIX,
+    INDEX_SUFFIXES,
     LEADER_EPOCH_FILE,
     LOG_START_FILE,
     LOG_SUFFIX,
@@ -22,7 +22,6 @@ from esp.storage.layout import (
     PARTITION_METADATA_FILE,
     RECOVERY_POINT_FILE,
     SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
     DirectoryKind,
     parse_directory_name,
 )
@@ -117,7 +116,7 @@ def rot_somewhere(target: Target, rng: Random, *, limit: int | None, is_active: 
     mask = 1 << rng.randrange(8)
     if target.path.endswith((LOG_SUFFIX, ".checkpoint")):
         offset = _checksummed(content, offset)
-    elif not target.path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)):
+    elif not target.path.endswith((*INDEX_SUFFIXES, SNAPSHOT_SUFFIX)):
         mask = _BREAKS_FORM
     if offset in content.rotten or not content.may_rot(offset) or (is_active and target.is_being_written(offset)):
         return False  # what has rotted stays so: a bit that flips back would bring back what could not be read any more
@@ -134,7 +133,7 @@ def _kind_of(path: str) -> RotKind | None:
     parsed = parse_directory_name(directory.rpartition("/")[2])
     if parsed is None or parsed.kind is not DirectoryKind.REPLICA:
         return None
-    if name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX, SNAPSHOT_SUFFIX)) or name == LEADER_EPOCH_FILE:
+    if name.endswith((*INDEX_SUFFIXES, SNAPSHOT_SUFFIX)) or name == LEADER_EPOCH_FILE:
         return RotKind.DERIVED
     is_metadata = parsed.partition.topic == METADATA_TOPIC
     if name == PARTITION_METADATA_FILE:

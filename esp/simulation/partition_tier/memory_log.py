@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from esp.model.buffers import Buffer
 from esp.records.batch_header import BatchHeader, HeaderFields
+from esp.records.transaction_marker import find_marker
 from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_state import ProducerStates
@@ -72,6 +73,14 @@ class MemoryLog:
         if offset != before:
             self._watcher.committed(self, before)
 
+    @property
+    def last_stable_offset(self) -> int:
+        """See :class:`~esp.replication.replica_log.ReplicaLog`."""
+        unstable = self.producers.first_unstable_offset(self._high_watermark)
+        if unstable is None:
+            return self._high_watermark
+        return min(self._high_watermark, max(unstable, self.log_start_offset))
+
     def append(self, batch: Buffer, header: HeaderFields, now_ms: int) -> None:  # noqa: ARG002 -- the protocol has a time
         """See :class:`~esp.replication.replica_log.ReplicaLog`."""
         header = BatchHeader(*header)
@@ -88,7 +97,7 @@ class MemoryLog:
         self._ends.append(batch.header.next_offset)
         self.log_end_offset = batch.header.next_offset
         if batch.header.producer_id >= 0:
-            self.producers.update(batch.header)
+            self.producers.update(batch.header, find_marker(batch.data) if batch.header.is_control else None)
 
     def begin_epoch(self, epoch: int) -> None:
         """Note that this leader epoch begins at the log end (LOG-8)."""

@@ -6,7 +6,14 @@ from typing import Final
 from crc32c import crc32c
 
 from esp.model.errors import ErrorCode
-from esp.records.batch_header import ATTRIBUTES_OFFSET, HEADER_SIZE, SIZE_BEFORE_LENGTH_ENDS, BatchHeader, pack_header
+from esp.records.batch_header import (
+    ATTRIBUTES_OFFSET,
+    HEADER_SIZE,
+    SIZE_BEFORE_LENGTH_ENDS,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    pack_header,
+)
 from esp.simulation.partition_tier.node import PartitionNode
 from esp.simulation.partition_tier.profile import SECOND_US
 from esp.simulation.partition_tier.world import PartitionWorld
@@ -115,7 +122,9 @@ class PartitionProducers:
             world.later(STREAM_INTERVAL_US, self.stream, end_us)
 
 
-def make_batch(payload: bytes, producer_id: int, sequence: int, records: int = 1) -> bytes:
+def make_batch(
+    payload: bytes, producer_id: int, sequence: int, records: int = 1, *, epoch: int = 0, is_transactional: bool = False
+) -> bytes:
     """A batch, as far as a broker looks at it: records are not opened."""
     header = BatchHeader(
         base_offset=0,
@@ -123,12 +132,12 @@ def make_batch(payload: bytes, producer_id: int, sequence: int, records: int = 1
         leader_epoch=-1,
         magic=2,
         crc=0,
-        attributes=0,
+        attributes=TRANSACTIONAL_BIT if is_transactional else 0,
         last_offset_delta=records - 1,
         base_timestamp=-1,
         max_timestamp=-1,
         producer_id=producer_id,
-        producer_epoch=-1 if producer_id < 0 else 0,
+        producer_epoch=-1 if producer_id < 0 else epoch,
         base_sequence=sequence,
         record_count=records,
     )

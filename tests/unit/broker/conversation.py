@@ -141,11 +141,13 @@ async def fetch(client, topic, offset=0, partition=0, *, partition_max_bytes=1 <
     return of_one_partition(await fetch_later(client, [(topic, partition, offset, partition_max_bytes)], **options))
 
 
-async def list_offset(client, topic, timestamp, *, partition=0, version=11, leader_epoch=-1, replica_id=-1):
+async def list_offset(
+    client, topic, timestamp, *, partition=0, version=11, leader_epoch=-1, replica_id=-1, isolation_level=0
+):
     types = model(ApiKey.LIST_OFFSETS, version)
     request = types.Request(
         replica_id=replica_id,
-        isolation_level=0,
+        isolation_level=isolation_level,
         topics=(
             types.ListOffsetsTopic(
                 name=topic,

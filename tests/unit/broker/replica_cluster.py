@@ -341,6 +341,7 @@ class Broker:
         )
         services = SimpleNamespace(
             env=env,
+            searching=env.cpu,
             node_id=self.node_id,
             settings=settings,
             metadata=self.metadata,

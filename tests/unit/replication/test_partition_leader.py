@@ -25,6 +25,7 @@ class NoProducers:
     """Every batch is new, but for one that the test names."""
 
     duplicate_of: int | None = None
+    has_transactions = False
 
     def check(self, header: BatchHeader) -> int | None:
         return self.duplicate_of

@@ -7,8 +7,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from esp.model.buffers import Buffer
 from esp.model.ids import TopicId, TopicPartition
-from esp.records.batch_header import BatchHeader, read_header
+from esp.records.batch_header import BatchHeader, read_header, stamp
 from esp.records.builder import NewRecord, build_batch
+from esp.records.transaction_marker import build_marker
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log import Log
@@ -80,6 +81,7 @@ def make_batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     codec: int = 0,
     log_append_time: bool = False,
+    transactional: bool = False,
 ) -> bytes:
     """A batch of ``records`` records with values of ``size`` bytes; timestamps rise by ``step``; ``producer``: id, epoch, sequence."""
     return build_batch(
@@ -95,6 +97,7 @@ def make_batch(
         producer_epoch=producer[1],
         base_sequence=producer[2],
         log_append_time=log_append_time,
+        transactional=transactional,
     )
 
 
@@ -104,6 +107,24 @@ def append(log: Log, now_ms: int = 0, **batch: Any) -> bytes:
     data = make_batch(log.log_end_offset, **batch)
     log.append(data, read_header(data), now_ms)
     return data
+
+
+def append_marker(
+    log: Log,
+    producer: tuple[int, int],
+    *,
+    is_commit: bool,
+    coordinator_epoch: int = 0,
+    timestamp: int = 1000,
+    now_ms: int = 0,
+) -> int:
+    """End the transaction of a producer (id and epoch) at the log end; returns the marker's offset."""
+    data = bytearray(
+        build_marker(*producer, is_commit=is_commit, coordinator_epoch=coordinator_epoch, timestamp_ms=timestamp)
+    )
+    header = stamp(data, read_header(data), log.log_end_offset, log.leader_epochs.latest or 0)
+    log.append(data, header, now_ms)
+    return header[0]
 
 
 def headers(data: Buffer) -> list[BatchHeader]:

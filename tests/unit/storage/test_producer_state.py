@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.records.batch_header import CONTROL_BIT, BatchHeader, read_header
-from esp.storage.producer_state import BATCHES_KEPT, ProducerStates
+from esp.records.transaction_marker import Marker, build_marker
+from esp.storage.producer_state import BATCHES_KEPT, CompletedTransaction, ProducerStates
 from tests.unit.storage.helpers import make_batch
 
 LAST = 2**31 - 1
@@ -166,3 +167,140 @@ def test_a_damaged_snapshot_is_noticed(damage: str) -> None:
         del data[5:]
     with pytest.raises(CorruptionError):
         ProducerStates.decode(bytes(data))
+
+
+# --- transactions ------------------------------------------------------------------------------------------------------------------
+
+
+def transactional(sequence: int, *, producer: int = 9, epoch: int = 0, offset: int = 0) -> BatchHeader:
+    return read_header(make_batch(offset, producer=(producer, epoch, sequence), transactional=True))
+
+
+def control(offset: int, *, producer: int = 9, epoch: int = 0, records: int = 1) -> BatchHeader:
+    marker = read_header(build_marker(producer, epoch, is_commit=True, coordinator_epoch=0, timestamp_ms=2000))
+    return marker._replace(base_offset=offset, record_count=records)
+
+
+COMMIT = Marker(is_commit=True, coordinator_epoch=0)
+ABORT = Marker(is_commit=False, coordinator_epoch=4)
+
+
+def test_a_transaction_opens_with_its_first_batch_and_ends_with_its_marker() -> None:
+    states = known(header(0))
+    assert not states.has_transactions
+    assert states.first_unstable_offset(0) is None
+    assert states.update(transactional(1, offset=1)) is None
+    states.update(transactional(2, offset=2))
+    assert states.has_open_transaction(9, 0)
+    assert not states.has_open_transaction(9, 1)
+    assert not states.has_open_transaction(8, 0)
+    assert states.first_unstable_offset(3) == 1
+    assert states.update(control(3), ABORT) == CompletedTransaction(9, 1, 3, is_commit=False, last_stable_offset=4)
+    assert not states.has_open_transaction(9, 0)
+
+
+def test_a_marker_brings_the_coordinator_epoch_and_refreshes_the_time() -> None:
+    states = known(transactional(0))
+    states.update(control(1, epoch=1), ABORT)
+    state = states.get(9)
+    assert state is not None
+    assert (state.epoch, state.last_sequence, state.coordinator_epoch) == (1, -1, 4)
+    assert states.expire(now_ms=2999, expiration_ms=1000) == 0
+    assert states.expire(now_ms=3000, expiration_ms=1000) == 1
+
+
+def test_a_marker_of_the_same_epoch_keeps_the_sequence() -> None:
+    states = known(transactional(5))
+    states.update(control(1), COMMIT)
+    assert states.next_sequence(9, 0) == 6
+
+
+def test_a_marker_without_data_ends_nothing_but_is_remembered() -> None:
+    states = ProducerStates()
+    assert states.update(control(0, epoch=3), ABORT) is None
+    state = states.get(9)
+    assert state is not None
+    assert (state.epoch, state.coordinator_epoch) == (3, 4)
+    assert not states.has_transactions
+
+
+def test_the_epoch_of_an_empty_control_batch_counts() -> None:
+    states = known(transactional(0))
+    assert states.update(control(3, epoch=2, records=0)) is None
+    state = states.get(9)
+    assert state is not None
+    assert (state.epoch, state.coordinator_epoch, state.transaction_first_offset) == (2, -1, -1)
+    assert states.first_unstable_offset(0) is None
+
+
+def test_an_emptied_data_batch_opens_no_transaction() -> None:
+    states = known(transactional(4)._replace(record_count=0))
+    assert not states.has_transactions
+    assert states.next_sequence(9, 0) == 5
+
+
+def test_a_control_record_of_another_kind_ends_no_transaction() -> None:
+    states = known(transactional(0), control(1))
+    assert states.has_open_transaction(9, 0)
+
+
+def test_an_ended_transaction_is_unstable_until_its_marker_is_committed() -> None:
+    states = known(transactional(0, offset=5))
+    states.update(control(6), COMMIT)
+    assert states.first_unstable_offset(5) == 5
+    assert states.first_unstable_offset(6) == 5
+    assert states.has_transactions
+    assert states.first_unstable_offset(7) is None
+    assert not states.has_transactions
+
+
+def test_the_last_stable_offset_of_an_abort_is_the_oldest_other_open_transaction() -> None:
+    states = known(transactional(0, producer=1), transactional(0, offset=1, producer=2))
+    ended = states.update(control(2, producer=2), ABORT)
+    assert ended == CompletedTransaction(2, 1, 2, is_commit=False, last_stable_offset=0)
+    ended = states.update(control(3, producer=1), ABORT)
+    assert ended == CompletedTransaction(1, 0, 3, is_commit=False, last_stable_offset=4)
+
+
+def test_open_transactions_are_in_the_snapshot() -> None:
+    states = known(transactional(0, producer=2, offset=3), transactional(0, producer=1, offset=4))
+    states.update(control(5, producer=3), ABORT)
+    again = ProducerStates.decode(states.encode())
+    assert again.first_unstable_offset(0) == 3
+    assert again.encode() == states.encode()
+    again.update(control(6, producer=2), COMMIT)
+    assert again.first_unstable_offset(7) == 4
+    state = again.get(3)
+    assert state is not None
+    assert state.coordinator_epoch == 4
+
+
+Step = tuple[int, str, int]
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["data", "commit", "abort", "plain"]), st.integers(0, 3))))
+def test_unstable_offsets_match_a_naive_model(history: list[Step]) -> None:
+    states = ProducerStates()
+    transactions: list[tuple[int, int | None]] = []
+    current: dict[int, int] = {}
+    high_watermark = 0
+    for offset, (producer, kind, advance) in enumerate(history):
+        if kind in ("data", "plain"):
+            batch = transactional(0, producer=producer, offset=offset)
+            if kind == "plain":
+                batch = batch._replace(attributes=0)
+            elif producer not in current:
+                current[producer] = offset
+            states.update(batch)
+        else:
+            completed = states.update(control(offset, producer=producer), COMMIT if kind == "commit" else ABORT)
+            assert (completed is not None) == (producer in current)
+            if completed is not None:
+                assert (completed.first_offset, completed.is_commit) == (current[producer], kind == "commit")
+                transactions.append((current.pop(producer), offset))
+                assert completed.last_stable_offset == min(current.values(), default=offset + 1)
+        high_watermark = min(offset + 1, high_watermark + advance)
+        unstable = [first for first, last in transactions if last is not None and last >= high_watermark]
+        wanted = min([*unstable, *current.values()], default=None)
+        assert states.first_unstable_offset(high_watermark) == wanted
+        assert states.has_transactions == (wanted is not None)

@@ -18,6 +18,7 @@ from esp.protocol.registry import ApiKey
 from esp.simulation.machine.clock import SimulatedClock
 from tests.unit.broker.conversation import create_topic, fetch_later, fetch_request, metadata, produce
 from tests.unit.broker.simulated_node import RefusedError, records, simulated, values
+from tests.unit.storage.helpers import CPU
 
 MANY = AT_ONCE_ELEMENTS + 60
 WRITTEN = (0, 5, 63, 64, 65, MANY - 1)
@@ -135,7 +136,7 @@ async def test_who_has_gone_before_it_was_begun_is_not_waited_for(node):
     hosted = [node.hosted("t", partition) for partition in range(MANY)]
     wanted_here = [FetchPartition("t", partition, 1, 1 << 20) for partition in range(20)]
     reads = ConsumerReads(lambda _topic, partition: hosted[partition], lambda: True)
-    fetch = PendingFetch(reads, request, wanted_here, None, incremental=False, min_bytes=1, max_bytes=1 << 20)
+    fetch = PendingFetch(reads, request, wanted_here, None, incremental=False, min_bytes=1, cpu=CPU, max_bytes=1 << 20)
     clock = SimulatedClock(node.loop)
     await LongFetch(fetch, request, clock, None, Turns(clock)).begin(1_000)
     assert not any(one._waiters for one in hosted)

@@ -1,5 +1,6 @@
 """The storage tier by seed, and that its checks see what is wrong."""
 
+from collections import deque
 from random import Random
 
 import pytest
@@ -8,6 +9,8 @@ from esp.model.errors import CorruptionError
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
 from esp.simulation.log_tier.run import LogRun
+from esp.simulation.log_tier.transactions import list_transactions
+from esp.storage.transaction_index import TransactionIndex
 
 
 @pytest.mark.parametrize("first", range(0, 30, 10))
@@ -93,3 +96,54 @@ def test_readers_that_get_something_else_and_a_log_that_takes_itself_for_rotten_
     run.log.rot = CorruptionError("rotten")
     with pytest.raises(ViolationError, match="takes itself for rotten"):
         check_reads(run.log, run.kept, Random(0))
+
+
+# transactions ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def transacting(run):
+    """A run of which the log has aborted, committed and open transactions above its last segment's base."""
+    assert run._transacts
+    run._commit()
+    run._known_from = {0}
+    run.log.truncate_fully_and_start_at(run.log.log_end_offset + 5)
+    run._keep(0)
+    run._begin_epoch()
+    while len([each for each in list_transactions(run.kept) if not each.is_commit and each.last_offset]) < 3 or not (
+        run.log.producers.oldest_open_offset < run.log.log_end_offset
+    ):
+        run._append()
+    run.log.high_watermark = run.log.log_end_offset
+    run._check_transactions().check_state()
+    return run
+
+
+def test_a_stable_offset_that_is_not_that_of_the_batches_is_seen(transacting):
+    transacting.log.producers._open.clear()
+    with pytest.raises(ViolationError, match="INV-LSO"):
+        transacting._check_transactions().check_state()
+
+
+def test_open_transactions_and_coordinators_that_are_wrong_are_seen(transacting):
+    producer_id = next(iter(transacting.log.producers._open))
+    state = transacting.log.producers.get(producer_id)
+    first, state.transaction_first_offset = state.transaction_first_offset, -1
+    with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
+        transacting._check_transactions().check_state()
+    state.transaction_first_offset = first + 1
+    with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
+        transacting._check_transactions().check_state()
+    state.transaction_first_offset = first
+    state.coordinator_epoch = 99
+    with pytest.raises(ViolationError, match="INV-PROD-FOLD"):
+        transacting._check_transactions().check_state()
+
+
+def test_an_aborted_transaction_that_is_missing_is_seen(transacting):
+    transacting.log.producers._open.clear()  # so that all of it may be read
+    for segment in transacting.log.files.segments:
+        segment.aborted = TransactionIndex()
+    check = transacting._check_transactions()
+    with pytest.raises(ViolationError, match="INV-ABORTED-LIST"):
+        deque(map(check.check_aborted, map(Random, range(200))), maxlen=0)
