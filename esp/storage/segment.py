@@ -276,14 +276,15 @@ class Segment:
         if self.indexes is not None:
             save_index(self._disk, self.path(INDEX_SUFFIX), self.indexes.offsets)
             save_index(self._disk, self.path(TIME_INDEX_SUFFIX), self.indexes.times)
+        self.save_aborted()
 
     def note_saved(self) -> None:
         """All index entries in memory stand in the files."""
         assert self.indexes is not None
         self.indexes.offsets.saved = len(self.indexes.offsets)
         self.indexes.times.saved = len(self.indexes.times)
-
-        self.save_aborted()
+        if self.aborted is not None:
+            self.aborted.saved = len(self.aborted)
 
     def save_aborted(self) -> None:
         """As :meth:`save_indexes`, of the transaction index, whose file is there only if there are entries."""

@@ -96,7 +96,9 @@ class Segments:
         self._segments[number : number + count] = [segment]
         self._bases[number : number + count] = [segment.base_offset]
         self._loaded = [loaded for loaded in self._loaded if loaded not in replaced]
+        self._with_aborted = [loaded for loaded in self._with_aborted if loaded not in replaced]
         self._loaded.append(segment)
+        self.keep_aborted(segment)
         return replaced
 
     def load_indexes(self, segment: Segment) -> Reading[SegmentIndexes]:

@@ -7,7 +7,7 @@ its policy is another one. While segments are replaced, :attr:`~esp.broker.repli
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from esp.broker.replication.host import ReplicaHost, in_turns
@@ -21,6 +21,7 @@ from esp.storage.compaction.cleaning import are_present, finding_due, replacing
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.compaction.round import CleanerLimits, CleaningRound
 from esp.storage.steps import read, sync
+from esp.storage.transaction_index import AbortedTransaction
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +129,17 @@ class LogCleaner:
         limits = limits_of(self._replicas.settings.current)
         if self._has_ended(hosted, None):
             return False
-        cleaning = CleaningRound(hosted.log, cleanable, limits, env.clock.wall_ms())
-        path = hosted.log.path
+        source, path = hosted.log, hosted.log.path
+        try:
+            aborted: Sequence[AbortedTransaction] = ()
+            if source.aborted.may_exist:
+                aborted = await source.find_aborted_transactions(source.first_segment_offset, cleanable.end, env.cpu)
+        except (CorruptionError, OSError) as error:  # what has rotted, the log was told
+            log.error("%s cannot be compacted now: %s", path, error)
+            return False
+        if hosted.log is not source or self._has_ended(hosted, None):
+            return False
+        cleaning = CleaningRound(source, cleanable, limits, env.clock.wall_ms(), aborted)
         try:
             await self._run(hosted, cleaning, cleaning.indexing_blocking())
             fates = cleaning.fates()

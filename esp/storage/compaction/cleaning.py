@@ -23,7 +23,7 @@ DEFAULT_LIMITS: Final = CleanerLimits(map_bytes=128 * 1024 * 1024, chunk_bytes=2
 
 
 def cleanable_part(log: Log, now_ms: int) -> Cleanable:
-    """The part of a log that may be cleaned now: flushed, committed, and not in the active segment (CLEAN-1).
+    """The part of a log that may be cleaned now: flushed, committed, decided, and not in the active segment (CLEAN-1).
 
     Only what was flushed is cleaned, so that a power loss never leaves a gap that looks like one of compaction. Raises OSError.
     """
@@ -39,7 +39,7 @@ def cleanable_part(log: Log, now_ms: int) -> Cleanable:
         cleaned_to=log.cleaned_to,
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
-        bound=min(log.high_watermark, log.recovery_point, log.sealed_end_offset),
+        bound=min(log.last_stable_offset, log.recovery_point, log.sealed_end_offset),
     )
 
 
@@ -102,8 +102,9 @@ def clean_blocking(
     cleanable = read_blocking(finding_due(log, now_ms))
     if cleanable is None:
         return None
-    cleaning = CleaningRound(log, cleanable, limits, now_ms)
     try:
+        aborted = log.aborted.find_blocking(log.first_segment_offset, cleanable.end) if log.aborted.may_exist else ()
+        cleaning = CleaningRound(log, cleanable, limits, now_ms, aborted)
         if _clean_blocking(cleaning, now_ms, between):
             log.note_cleaned(cleaning.cleaned_to)
     except CorruptionError as error:

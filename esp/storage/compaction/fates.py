@@ -1,13 +1,14 @@
 """The fate of each batch when a log is copied: it stays whole, or with fewer records, or as a header, or goes (CLEAN-2, CLEAN-5)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError
 from esp.records.batch import DECOMPRESSED_LIMIT
-from esp.records.batch_header import CONTROL_BIT, DELETE_HORIZON_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
+from esp.records.batch_header import DELETE_HORIZON_BIT, HEADER_SIZE, BatchHeader
 from esp.records.compression import decompress
 from esp.records.keyed import Kept, choose_records, empty_batch, rebuild_batch
+from esp.storage.transaction_index import AbortedTransaction
 
 GONE: Final = b""
 """The fate of a batch of which nothing stays."""
@@ -15,7 +16,25 @@ GONE: Final = b""
 ANY_BATCH: Final = -1
 """In place of the end of a producer's last batch: any of its batches may be that one."""
 
-_OF_TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
+
+class Aborted:
+    """The aborted transactions of a log, to be asked for single batches.
+
+    Args:
+        transactions: all that have records in the part that is asked about.
+    """
+
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._by_producer: dict[int, list[AbortedTransaction]] = {}
+        for transaction in transactions:
+            self._by_producer.setdefault(transaction.producer_id, []).append(transaction)
+
+    def has(self, header: BatchHeader) -> bool:
+        """True if a transactional batch belongs to one of them."""
+        return any(
+            each.first_offset <= header.base_offset < each.last_offset
+            for each in self._by_producer.get(header.producer_id, ())
+        )
 
 
 class Opened(NamedTuple):
@@ -44,6 +63,9 @@ class Fates:
     A batch stays, if need be without records, where nothing else says what it says: it is the first of its leader epoch, so that a replica
     that copies the log learns where epochs begin; or it is the last of its producer below the end, whose sequence goes on there.
     Kafka looks for the last batch of all: if that one is not committed and is cut, the producer's sequence is lost.
+
+    Batches of transactions stay as they are, and so do markers: the transactions that are read off the log remain the same (CLEAN-3). Kafka
+    removes superseded and aborted records, and markers in the end.
 
     Args:
         latest: twice the latest offset of each key of the dirty part.
@@ -80,7 +102,7 @@ class Fates:
         """
         is_first_of_epoch = header.leader_epoch != self._leader_epoch
         self._leader_epoch = header.leader_epoch
-        if header.base_offset >= self._end_offset or header.attributes & _OF_TRANSACTIONS:
+        if header.base_offset >= self._end_offset or header.is_control or header.is_transactional:
             return None
         last = self._last_of_producers.get(header.producer_id)
         is_last_of_producer = last is not None and last in (header.last_offset, ANY_BATCH)

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from esp.model.buffers import Buffer
 from esp.ports.disk import Disk, File
 from esp.records.batch_header import BatchHeader
-from esp.storage.layout import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.layout import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from esp.storage.segment import RELATIVE_OFFSET_MAX, Segment, noted_timestamp
+from esp.storage.transaction_index import TransactionIndex
 
 
 class LeftAloneError(Exception):
@@ -38,8 +39,8 @@ class CleanedSegment:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """The suffixes of the files that were written."""
-        return (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+        """The suffixes of the files that were written, the log's last."""
+        return (*self.segment.index_suffixes, LOG_SUFFIX)
 
     def write_blocking(
         self, headers: Sequence[BatchHeader], data: Sequence[Buffer], source: File, chunk_bytes: int
@@ -96,8 +97,15 @@ class CleanedSegment:
         segment.seal()
         indexes = segment.indexes
         assert indexes is not None
+        aborted = self._join_aborted_blocking()
+        data_of = {
+            INDEX_SUFFIX: indexes.offsets.encode(0),
+            TIME_INDEX_SUFFIX: indexes.times.encode(0),
+            TXN_INDEX_SUFFIX: aborted.encode(0),
+        }
         self._file.sync_blocking()
-        for suffix, data in ((INDEX_SUFFIX, indexes.offsets.encode(0)), (TIME_INDEX_SUFFIX, indexes.times.encode(0))):
+        for suffix in segment.index_suffixes:
+            data = data_of[suffix]
             path = segment.path(suffix) + CLEANED_SUFFIX
             self._disk.write_file(path, data)
             file = self._disk.open(path)
@@ -105,6 +113,24 @@ class CleanedSegment:
                 file.sync_blocking()
             finally:
                 file.close()
+
+    def _join_aborted_blocking(self) -> TransactionIndex:
+        """Take over the transaction indexes of the sources: their markers stay, and all that these decide (CLEAN-3)."""
+        segment = self.segment
+        segment.oldest_open_offset = self.sources[0].oldest_open_offset
+        segment.aborted = joined = TransactionIndex()
+        for source in self.sources:
+            index, is_proven = source.aborted, source.aborted_checksum is not None
+            if index is None:
+                is_proven = False
+                copy = source.emptied()
+                copy.load_aborted_blocking()
+                index = copy.aborted
+            if index is not None:
+                joined.entries += index.entries
+            if not is_proven:  # the next reader that depends on it holds it against the batches
+                segment.aborted_checksum = None
+        return joined
 
     def take_file(self) -> File:
         """Hand the open log file over to the segment's owner."""

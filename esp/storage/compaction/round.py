@@ -6,28 +6,26 @@ time, beside the loop, which may append, read, flush, and drop segments from the
 records that superseded others may be gone (:attr:`CleaningRound.is_void`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
-from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
+from esp.records.batch_header import BatchHeader, read_header
 from esp.records.keyed import index_keys
 from esp.settings.setting import LONG_MAX
 from esp.storage.compaction.choice import Cleanable, GroupedSegment, group_segments
 from esp.storage.compaction.chunks import Chunk, iterate_chunks_blocking
-from esp.storage.compaction.fates import ANY_BATCH, Fates, open_batch
+from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
 from esp.storage.compaction.key_map import KeyMap
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.segment import Segment
+from esp.storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from esp.storage.log import Log
-
-_UNINDEXED = TRANSACTIONAL_BIT | CONTROL_BIT
-"""Batches whose keys supersede nothing."""
 
 
 class CleanerLimits(NamedTuple):
@@ -58,9 +56,17 @@ class CleaningRound:
         cleanable: the part that is dirty.
         limits: of memory.
         now_ms: wall time.
+        aborted: the aborted transactions below the end of that part.
     """
 
-    def __init__(self, log: "Log", cleanable: Cleanable, limits: CleanerLimits, now_ms: int) -> None:
+    def __init__(
+        self,
+        log: "Log",
+        cleanable: Cleanable,
+        limits: CleanerLimits,
+        now_ms: int,
+        aborted: Iterable[AbortedTransaction] = (),
+    ) -> None:
         self.log = log
         self.counts = RoundCounts()
         self.end_offset = cleanable.start
@@ -70,6 +76,7 @@ class CleaningRound:
         self._limits = limits
         self._now_ms = now_ms
         self._truncations = log.truncations
+        self._aborted = Aborted(aborted)
         self._map = KeyMap(limits.map_bytes)
         self._segments = [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end]
         self._producers = {
@@ -129,17 +136,19 @@ class CleaningRound:
         for index, header in chunk.batches:
             if header.last_offset < start:
                 continue
-            if (
-                header.record_count
-                and not header.attributes & _UNINDEXED
-                and not self._index_batch(header, chunk.data, index)
-            ):
+            if self._supersedes(header) and not self._index_batch(header, chunk.data, index):
                 return False
             self.end_offset = header.next_offset
             if header.producer_id >= 0:
                 self._last_dirty[header.producer_id] = header.last_offset
         self.counts.map_utilization = self._map.utilization
         return True
+
+    def _supersedes(self, header: BatchHeader) -> bool:
+        """True if keys of the batch may supersede others: not those of aborted transactions, nor those of markers."""
+        if header.is_control or not header.record_count:
+            return False
+        return not (header.is_transactional and self._aborted.has(header))
 
     def _index_batch(self, header: BatchHeader, data: bytes, index: int) -> bool:
         try:
