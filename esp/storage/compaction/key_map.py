@@ -53,6 +53,6 @@ class KeyMap:
         """Take in the keys of a batch, with twice their offsets, which are later than all before (:func:`esp.records.keyed.index_keys`)."""
         offsets = self._offsets
         before = len(offsets)
-        new = found.keys() - offsets.keys()
+        new = [key for key in found if key not in offsets]  # a difference of views would walk the whole map
         offsets.update(found)
         self._key_bytes += (len(offsets) - before) * OBJECT_BYTES + sum(map(len, new))
