@@ -20,6 +20,7 @@ from esp.broker.controller_client.lifecycle import BrokerLifecycle
 from esp.broker.controller_client.producer_ids import ProducerIdBlocks, ProducerIds
 from esp.broker.groups.config import coordinator_config
 from esp.broker.groups.coordinators import GroupCoordinators
+from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.replication.maintenance import Maintenance
@@ -152,6 +153,7 @@ class RunningBroker:
             on_leading=self._on_leading,
             on_directory_failed=self._on_directory_failed,
         )
+        self.cleaner = LogCleaner(env, replicas, tasks)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         self._verification = CoordinatorChannel(env, settings.node_id, cache, self._address_of, client_side.dispatcher)
         heartbeats, self._replication, forwarded = self._channels = tuple(
@@ -200,6 +202,7 @@ class RunningBroker:
         await lifecycle.unfence()
         await self._cache.until(lambda image: _is_unfenced(image, settings.node_id))
         Maintenance(env, settings, replicas, self._node.directories.data).start(self._tasks)
+        self.cleaner.start()
 
     async def leave(self) -> BrokerEpoch:
         """Give up leadership, ask other nodes nothing more, and end connections; return the broker's epoch."""

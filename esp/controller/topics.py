@@ -13,7 +13,6 @@ from esp.controller.decision import BATCH_RECORDS_MAX, Decision
 from esp.controller.image import MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import (
-    INTERNAL_TOPICS,
     METADATA_TOPIC,
     NodeId,
     TopicId,
@@ -63,7 +62,6 @@ USE_DEFAULT: Final = -1
 """Asks for the cluster's own number of partitions or replicas."""
 
 CONFIG_VALUE_LENGTH_MAX: Final = 32_767
-CLEANUP_POLICY: Final = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,11 +160,8 @@ class TopicCreation:
             raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
         self._check_name(topic.name)
         configs = _checked_configs(topic.configs)
-        is_internal = topic.name in INTERNAL_TOPICS
-        # Topics of the cluster's own ask for compaction: it is remembered for a release that compacts; until then they are kept whole.
-        checked = {key: value for key, value in configs.items() if not (is_internal and key == CLEANUP_POLICY)}
-        if checked:
-            self._validate_configs(checked)
+        if configs:
+            self._validate_configs(configs)
         replicas = self._replicas_by_assignment(topic) if topic.assignments else self._replicas_by_numbers(topic)
         topic_id = TopicId(self._random.uuid())
         assert topic_id not in self._image.topics_by_id, "no id is given twice"

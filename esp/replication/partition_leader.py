@@ -18,9 +18,10 @@ from esp.records.transaction_marker import build_marker
 from esp.replication.end_marker import EndMarker, check_end_marker
 from esp.replication.fetch_check import FetchOffsets, check_leader_epoch, check_position
 from esp.replication.isr_changes import ChangeKind, IsrAnswer, IsrChange, IsrChanges
+from esp.replication.keyless import can_be_looked_at_once, require_keys
 from esp.replication.produced_batch import stamp_append_time, validate_produced
 from esp.replication.replica_log import ReplicaLog
-from esp.replication.topic_codec import require_topic_codec
+from esp.replication.topic_codec import RecompressionNeededError, require_topic_codec
 from esp.replication.verification import OPEN, Guard, Verifications
 
 ALL_COMMITTED: Final = -1
@@ -261,12 +262,13 @@ class PartitionLeader:
             acks: 0, 1 or -1 (all in-sync replicas).
             now_ms: wall time.
             zstd_allowed: whether the request's version knows zstd.
-            any_codec: whether the batch is kept in the codec that it has, whatever the topic's is.
+            any_codec: whether the batch was opened before, or is the broker's own: it is kept in the codec that it has.
             guard: from :meth:`begin_verification`, for the batch of a request with a transactional id.
 
         Raises:
             ApiError: the batch is refused, and nothing of it was appended.
-            RecompressionNeededError: it is sound as far as its header shows, but of another codec than its topic; nothing was done.
+            RecompressionNeededError: it is sound as far as its header shows, but must be opened first: it is of another codec than its
+                topic, or its records may lack keys. Nothing was done.
         """
         log = self.log
         if acks == ALL_REPLICAS and not self._may_commit:
@@ -287,6 +289,10 @@ class PartitionLeader:
         if not log.settings.keeps_batches:
             if not any_codec:
                 require_topic_codec(attributes & CODEC_MASK, log.settings)
+                if log.settings.is_compacted:
+                    if not can_be_looked_at_once(header, len(batch)):
+                        raise RecompressionNeededError
+                    require_keys(batch, len(batch))
             if log.settings.message_timestamp_type != "CreateTime":
                 append_time_ms = now_ms
                 header = stamp_append_time(batch, header, now_ms)

@@ -10,6 +10,7 @@ from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.records.batch_header import HEADER_SIZE, read_header
 from esp.records.compression import Allocate, Codec, TooLargeError
 from esp.records.recompression import recompress
+from esp.replication.keyless import require_keys
 from esp.replication.produced_batch import validate_timestamps
 from esp.settings.topic import AS_PRODUCED, TopicSettings
 
@@ -19,7 +20,10 @@ as these. It bounds the memory that senders can take (a batch of a few KiB may c
 
 
 class RecompressionNeededError(Exception):
-    """A batch has another codec than its topic is to have; nothing was done with it."""
+    """A batch must be opened beside the loop: it has another codec than its topic, or is to be searched for records without a key.
+
+    Nothing was done with it.
+    """
 
 
 class TopicCodec(NamedTuple):
@@ -60,18 +64,21 @@ def require_topic_codec(codec: int, settings: TopicSettings) -> None:
 def recompress_for_topic(
     batch: bytearray, settings: TopicSettings, now_ms: int, allocate: Allocate | None = None
 ) -> bytearray:
-    """Return a batch, which its leader found to be in another codec, in that of its topic.
+    """Return a batch, which its leader found to be in another codec or must look into, in the codec of its topic.
 
     Shares nothing, and may run in a thread. For ``allocate`` see :func:`~esp.records.compression.decompress_uncopied`.
 
     Raises:
         ApiError: INVALID_RECORD, as records are opened that do not match the header; INVALID_TIMESTAMP, as each of their timestamps is
             looked at; MESSAGE_TOO_LARGE, upon which clients divide the batch.
+        KeylessRecordsError: the topic is compacted, and records have no key.
     """
     wanted = topic_codec(settings)
+    most = settings.max_message_bytes
+    if settings.is_compacted:
+        require_keys(batch, max(OPENED_BYTES_MAX, most), allocate)
     if wanted is None or wanted.codec == read_header(batch).codec:
         return batch
-    most = settings.max_message_bytes
     limit = max(0, most - HEADER_SIZE) if wanted.codec == Codec.NONE else max(OPENED_BYTES_MAX, most)
     try:
         recompressed = recompress(batch, wanted.codec, wanted.level, limit, allocate)

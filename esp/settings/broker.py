@@ -7,7 +7,18 @@ from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId
 from esp.settings.rebalance import REBALANCE_MODES
-from esp.settings.setting import INT_MAX, LONG_MAX, Kind, SettingError, Value, at_least, between, one_of, setting
+from esp.settings.setting import (
+    DOUBLE_MAX,
+    INT_MAX,
+    LONG_MAX,
+    Kind,
+    SettingError,
+    Value,
+    at_least,
+    between,
+    one_of,
+    setting,
+)
 
 ANY_PORT: Final = 0
 """As a listener's port: whichever is free."""
@@ -48,13 +59,6 @@ def _gzip_level(value: Value) -> None:
 
 
 _cleanup_policy: Final = one_of("compact", "delete")
-
-
-def served_cleanup_policy(value: Value) -> None:
-    """Raise SettingError for a policy that is not Kafka's, or that this release does not serve."""
-    _cleanup_policy(value)
-    if isinstance(value, tuple) and "compact" in value:
-        raise SettingError("This release does not compact logs; give delete, which removes old segments", "compact")
 
 
 class Listener(NamedTuple):
@@ -344,8 +348,40 @@ class BrokerSettings:
     compression_lz4_level: int = setting(9, Kind.INT, "Compression level of lz4.", between(*_LZ4_LEVELS))
     compression_zstd_level: int = setting(3, Kind.INT, "Compression level of zstd.", between(*_ZSTD_LEVELS))
     message_max_bytes: int = setting(1_048_588, Kind.INT, "Largest batch that is accepted, in bytes.", at_least(0))
+    log_cleaner_backoff_ms: int = setting(
+        15_000, Kind.LONG, "Milliseconds that compaction sleeps when no log needs it.", at_least(0)
+    )
+    log_cleaner_dedupe_buffer_size: int = setting(
+        134_217_728, Kind.LONG, "Bytes of memory for the keys of logs that are being compacted, all threads together."
+    )
+    log_cleaner_delete_retention_ms: int = setting(
+        86_400_000, Kind.LONG, "Milliseconds that tombstones are kept in compacted logs.", at_least(0)
+    )
+    log_cleaner_enable: bool = setting(True, Kind.BOOLEAN, "Whether logs are compacted.")
+    log_cleaner_io_buffer_load_factor: float = setting(
+        0.9, Kind.DOUBLE, "Share of log.cleaner.dedupe.buffer.size that is filled."
+    )
+    log_cleaner_io_buffer_size: int = setting(
+        524_288, Kind.INT, "Bytes of memory for reads and writes of compaction, all threads together.", at_least(0)
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        DOUBLE_MAX, Kind.DOUBLE, "Bytes per second that compaction reads and writes at most."
+    )
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        LONG_MAX, Kind.LONG, "Milliseconds after which a record is compacted at the latest.", at_least(1)
+    )
+    log_cleaner_min_cleanable_ratio: float = setting(
+        0.5, Kind.DOUBLE, "Share of a log that is dirty at least when it is compacted.", between(0, 1)
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(
+        0, Kind.LONG, "Milliseconds for which a record is not compacted.", at_least(0)
+    )
+    log_cleaner_threads: int = setting(1, Kind.INT, "Logs that are compacted at a time.", at_least(0))
     log_cleanup_policy: tuple[str, ...] = setting(
-        ("delete",), Kind.LIST, "Policy for old segments: delete.", _cleanup_policy, served_cleanup_policy
+        ("delete",),
+        Kind.LIST,
+        "Policy for old segments: delete removes them, compact keeps the latest record of each key, or both.",
+        _cleanup_policy,
     )
     log_flush_interval_messages: int = setting(
         LONG_MAX, Kind.LONG, "Records after which a log is flushed.", at_least(1)

@@ -1,5 +1,6 @@
 """One setting: its name, type and range, and the reading of its value from text. Types and refusals are worded as ``ConfigDef`` does."""
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
@@ -12,6 +13,7 @@ Check = Callable[[Value], None]
 _INTEGER_LIMITS: Final = {"SHORT": 2**15, "INT": 2**31, "LONG": 2**63}
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+DOUBLE_MAX: Final = sys.float_info.max
 _DIGITS_MAX: Final = len(str(2**63))
 """More are no number of any type; Python refuses to read thousands of them."""
 

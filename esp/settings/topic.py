@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from esp.settings.broker import BrokerSettings, served_cleanup_policy
-from esp.settings.setting import Check, Kind, SettingError, Value, at_least, declared_settings, setting
+from esp.settings.broker import BrokerSettings
+from esp.settings.setting import Check, Kind, SettingError, Value, at_least, declared_settings, one_of, setting
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
 
 AS_PRODUCED = "producer"
@@ -57,7 +57,7 @@ class TopicSettings:
         ",".join(_NODE.log_cleanup_policy),
         Kind.LIST,
         _OF_NODE["log.cleanup.policy"].doc,
-        served=served_cleanup_policy,
+        served=one_of("compact", "delete"),
         broker_name="log.cleanup.policy",
     )
     """As it is stored, which any words may be: an unknown policy must not fall back to the node's, which may delete."""
@@ -65,6 +65,7 @@ class TopicSettings:
     compression_lz4_level: int = _inherited("compression.lz4.level")
     compression_type: str = _inherited("compression.type")
     compression_zstd_level: int = _inherited("compression.zstd.level")
+    delete_retention_ms: int = _inherited("log.cleaner.delete.retention.ms")
     file_delete_delay_ms: int = _inherited("log.segment.delete.delay.ms")
     flush_messages: int = _inherited("log.flush.interval.messages")
     flush_ms: int = _inherited("log.flush.interval.ms", at_least(0))
@@ -81,10 +82,13 @@ class TopicSettings:
         "Leaders, as partition:broker, that send no faster than leader.replication.throttled.rate to replicas not in sync; *: all.",
         _throttled("leader.replication.throttled.replicas"),
     )
+    max_compaction_lag_ms: int = _inherited("log.cleaner.max.compaction.lag.ms")
     max_message_bytes: int = _inherited("message.max.bytes")
     message_timestamp_after_max_ms: int = _inherited("log.message.timestamp.after.max.ms")
     message_timestamp_before_max_ms: int = _inherited("log.message.timestamp.before.max.ms")
     message_timestamp_type: str = _inherited("log.message.timestamp.type")
+    min_cleanable_dirty_ratio: float = _inherited("log.cleaner.min.cleanable.ratio")
+    min_compaction_lag_ms: int = _inherited("log.cleaner.min.compaction.lag.ms")
     min_insync_replicas: int = _inherited("min.insync.replicas")
     rebalance_throttled_replicas: ThrottledReplicas = NO_REPLICAS
     retention_bytes: int = _inherited("log.retention.bytes")
@@ -94,9 +98,20 @@ class TopicSettings:
     segment_jitter_ms: int = _inherited("log.roll.jitter.ms")
     segment_ms: int = _inherited("log.roll.ms")
     unclean_leader_election_enable: bool = _inherited("unclean.leader.election.enable")
+    is_compacted: bool = field(init=False)
+    """True if compaction keeps the latest record of each key, so that each record has one."""
+    roll_ms: int = field(init=False)
+    """The time after which a segment is rolled: the active one is not compacted, so that it ends early where that must not wait."""
     keeps_batches: bool = field(init=False)
-    """True if produced batches go into the log as they came: no other codec, no other timestamps. It is read for every batch."""
+    """True if produced batches go into the log as they came: no other codec, no other timestamps, no look at keys.
+
+    It is read for every batch.
+    """
 
     def __post_init__(self) -> None:
+        is_compacted = "compact" in self.cleanup_policy.split(",")
         keeps = self.compression_type == AS_PRODUCED and self.message_timestamp_type == "CreateTime"
-        object.__setattr__(self, "keeps_batches", keeps)
+        object.__setattr__(self, "keeps_batches", keeps and not is_compacted)
+        object.__setattr__(self, "is_compacted", is_compacted)
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms
+        object.__setattr__(self, "roll_ms", roll_ms)

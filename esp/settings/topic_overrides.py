@@ -17,7 +17,7 @@ def resolve_topic_settings(overrides: Mapping[str, str], broker: BrokerSettings)
 
     Args:
         overrides: as they stand in the metadata log, where this release checked them or another one, or Kafka, put them: a setting that it
-            would refuse today (``cleanup.policy=compact``) is taken, and for a value that is none at all the node's counts.
+            would refuse today is taken, and for a value that is none at all the node's counts.
             :func:`find_stored_problems` reports both.
         broker: the node's.
     """

@@ -7,7 +7,7 @@ checked and kept.
 from typing import Final
 
 from esp.settings.known import WITHOUT_EFFECT
-from esp.settings.setting import Check, Kind, Setting, at_least, between, declared_settings
+from esp.settings.setting import Check, Kind, Setting, at_least, declared_settings
 from esp.settings.topic import TopicSettings
 
 EFFECTIVE_TOPIC_SETTINGS: Final[dict[str, Setting]] = {
@@ -22,12 +22,8 @@ def _known(name: str, kind: Kind, broker_name: str | None = None, check: Check |
 TOPIC_SETTINGS: Final[dict[str, Setting]] = EFFECTIVE_TOPIC_SETTINGS | {
     setting.name: setting
     for setting in (
-        _known("delete.retention.ms", Kind.LONG, "log.cleaner.delete.retention.ms", at_least(0)),
         _known("local.retention.bytes", Kind.LONG, "log.local.retention.bytes", at_least(-2)),
         _known("local.retention.ms", Kind.LONG, "log.local.retention.ms", at_least(-2)),
-        _known("max.compaction.lag.ms", Kind.LONG, "log.cleaner.max.compaction.lag.ms", at_least(1)),
-        _known("min.cleanable.dirty.ratio", Kind.DOUBLE, "log.cleaner.min.cleanable.ratio", between(0, 1)),
-        _known("min.compaction.lag.ms", Kind.LONG, "log.cleaner.min.compaction.lag.ms", at_least(0)),
         _known("preallocate", Kind.BOOLEAN, "log.preallocate"),
         _known("remote.log.copy.disable", Kind.BOOLEAN),
         _known("remote.log.delete.on.disable", Kind.BOOLEAN),

@@ -57,9 +57,14 @@ def _run_quorum(seed: int, _node_count: int | None) -> Found:
 
 
 def _run_log(seed: int, _node_count: int | None) -> Found:
+    from esp.simulation.log_tier.compacted import CompactedLogRun  # noqa: PLC0415 - see above
     from esp.simulation.log_tier.run import LogRun  # noqa: PLC0415 - see above
 
-    return _run_cores(lambda: LogRun(seed).run())
+    def run() -> None:
+        LogRun(seed).run()
+        CompactedLogRun(seed).run()
+
+    return _run_cores(run)
 
 
 def _run_cores(run: Callable[[], None]) -> Found:

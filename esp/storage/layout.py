@@ -31,6 +31,7 @@ RUNNING_FILE: Final = ".esp_running"
 RECOVERY_POINT_FILE: Final = "recovery-point-offset-checkpoint"
 LOG_START_FILE: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
+CLEANER_OFFSET_FILE: Final = "cleaner-offset-checkpoint"
 
 _NAME_BYTES_MAX: Final = 255
 """The limit of file systems for one name, in bytes."""

@@ -34,7 +34,7 @@ from esp.storage.producer_snapshots import load_producers_blocking, remove_snaps
 from esp.storage.producer_state import ProducerStates
 from esp.storage.retention import SegmentSummary, count_deletable, find_doubtful
 from esp.storage.rolling import is_roll_due, roll_jitter_ms
-from esp.storage.segment import Segment
+from esp.storage.segment import Segment, noted_timestamp
 from esp.storage.segment_files import CutPlace, SegmentFiles
 from esp.storage.steps import Reading, Syncing, read, sync, sync_blocking
 from esp.storage.time_proof import TimeProof
@@ -79,6 +79,7 @@ class Log:
         "checkpoint_high_watermarks",
         "checkpoint_offsets",
         "checkpointed_high_watermark",
+        "cleaned_to",
         "files",
         "high_watermark",
         "is_offline",
@@ -95,6 +96,7 @@ class Log:
         "rot",
         "settings",
         "topic_id",
+        "truncations",
         "was_there",
     )
 
@@ -123,6 +125,10 @@ class Log:
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset
         self.recovery_point = recovery_point
+        self.cleaned_to = 0
+        """The end of the part that compaction has cleaned; beyond the log, it counts as the log start."""
+        self.truncations = 0
+        """Rises with each cut of the log's end."""
         self.is_offline = False
         """True if an error of the device left the log in doubt (LOG-13, SYNC-1): nothing is appended or flushed any more."""
         self.is_whole = True
@@ -246,6 +252,10 @@ class Log:
             self.high_watermark = offset
             self.checkpoint_high_watermarks()
 
+    def note_cleaned(self, offset: int) -> None:
+        """A round of compaction has cleaned all below ``offset``; the owner writes that down."""
+        self.cleaned_to = offset
+
     def begin_segment(self, base_offset: int, now_ms: int) -> None:
         """Go on in a new segment from ``base_offset`` on, which is at or above the log end.
 
@@ -300,7 +310,9 @@ class Log:
         Raises:
             ApiError: KAFKA_STORAGE_ERROR; nothing was appended (LOG-13).
         """
-        base_offset, _, epoch, _, _, attributes, delta, _, max_timestamp, producer_id, _, _, _ = header
+        base_offset, _, epoch, _, _, attributes, delta, _, max_timestamp, producer_id, _, _, count = header
+        if not count:
+            max_timestamp = noted_timestamp(header)
         last_offset = base_offset + delta
         size = len(batch)
         settings = self.settings
@@ -308,7 +320,7 @@ class Log:
         assert base_offset >= self.log_end_offset, "offsets of a log rise (LOG-2)"
         if (
             segment.size + size > settings.segment_bytes
-            or max_timestamp - segment.first_timestamp > settings.segment_ms - self.roll_jitter_ms
+            or max_timestamp - segment.first_timestamp > settings.roll_ms - self.roll_jitter_ms
             or last_offset > segment.last_offset_max
             or segment.index_is_full
             or self.is_offline
@@ -723,6 +735,7 @@ class Log:
             OSError: the device failed or is full: the log is offline.
         """
         files = self.files
+        self._begin_truncation(offset if offset <= self.log_start_offset else 0)
         # A crash in the midst of it may leave any of the names; none of them is believed then.
         self.lower_recovery_point(0)
         self.lower_high_watermark(min(offset, self.log_start_offset))
@@ -750,6 +763,7 @@ class Log:
         if end_offset < self.log_start_offset:  # a batch that spans the log start would be cut
             self.truncate_fully_and_start_at(self.log_start_offset)
             return
+        self._begin_truncation(end_offset)
         self.lower_recovery_point(end_offset)
         self.lower_high_watermark(end_offset)
         files.cut(place)
@@ -761,6 +775,14 @@ class Log:
         files.unsynced.sync_names_blocking()
         self.set_roll_jitter()
         self.check_offsets()
+
+    def _begin_truncation(self, offset: int) -> None:
+        """Bytes from ``offset`` on are about to go: batches that come in their place are not clean, nor is a round right that read them.
+
+        The checkpoint of compaction goes down with that of recovery points, as only flushed batches are ever cleaned.
+        """
+        self.truncations += 1
+        self.cleaned_to = min(self.cleaned_to, offset)
 
     def _count_old_segments(self, now_ms: int) -> int:
         """The number of the oldest segments that may be removed now."""

@@ -451,7 +451,7 @@ class LogDirectory:
     # --- checkpoints -------------------------------------------------------------------------------------------------------------
 
     def write_checkpoints_blocking(self) -> None:
-        """Write the checkpoints of recovery points, log starts and high watermarks.
+        """Write the checkpoints of recovery points, log starts, high watermarks and compaction.
 
         No log of this directory may be truncated meanwhile: a recovery point that went down must not be overwritten by an older one.
 
@@ -472,6 +472,11 @@ class LogDirectory:
     def write_high_watermarks_blocking(self) -> None:
         """Write the checkpoint of high watermarks. Raises OSError."""
         self._offsets.write_high_watermarks_blocking()
+
+    def write_cleaned_blocking(self) -> None:
+        """Write the checkpoint of compaction, and first that of recovery points, beyond which the former does not count. Raises OSError."""
+        self._offsets.write_recovery_points_blocking()
+        self._offsets.write_cleaned_blocking()
 
     # --- moves between data directories ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""The checkpoints of one data directory: recovery points, log starts and high watermarks of the logs in it, in Kafka's files."""
+"""The checkpoints of one data directory, in Kafka's files.
+
+These are the recovery points, log starts and high watermarks of the logs in it, and the offsets up to which they were compacted.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +9,7 @@ from esp.model.ids import METADATA_PARTITION, TopicPartition
 from esp.ports.disk import Disk
 from esp.storage.checkpoints import read_checkpoint, write_checkpoint_blocking
 from esp.storage.disk_reserve import DiskReserve
-from esp.storage.layout import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from esp.storage.layout import CLEANER_OFFSET_FILE, HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
 from esp.storage.log import Log
 from esp.storage.recovery import KnownOffsets
 
@@ -38,12 +41,14 @@ class OffsetCheckpoints:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
+        self._cleaned: dict[TopicPartition, int] = {}
 
     def read(self) -> None:
         """Read the files."""
         self._recovery_points = read_checkpoint(self._disk, f"{self._path}/{RECOVERY_POINT_FILE}")
         self._log_starts = read_checkpoint(self._disk, f"{self._path}/{LOG_START_FILE}")
         self._high_watermarks = read_checkpoint(self._disk, f"{self._path}/{HIGH_WATERMARK_FILE}")
+        self._cleaned = read_checkpoint(self._disk, f"{self._path}/{CLEANER_OFFSET_FILE}")
 
     def known(self, partition: TopicPartition) -> KnownOffsets:
         """The checkpointed offsets of one log."""
@@ -51,6 +56,7 @@ class OffsetCheckpoints:
             self._recovery_points.get(partition, 0),
             self._log_starts.get(partition, 0),
             self._high_watermarks.get(partition, 0),
+            self._cleaned.get(partition, 0),
             has_log_start=partition in self._log_starts,
         )
 
@@ -64,6 +70,7 @@ class OffsetCheckpoints:
             (RECOVERY_POINT_FILE, self._recovery_points),
             (LOG_START_FILE, self._log_starts),
             (HIGH_WATERMARK_FILE, self._high_watermarks),
+            (CLEANER_OFFSET_FILE, self._cleaned),
         ):
             if partition in offsets:
                 kept = self._still_there(offsets)
@@ -73,13 +80,14 @@ class OffsetCheckpoints:
                 offsets.update(kept)
 
     def write_offsets_blocking(self) -> None:
-        """Write the checkpoints of log starts and recovery points. Raises OSError.
+        """Write the checkpoints of log starts, recovery points and compaction. Raises OSError.
 
         In this order: a process that is killed in between must not leave an old log start below a new recovery point, which would have
         segments missed that were put aside (REC-11).
         """
         self.write_log_starts_blocking()
         self.write_recovery_points_blocking()
+        self.write_cleaned_blocking()
 
     def write_recovery_points_blocking(self) -> None:
         """Write the checkpoint of recovery points. Raises OSError."""
@@ -110,6 +118,17 @@ class OffsetCheckpoints:
             high_watermarks[log.partition] = committed
         self._write(HIGH_WATERMARK_FILE, high_watermarks)
         self._high_watermarks = high_watermarks
+
+    def write_cleaned_blocking(self) -> None:
+        """Write the checkpoint of compaction, with a line for each log that is compacted and has been cleaned. Raises OSError."""
+        cleaned = self._still_there(self._cleaned)
+        for log in self._logs():
+            cleaned.pop(log.partition, None)
+            if log.settings.is_compacted and log.cleaned_to:
+                cleaned[log.partition] = log.cleaned_to
+        if cleaned != self._cleaned:
+            self._write(CLEANER_OFFSET_FILE, cleaned)
+            self._cleaned = cleaned
 
     def _still_there(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """A copy without the replicas that were put aside."""

@@ -25,6 +25,7 @@ from esp.storage.layout import (
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
     TXN_INDEX_SUFFIX,
@@ -79,13 +80,22 @@ def remove_leftovers_blocking(disk: Disk, directory: str) -> bool:
         elif name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             swaps.append(int(name[:20]))
     for base_offset in swaps:
-        _finish_swap_blocking(disk, directory, base_offset)
+        _remove_covered_blocking(disk, directory, base_offset)
+    if swaps:
+        # What a cleaned segment covers is gone for certain before that segment can be taken for one of the log.
+        disk.sync_directory_blocking(directory)
+    for base_offset in swaps:
+        _finish_swap(disk, directory, base_offset)
         changed = True
+    for name in disk.listdir(directory):
+        if name.endswith(SWAP_SUFFIX):  # an index of a segment that has got its name: it is made again
+            disk.remove(f"{directory}/{name}")
+            changed = True
     return _remove_orphans(disk, directory) or changed
 
 
-def _finish_swap_blocking(disk: Disk, directory: str, base_offset: int) -> None:
-    """Let a complete swap set replace the segments that it covers."""
+def _remove_covered_blocking(disk: Disk, directory: str, base_offset: int) -> None:
+    """Remove the segments that a complete swap set covers; what it has swapped in itself stays."""
     swap_path = f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
     file = disk.open(swap_path)
     end_offset = base_offset + 1
@@ -96,9 +106,15 @@ def _finish_swap_blocking(disk: Disk, directory: str, base_offset: int) -> None:
         file.close()
     for name in disk.listdir(directory):
         parsed = parse_offset_file_name(name)
-        if parsed is not None and base_offset <= parsed[0] < end_offset and parsed[1] in (LOG_SUFFIX, *INDEX_SUFFIXES):
+        if parsed is None or parsed[1] == SNAPSHOT_SUFFIX or not base_offset <= parsed[0] < end_offset:
+            continue
+        if parsed[0] != base_offset or disk.exists(f"{directory}/{name}{SWAP_SUFFIX}"):
             disk.remove(f"{directory}/{name}")
-    for suffix in SEGMENT_SUFFIXES:
+
+
+def _finish_swap(disk: Disk, directory: str, base_offset: int) -> None:
+    """Give a complete swap set its names: the log last, since until then nothing is finished."""
+    for suffix in reversed(SEGMENT_SUFFIXES):
         path = f"{directory}/{offset_file_name(base_offset, suffix)}"
         if disk.exists(path + SWAP_SUFFIX):
             disk.rename(path + SWAP_SUFFIX, path)
@@ -122,8 +138,13 @@ class KnownOffsets:
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    cleaned_to: int = 0
     has_log_start: bool = field(default=False, compare=False)
     """True if the files hold a log start. Kafka leaves it out where the first segment says it."""
+
+    def cleaned_within(self, recovery_point: int) -> int:
+        """The end of the part that was cleaned; 0 if it is beyond the recovery point: it is from before the log was cut."""
+        return self.cleaned_to if self.cleaned_to <= recovery_point else 0
 
 
 def load_log_blocking(
@@ -167,7 +188,7 @@ def load_log_blocking(
     """
     if partition == METADATA_PARTITION:  # it begins where its snapshots end, which its owner looks after (REC-10)
         known = replace(known, has_log_start=False)
-    loader = _Loader(disk, path, settings, known, now_ms, may_have_gaps=partition.topic in INTERNAL_TOPICS)
+    loader = _Loader(disk, path, settings, known, now_ms, is_internal=partition.topic in INTERNAL_TOPICS)
     if is_new:
         loader.begin()
     else:
@@ -203,7 +224,7 @@ def load_log_blocking(
         checkpoint_high_watermarks=checkpoint_high_watermarks,
     )
     log.is_whole, log.was_there = loader.is_whole, loader.was_there
-    log.checkpointed_high_watermark = known.high_watermark
+    log.checkpointed_high_watermark, log.cleaned_to = known.high_watermark, known.cleaned_within(recovery_point)
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
     if not is_new:
         log.load_producers_blocking(now_ms, producer_id_expiration_ms, loader.unindexed_from)
@@ -215,14 +236,16 @@ class _Loader:
     """The steps of opening one log; their findings stand in the attributes."""
 
     def __init__(
-        self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int, *, may_have_gaps: bool
+        self, disk: Disk, path: str, settings: TopicSettings, known: KnownOffsets, now_ms: int, *, is_internal: bool
     ) -> None:
         self._disk = disk
         self._path = path
         self._settings = settings
         self._known = known
         self._now_ms = now_ms
-        self._may_have_gaps = may_have_gaps  # Kafka has compacted it, if it was Kafka's
+        self._may_have_gaps = (
+            is_internal or settings.is_compacted
+        )  # between segments: Kafka has compacted it, if it was Kafka's
         self.removed = False
         """True if segments were removed."""
         self.segments = Segments()
@@ -316,7 +339,9 @@ class _Loader:
             if segment.next_base_offset < recovery_point:
                 self._open_sealed(segment)
                 continue
-            if next_offset not in (-1, segment.base_offset):
+            # Kafka's compaction leaves gaps between segments, and only where all was flushed: any other gap is a loss.
+            is_gap_of_compaction = self._may_have_gaps and next_offset < segment.base_offset <= recovery_point
+            if next_offset not in (-1, segment.base_offset) and not is_gap_of_compaction:
                 self._drop(found[number:], f"offset {next_offset} comes next")
                 break
             end = self._restore(segment, recovery_point, IndexTrust.FLUSHED)

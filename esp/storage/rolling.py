@@ -12,7 +12,7 @@ def roll_jitter_ms(settings: TopicSettings, partition: TopicPartition, base_offs
 
     A number of the segment's own takes the place of Kafka's random one: the same history gives the same segments.
     """
-    limit = min(settings.segment_jitter_ms, settings.segment_ms)
+    limit = min(settings.segment_jitter_ms, settings.roll_ms)
     return crc32c(f"{partition}:{base_offset}".encode()) % limit if limit > 0 else 0
 
 
@@ -36,6 +36,6 @@ def is_roll_due(
     waited_ms = max_timestamp - segment.first_timestamp if segment.first_timestamp >= 0 else now_ms - segment.created_ms
     return (
         segment.size + size > settings.segment_bytes
-        or waited_ms > settings.segment_ms - jitter_ms
+        or waited_ms > settings.roll_ms - jitter_ms
         or segment.index_is_full
     )

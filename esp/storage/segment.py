@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
 from esp.ports.disk import Disk, File
-from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, read_header
+from esp.records.batch_header import HEADER_SIZE, MAGIC, BatchHeader, HeaderFields, read_header
 from esp.settings.setting import LONG_MAX
 from esp.settings.topic import TopicSettings
 from esp.storage.layout import (
@@ -78,6 +78,14 @@ RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 """The index files hold offsets and positions as int32."""
 _WALK_BYTES: Final = 8192
 """The bytes that a search reads at a time: the headers between two index entries, as long as batches are smaller than that."""
+
+
+def noted_timestamp(header: HeaderFields) -> int:
+    """The largest timestamp of a batch's records, in milliseconds since the Unix epoch.
+
+    It is -1 if there is none, also of a batch that compaction has left without records: its header goes on saying when its producer wrote.
+    """
+    return header[8] if header[12] else -1
 
 
 class SegmentIndexes:
@@ -191,10 +199,12 @@ class Segment:
     @property
     def file(self) -> File:
         """The open log file; opened on first use."""
-        file = self._file
-        if file is None:
-            file = self._file = self._disk.open(self.path(LOG_SUFFIX))
-        return file
+        return self._file or self.open()
+
+    def open(self) -> File:
+        """Open the log file. Raises FileNotFoundError."""
+        self._file = self._disk.open(self.path(LOG_SUFFIX))
+        return self._file
 
     def create(self) -> None:
         """Make the files, empty; ones that are there are emptied.
@@ -266,8 +276,15 @@ class Segment:
         if self.indexes is not None:
             save_index(self._disk, self.path(INDEX_SUFFIX), self.indexes.offsets)
             save_index(self._disk, self.path(TIME_INDEX_SUFFIX), self.indexes.times)
-
         self.save_aborted()
+
+    def note_saved(self) -> None:
+        """All index entries in memory stand in the files."""
+        assert self.indexes is not None
+        self.indexes.offsets.saved = len(self.indexes.offsets)
+        self.indexes.times.saved = len(self.indexes.times)
+        if self.aborted is not None:
+            self.aborted.saved = len(self.aborted)
 
     def save_aborted(self) -> None:
         """As :meth:`save_indexes`, of the transaction index, whose file is there only if there are entries."""
@@ -328,6 +345,12 @@ class Segment:
     def age_reference_ms(self) -> int:
         """The time from which its age is counted: its largest timestamp, or its file's time if no record has one."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._disk.stat(self.path(LOG_SUFFIX)).modified_ms
+
+    def adopt(self, file: File) -> None:
+        """Take an open file for the segment's own, which has its name or is about to get it."""
+        self.close()
+        file.path = self.path(LOG_SUFFIX)
+        self._file = file
 
     def close(self) -> None:
         """Let go of the file."""
@@ -409,7 +432,7 @@ class Segment:
         """
         if not self.base_offset <= header.base_offset <= header.last_offset <= self.last_offset_max:
             raise CorruptionError(f"{self.path(LOG_SUFFIX)} holds a batch of offset {header.base_offset} at {position}")
-        self.note(position, header.size, header.last_offset, header.max_timestamp)
+        self.note(position, header.size, header.last_offset, noted_timestamp(header))
         return False
 
     def _matches(self, indexes: SegmentIndexes) -> bool:

@@ -4,19 +4,21 @@ The caller decides at which offsets. Files that the steps leave unsynced stand i
 for what a power loss leaves, the steps sync small files themselves.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from esp.ports.disk import Disk
 from esp.records.batch_header import BatchHeader
 from esp.settings.topic import TopicSettings
-from esp.storage.layout import DELETED_SUFFIX
+from esp.storage.compaction.output import CleanedSegment
+from esp.storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from esp.storage.log_reader import LogReader
 from esp.storage.producer_snapshots import snapshot_path
 from esp.storage.producer_state import ProducerStates
 from esp.storage.segment import Segment, find_batch
 from esp.storage.segment_recovery import IndexTrust, check_batch_blocking, restore_segment_blocking
 from esp.storage.segments import Segments
-from esp.storage.steps import read_blocking
+from esp.storage.steps import Syncing, read_blocking
 from esp.storage.trash import Trash
 from esp.storage.unsynced import Unsynced
 
@@ -163,6 +165,31 @@ class SegmentFiles:
         segment.save_indexes()
         self._suspect_all()
 
+    def replacing(self, output: CleanedSegment, due_ms: int) -> Syncing[None]:
+        """Let a cleaned segment take the place of its sources, in three steps, each durable before the next one begins (CLEAN-7).
+
+        It becomes ``*.swap``, which decides that it will count; its sources are put aside; it gets its final names. Recovery completes
+        what was decided. Were the sources not gone for certain before the last step, a power loss could leave some of them beside it.
+
+        Raises:
+            OSError: the device failed.
+        """
+        segment, sources = output.segment, output.sources
+        paths = [segment.path(suffix) for suffix in output.suffixes]
+        for path in paths:  # the log is the last one: until it has its name nothing is decided
+            self.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+        yield self.path
+        segment.adopt(output.take_file())
+        number = self.segments.floor(segment.base_offset)
+        self.segments.replace(number, len(sources), segment)
+        snapshot = snapshot_path(self.path, segment.base_offset)
+        self._put_aside(sources, due_ms, kept=snapshot)
+        yield self.path
+        for path in paths:
+            self.disk.rename(path + SWAP_SUFFIX, path)
+        segment.note_saved()
+        yield self.path
+
     def relocate(self, path: str) -> None:
         """The replica's directory was renamed."""
         self.path = path
@@ -183,10 +210,10 @@ class SegmentFiles:
         """Put the segment of this number and all later ones aside, the last one first: a process that is killed leaves no gap (BRK-3)."""
         self._put_aside(self.segments.remove_from(number)[::-1], 0)
 
-    def _put_aside(self, segments: list[Segment], due_ms: int) -> None:
-        """Rename the files of segments that were taken out of the log; readers keep the bytes that they hold."""
+    def _put_aside(self, segments: Sequence[Segment], due_ms: int, kept: str = "") -> None:
+        """Rename the files of segments that were taken out of the log, but for the path ``kept``; readers keep the bytes that they hold."""
         self.reader.forget_places()
-        removed = [(segment, path) for segment in segments for path in segment.files()]
+        removed = [(segment, path) for segment in segments for path in segment.files() if path != kept]
         self.unsynced.on_cut(segments, [path for _segment, path in removed])
         for segment, path in removed:
             aside = path + DELETED_SUFFIX

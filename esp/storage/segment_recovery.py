@@ -23,7 +23,7 @@ from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from esp.storage.offset_index import OffsetIndex
-from esp.storage.segment import Segment
+from esp.storage.segment import Segment, noted_timestamp
 from esp.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from esp.storage.time_index import TimeIndex, decode_entry
 
@@ -181,7 +181,7 @@ def restore_segment_blocking(
                 if epochs is not None and (epochs.latest is None or epoch > epochs.latest):
                     epochs.assign(epoch, header[0])
             last_offset = header[0] + header[6]
-            note(position, header[1] + SIZE_BEFORE_LENGTH_ENDS, last_offset, header[8])
+            note(position, header[1] + SIZE_BEFORE_LENGTH_ENDS, last_offset, noted_timestamp(header))
             next_offset = last_offset + 1
             leader_epoch = epoch
     except CorruptionError as error:
@@ -192,7 +192,7 @@ def restore_segment_blocking(
         flushed = "closed cleanly" if trusted_end == LONG_MAX else f"flushed up to offset {trusted_end}"
         raise CorruptionError(f"{file.path} is broken at {segment.size}, although it was {flushed}: {reason}")
     if segment.size:
-        segment.first_timestamp = read_header(file.read_blocking(0, HEADER_SIZE)).max_timestamp
+        segment.first_timestamp = noted_timestamp(read_header(file.read_blocking(0, HEADER_SIZE)))
     return SegmentEnd(next_offset, leader_epoch, reason)
 
 

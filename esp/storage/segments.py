@@ -88,6 +88,19 @@ class Segments:
         ]
         return removed
 
+    def replace(self, number: int, count: int, segment: Segment) -> list[Segment]:
+        """Put a segment, which has its indexes in memory, in the place of ``count`` sealed ones from that number on; return these."""
+        assert 0 < count < len(self._segments) - number, "the active segment stays"
+        replaced = self._segments[number : number + count]
+        segment.next_base_offset = replaced[-1].next_base_offset
+        self._segments[number : number + count] = [segment]
+        self._bases[number : number + count] = [segment.base_offset]
+        self._loaded = [loaded for loaded in self._loaded if loaded not in replaced]
+        self._with_aborted = [loaded for loaded in self._with_aborted if loaded not in replaced]
+        self._loaded.append(segment)
+        self.keep_aborted(segment)
+        return replaced
+
     def load_indexes(self, segment: Segment) -> Reading[SegmentIndexes]:
         """The segment's indexes, read if they are not in memory."""
         if segment.indexes is not None:

@@ -5,7 +5,7 @@ by the next flush, before the recovery point passes them.
 """
 
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Final
 
 from esp.ports.disk import Disk
@@ -120,7 +120,7 @@ class Unsynced:
         self._segments.append((self._names_changed, sealed))
         self._snapshots.append(snapshot_path)
 
-    def on_cut(self, removed: list[Segment], removed_paths: list[str]) -> None:
+    def on_cut(self, removed: Sequence[Segment], removed_paths: list[str]) -> None:
         """Segments were taken out, or the active one cut."""
         self.cuts += 1
         self._names_changed += 1

@@ -19,7 +19,7 @@ LONG_MODULE_LINES: Final = 800
 """Beyond it one asks whether a module is one thing. It is a hint: an answer stands in the table below."""
 
 LONGEST_MODULES: Final[dict[str, int]] = {
-    "esp/storage/log.py": 819,  # one log: the order in which its parts are written, synced and cut
+    "esp/storage/log.py": 841,  # one log: the order in which its parts are written, synced and cut
 }
 """The longest modules, in lines, at most ten, each with the reason why it is one thing. An entry grows only here."""
 
@@ -35,7 +35,7 @@ LONGEST_FUNCTIONS: Final = {
     "esp/cli/produce.py:produce": 73,
     "esp/cli/configs.py:configs": 68,
     "esp/protocol/fetch_codec.py:_decode_legacy": 64,  # one pass over the bytes, without calls
-    "esp/records/builder.py:build_batch": 63,
+    "esp/records/keyed.py:choose_records": 67,  # one pass over the bytes, without calls
 }
 """The ten longest functions, in lines. An entry may shrink in silence and grow only here."""
 

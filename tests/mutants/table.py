@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from tests.mutants.compaction import COMPACTION_MUTANTS
 from tests.mutants.controller import CONTROLLER_MUTANTS
 from tests.mutants.divergence import DIVERGENCE_MUTANTS
 from tests.mutants.groups import GROUP_MUTANTS
@@ -32,6 +33,7 @@ ALL: Final = (
     *PRODUCE_MUTANTS,
     *CONTROLLER_MUTANTS,
     *STORAGE_MUTANTS,
+    *COMPACTION_MUTANTS,
     *TRANSACTION_MUTANTS,
     *MEMBERSHIP_MUTANTS,
     *REASSIGNMENT_MUTANTS,

@@ -24,6 +24,7 @@ from esp.broker.transactions.level import require_transactions
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.produce_codec import ProduceRequest, ProduceResult, TopicRef
 from esp.protocol.progress import SLICE_ELEMENTS
+from esp.replication.keyless import KeylessRecordsError
 from esp.replication.partition_leader import ALL_REPLICAS
 from esp.replication.refused_batches import RefusedBatches, while_settling
 from esp.replication.topic_codec import RecompressionNeededError
@@ -213,7 +214,12 @@ class ProduceAppender:
         if hosted is not None and hosted.took_over_us is not None:
             error = while_settling(error, self._clock.monotonic_us() - hosted.took_over_us)
         refused.refuse((topic, partition), records, error.code)
-        return ProduceResult(topic, partition, error.code, -1, error_message=error.message)
+        record_errors: list[tuple[int, str | None]] = []
+        if isinstance(error, KeylessRecordsError):
+            assert hosted is not None, "records are looked at where a replica is"
+            text = f"Compacted topic cannot accept message without key in topic partition {hosted.name}."
+            record_errors = [(number, text) for number in error.numbers]
+        return ProduceResult(topic, partition, error.code, -1, error_message=error.message, record_errors=record_errors)
 
     def find(self, topic: TopicRef, partition: int, client_id: str | None) -> HostedPartition:
         """The replica of a topic's partition that a client may produce to.

@@ -14,6 +14,7 @@ from esp.broker.controller_role import ControllerRole
 from esp.broker.metrics.histogram import Histogram
 from esp.broker.metrics.request_metrics import RequestMetrics
 from esp.broker.raft.driver import RaftDriver
+from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.running_node import RunningNode
 from esp.broker.transactions.coordinators import TransactionCoordinators
@@ -86,6 +87,30 @@ def _collect_transactions(transactions: TransactionCoordinators) -> Iterator[Met
     )
 
 
+def _collect_compaction(cleaner: LogCleaner) -> Iterator[Metric]:
+    """The rounds of compaction, and the logs that it leaves alone."""
+    yield from _gauges(
+        ("esp_compaction_last_round_seconds", "Duration of the last round of compaction", cleaner.last_round_s),
+        (
+            "esp_compaction_map_utilization",
+            "Share of the memory for keys that the last round took",
+            cleaner.map_utilization,
+        ),
+        (
+            "esp_compaction_uncleanable_partitions",
+            "Compacted partitions that wait for the repair of a corrupt batch",
+            sum(1 for _ in cleaner.uncleanable()),
+        ),
+    )
+    for name, text, value in (
+        ("esp_compaction_rounds", "Rounds of compaction that were completed", cleaner.rounds),
+        ("esp_compaction_failures", "Rounds of compaction that ended with an error of the device", cleaner.failures),
+        ("esp_compaction_read_bytes", "Bytes that compaction has read", cleaner.read_bytes),
+        ("esp_compaction_written_bytes", "Bytes that compaction has written", cleaner.written_bytes),
+    ):
+        yield CounterMetricFamily(name, text, value)
+
+
 def _collect_connections(counts: Iterable[tuple[ListenerKind, int]]) -> Iterator[Metric]:
     """The number of clients connected to each kind of the node's listeners."""
     family = GaugeMetricFamily("esp_connections", "Open connections of clients", labels=("listener",))
@@ -148,6 +173,7 @@ def collect_node(node: RunningNode, broker: BrokerRole | None, controller: Contr
     if broker is not None and broker.running is not None:
         yield from _collect_partitions(broker.running.replicas)
         yield from _collect_transactions(broker.running.transactions)
+        yield from _collect_compaction(broker.running.cleaner)
     yield from _collect_quorum(node.raft)
     if node.raft.is_active:
         yield from _collect_cluster(node.metadata.image)

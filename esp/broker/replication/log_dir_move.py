@@ -85,6 +85,8 @@ class LogDirMove:
         self._throttle = throttle
         self._host = host
         self._future = FutureReplica(copy)
+        # What is copied from now on is at least as clean as the source is now; of what was copied before nothing is known.
+        self._cleaned_to = hosted.log.cleaned_to if copy.log_end_offset == copy.log_start_offset else 0
         self._turn = Waiters(env.clock)
         self._stopped = False
 
@@ -232,6 +234,7 @@ class LogDirMove:
         for epoch, start_offset in source.leader_epochs.entries():  # epochs without a record, too
             copy.leader_epochs.assign(epoch, start_offset)
         copy.high_watermark = source.high_watermark
+        copy.cleaned_to = min(self._cleaned_to, source.cleaned_to)
         copy.producers = source.producers
         try:
             self.target.adopt_future(hosted.name)

@@ -99,7 +99,7 @@ def check_recovered(log: Log, allowed: Sequence[KeptBatch], least_end: int, most
     if log.log_end_offset < least_end:
         _fail("INV-DISK-ORDER", log, f"ends at {log.log_end_offset}, {least_end} was certain")
     expected = [batch for batch in allowed if batch.header.next_offset > log.log_start_offset]
-    found = _read_all(log)
+    found = read_whole(log)
     for batch, data in zip(expected, found, strict=False):
         if batch.data != data:
             _fail("INV-RECOVER-PREFIX", log, f"other bytes at {batch.header.base_offset}")
@@ -125,7 +125,7 @@ def check_reads(log: Log, kept: Sequence[KeptBatch], random: Random) -> None:
         _fail("INV-READ-STABLE", log, f"takes itself for rotten, and no batch is: {log.rot}")
 
 
-def _read_all(log: Log) -> list[bytes]:
+def read_whole(log: Log) -> list[bytes]:
     """The batches from the one that holds the log start."""
     found: list[bytes] = []
     offset = log.log_start_offset

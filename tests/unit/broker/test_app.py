@@ -69,7 +69,7 @@ async def test_settings_of_a_topic_that_would_be_refused_today_do_not_end_the_no
         patched.setattr("esp.broker.controller.config.validate_topic_overrides", lambda overrides: None)
         await node.start()
         client = await node.client()
-        configs = {"cleanup_policy": "compact", "retention_ms": "soon", "min_insync_replicas": "all"}
+        configs = {"cleanup_policy": "of.a.later.release", "retention_ms": "soon", "min_insync_replicas": "all"}
         await create_topic(client, partitions=3, **configs)
         await produce(client, "t", records(b"a", b"b"))
         await node.stop()
@@ -77,9 +77,11 @@ async def test_settings_of_a_topic_that_would_be_refused_today_do_not_end_the_no
     await node.start()
     assert await read(node) == [b"a", b"b"]
     settings = node.log("t").settings
-    assert (settings.cleanup_policy, settings.retention_ms) == ("compact", node.settings.log_retention_ms)
+    assert (settings.cleanup_policy, settings.retention_ms) == ("of.a.later.release", node.settings.log_retention_ms)
     [warning] = [record.message for record in caplog.records if record.name == "esp.broker.live_settings"]
-    assert all(word in warning for word in ("topic t ", "cleanup.policy=compact", "retention.ms=soon", "=all"))
+    assert all(
+        word in warning for word in ("topic t ", "cleanup.policy=of.a.later.release", "retention.ms=soon", "=all")
+    )
 
 
 @simulated()

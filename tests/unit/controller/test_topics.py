@@ -183,20 +183,6 @@ def test_settings_that_are_refused_refuse_their_topic_only():
     assert good.configs == {"good": "1"} == cluster.image.topics_by_name["b"].configs
 
 
-def test_internal_topics_may_ask_for_compaction():
-    def validate(configs):
-        if "cleanup.policy" in configs:
-            raise ApiError(ErrorCode.invalid_config, "not yet")
-
-    cluster = Cluster(1)
-    internal, own = cluster.create(
-        *(NewTopic(name=name, configs={"cleanup.policy": "compact"}) for name in ("__consumer_offsets", "t")),
-        validate_configs=validate,
-    )
-    assert internal.configs == {"cleanup.policy": "compact"}
-    assert own.code is ErrorCode.invalid_config
-
-
 def test_only_asking_creates_nothing():
     cluster = Cluster(1)
     (created,) = cluster.create(_by_numbers(3, 1), validate_only=True)

@@ -60,6 +60,9 @@ def test_every_change_that_takes_effect_reaches_its_field():
         "compression.lz4.level": "5",
         "compression.type": "lz4",
         "compression.zstd.level": "5",
+        "log.cleaner.io.buffer.load.factor": "0.75",
+        "log.cleaner.io.max.bytes.per.second": "1234.5",
+        "log.cleaner.min.cleanable.ratio": "0.25",
         "log.cleanup.policy": "delete",
         "log.message.timestamp.type": "LogAppendTime",
         "transaction.partition.verification.enable": "False",
@@ -143,7 +146,8 @@ def test_what_has_no_effect_while_a_node_runs_is_refused(name):
 
 
 def test_what_topics_cannot_have_no_node_can_give_them():
-    assert "log.cleanup.policy: This release does not compact" in refusal({"log.cleanup.policy": "compact"})
+    assert "String must be one of: compact, delete" in refusal({"log.cleanup.policy": "of.a.later.release"})
+    check({"log.cleanup.policy": "compact,delete"})
 
 
 def test_unknown_settings_and_those_of_listeners_are_taken():

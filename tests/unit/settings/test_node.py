@@ -80,6 +80,8 @@ def kafka_text(value):
         return str(value).lower()
     if value == NO_REPLICAS:
         return ""
+    if isinstance(value, float):
+        return str(value).upper().replace("E+", "E")
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
@@ -468,7 +470,7 @@ def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
         (["log.dirs=/a,/a"], "named once"),
         (["log.dirs=/a,,/b"], "each data directory"),
         (["log.retention.ms=0"], "-1 for no limit"),
-        (["log.cleanup.policy=compact"], "does not compact"),
+        (["log.cleanup.policy=compaction"], "must be one of"),
         (["compression.type=brotli"], "must be one of"),
         (["compression.gzip.level=0"], "between 1 and 9 or equal to -1"),
         (["compression.lz4.level=18"], "no more than 17"),

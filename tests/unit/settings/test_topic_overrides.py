@@ -29,7 +29,7 @@ def test_overrides_count_more_than_the_node():
 
 
 def test_overrides_without_an_effect_and_unknown_ones_change_nothing():
-    overrides = {"delete.retention.ms": "5", "of.a.later.release": "x"}
+    overrides = {"local.retention.ms": "5", "of.a.later.release": "x"}
     assert resolve_topic_settings(overrides, BrokerSettings()) == TopicSettings()
 
 
@@ -37,19 +37,26 @@ def test_a_log_without_a_policy_is_kept_for_ever():
     assert resolve_topic_settings({"cleanup.policy": ""}, BrokerSettings()).cleanup_policy == ""
 
 
-def test_what_kafka_stored_for_its_offsets_topic_is_taken_and_told():
+def test_a_compacted_topic_rolls_in_time_for_compaction():
+    stored = {"cleanup.policy": "compact,delete", "max.compaction.lag.ms": "70", "segment.ms": "100"}
+    settings = resolve_topic_settings(stored, BrokerSettings())
+    assert (settings.is_compacted, settings.roll_ms, settings.keeps_batches) == (True, 70, False)
+    assert resolve_topic_settings({**stored, "segment.ms": "50"}, BrokerSettings()).roll_ms == 50
+    deleted = resolve_topic_settings({**stored, "cleanup.policy": "delete"}, BrokerSettings())
+    assert (deleted.is_compacted, deleted.roll_ms, deleted.keeps_batches) == (False, 100, True)
+
+
+def test_what_kafka_stored_for_its_offsets_topic_is_taken():
     stored = {"compression.type": "producer", "cleanup.policy": "compact", "segment.bytes": "104857600"}
     assert resolve_topic_settings(stored, BrokerSettings()) == TopicSettings(
         cleanup_policy="compact", segment_bytes=104_857_600
     )
-    [problem] = find_stored_problems(stored)
-    assert problem.startswith("cleanup.policy=compact is kept, but has no effect: ")
+    assert find_stored_problems(stored) == []
 
 
 @pytest.mark.parametrize(
     ("name", "text", "settings", "problem"),
     [
-        ("cleanup.policy", "compact,delete", TopicSettings(cleanup_policy="compact,delete"), "has no effect"),
         ("cleanup.policy", "of.a.later.release", TopicSettings(cleanup_policy="of.a.later.release"), "has no effect"),
         ("compression.type", "brotli", TopicSettings(), "compression.type=brotli is ignored, the node's value applies"),
         (
@@ -106,14 +113,6 @@ def test_good_and_unknown_stored_settings_are_no_problem():
             "cleanup.policy",
             "foo",
             "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
-        ),
-        (
-            "cleanup.policy",
-            "delete,compact",
-            (
-                "Invalid value compact for configuration cleanup.policy: "
-                "This release does not compact logs; give delete, which removes old segments"
-            ),
         ),
         (
             "compression.type",
@@ -231,9 +230,9 @@ def test_a_number_of_thousands_of_digits_is_no_number():
 
 
 def test_what_stands_there_already_is_no_reason_to_refuse_a_change():
-    stored = {"cleanup.policy": "compact", "of.another.release": "x", "segment.ms": "no number"}
+    stored = {"cleanup.policy": "of.a.later.release", "of.another.release": "x", "segment.ms": "no number"}
     validate_topic_overrides({**stored, "retention.ms": "5"}, ["retention.ms"])
-    with pytest.raises(ApiError, match="does not compact"):
+    with pytest.raises(ApiError, match="must be one of: compact, delete"):
         validate_topic_overrides(stored, ["cleanup.policy"])
 
 

@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from esp.model.ids import METADATA_PARTITION, TopicPartition
+from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.checkpoints import read_checkpoint
 from esp.storage.disk_reserve import DiskReserve
@@ -21,7 +22,15 @@ HIGH_WATERMARKS = f"{DATA}/replication-offset-checkpoint"
 
 
 def log(
-    partition: TopicPartition, *, first: int = 0, start: int = 0, high: int = 0, flushed: int = 0, durable: bool = True
+    partition: TopicPartition,
+    *,
+    first: int = 0,
+    start: int = 0,
+    high: int = 0,
+    flushed: int = 0,
+    durable: bool = True,
+    cleaned: int = 0,
+    is_compacted: bool = False,
 ) -> Log:
     """What the checkpoints look at of a log."""
     return cast(
@@ -33,6 +42,8 @@ def log(
             high_watermark=high,
             recovery_point=flushed,
             names_are_durable=durable,
+            cleaned_to=cleaned,
+            settings=TopicSettings(cleanup_policy="compact" if is_compacted else "delete"),
         ),
     )
 
@@ -57,6 +68,24 @@ class Directory:
     def write_all(self) -> None:
         self.checkpoints.write_offsets_blocking()
         self.checkpoints.write_high_watermarks_blocking()
+
+
+def test_the_offsets_of_compaction_are_those_of_compacted_logs() -> None:
+    directory = Directory()
+    directory.logs = [log(A, cleaned=7, is_compacted=True), log(B, is_compacted=True), log(C, cleaned=9)]
+    directory.write_all()
+    assert directory.disk.read_file(f"{DATA}/cleaner-offset-checkpoint").decode().splitlines()[1:] == [
+        "1",
+        f"{A.topic} {A.partition} 7",
+    ]
+    assert directory.open().known(A).cleaned_to == 7
+    directory.logs = [log(A, cleaned=7)]
+    directory.checkpoints.write_cleaned_blocking()
+    assert directory.open().known(A).cleaned_to == 0, "the policy is another one now"
+    directory.logs = [log(A, cleaned=5, is_compacted=True)]
+    directory.checkpoints.write_cleaned_blocking()
+    directory.checkpoints.forget_blocking(A)
+    assert directory.open().known(A).cleaned_to == 0, "another log of the same name"
 
 
 def test_the_next_process_knows_what_was_written() -> None:

@@ -5,6 +5,8 @@ import pytest
 from esp.model.errors import ErrorCode
 from esp.protocol.messages import encode_request
 from esp.protocol.registry import ApiKey
+from esp.records.builder import NewRecord, build_batch, seal_batch
+from esp.records.compression import compress
 from tests.unit.broker.conversation import (
     create_topic,
     fetch,
@@ -207,6 +209,50 @@ async def test_only_administrators_write_to_internal_topics(node):
     await metadata(client, ["__consumer_offsets"], create=True)
     answer = await produce(client, "__consumer_offsets", records(b"a"))
     assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_topic_exception, None)
-    request = produce_request([("__consumer_offsets", 0, records(b"a"))])
+    request = produce_request([("__consumer_offsets", 0, keyed(b"a"))])
     answer = await client.send(ApiKey.PRODUCE, 12, request, client_id="__admin_client")
     assert of_one_partition(answer).error_code is ErrorCode.none
+
+
+def keyed(*keys: bytes | None, codec: int = 0, size: int = 10) -> bytes:
+    return build_batch([NewRecord(bytes(size), key) for key in keys], timestamp_ms=1_795_000_000_000, codec=codec)
+
+
+@pytest.mark.parametrize("version", [7, 8, 12])
+@pytest.mark.parametrize(("codec", "size"), [(0, 10), (0, 20_000), (1, 10), (4, 10)])
+@simulated()
+async def test_compacted_topics_refuse_records_without_a_key(node, version, codec, size):
+    client = await node.client()
+    await create_topic(client, cleanup_policy="compact")
+    answer = await produce(client, "t", keyed(b"k", None, b"", None, codec=codec, size=size), version=version)
+    assert answer.error_code is ErrorCode.invalid_record
+    if version >= 8:
+        text = "Compacted topic cannot accept message without key in topic partition t-0."
+        assert [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors] == [
+            (1, text),
+            (3, text),
+        ]
+        assert answer.error_message.startswith("One or more records have been rejected due to 2 record errors in total")
+    assert node.log("t").log_end_offset == 0
+    answer = await produce(client, "t", keyed(b"k", b"", codec=codec, size=size), version=version)
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 0)
+
+
+@simulated()
+async def test_repeated_requests_to_compacted_topics_are_looked_at_too(node):
+    client = await node.client()
+    await create_topic(client, cleanup_policy="compact")
+    for _ in range(3):
+        assert (await produce(client, "t", keyed(b"k"), version=12)).error_code is ErrorCode.none
+    assert (await produce(client, "t", keyed(None), version=12)).error_code is ErrorCode.invalid_record
+    assert (await produce(client, "t", keyed(b"k", codec=2), version=12)).base_offset == 3
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+@simulated()
+async def test_compacted_topics_refuse_records_that_are_none(node, codec):
+    client = await node.client()
+    await create_topic(client, cleanup_policy="compact")
+    batch = seal_batch(compress(codec, b"\x10\0\0\0\x02k"), 1, base_timestamp=0, max_timestamp=0, attributes=codec)
+    assert (await produce(client, "t", batch)).error_code is ErrorCode.invalid_record
+    assert node.log("t").log_end_offset == 0

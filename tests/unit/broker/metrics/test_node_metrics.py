@@ -5,6 +5,7 @@ import asyncio
 from prometheus_client.parser import text_string_to_metric_families
 
 from esp.ports.network import Address
+from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import MetricsListener
 from tests.unit.broker.conversation import create_topic, fetch_later, produce
 from tests.unit.broker.metrics.test_http_server import GET, Scraper
@@ -74,3 +75,22 @@ async def test_partitions_connections_and_the_cluster_are_told(node):
     assert told["esp_cluster_active_brokers",] == 1
     assert told["esp_metadata_committed_offset",] == node.node.running.raft.high_watermark
     assert told["esp_event_loop_delay_seconds_count",] > 0
+
+
+@simulated(metrics_listener=MetricsListener("127.0.0.1", 9308), log_cleaner_backoff_ms=100)
+async def test_rounds_of_compaction_are_counted(node):
+    client = await node.client()
+    await create_topic(client, "t", cleanup_policy="compact", segment_bytes=1 << 20)
+    assert (await _scrape(node))["esp_compaction_rounds_total",] == 0
+    for _ in range(12):
+        await produce(client, "t", build_batch([NewRecord(bytes(300_000), b"k")], timestamp_ms=1_795_000_000_000))
+    for _ in range(1000):
+        told = await _scrape(node)
+        if told["esp_compaction_rounds_total",]:
+            break
+        await asyncio.sleep(0.1)
+    assert told["esp_compaction_rounds_total",] == 1
+    assert told["esp_compaction_read_bytes_total",] > told["esp_compaction_written_bytes_total",] > 300_000
+    assert told["esp_compaction_last_round_seconds",] > 0
+    assert 0 < told["esp_compaction_map_utilization",] < 1
+    assert told["esp_compaction_failures_total",] == told["esp_compaction_uncleanable_partitions",] == 0

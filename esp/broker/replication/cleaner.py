@@ -1,0 +1,247 @@
+"""Compaction of the node's logs, one after another or a few side by side, beside the loop (CLEAN-8; Kafka's ``LogCleaner``).
+
+A worker thread has a chunk at a time; between two chunks a round ends if the node stops, the log is cut or moved, its topic is deleted, or
+its policy is another one. While segments are replaced, :attr:`~esp.broker.replication.host.ReplicaHost.directories_lock` and
+:attr:`~esp.broker.replication.hosted_partition.HostedPartition.busy` are held: no log is cut, dropped from, flushed or moved then.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from esp.broker.replication.host import ReplicaHost, in_turns
+from esp.broker.replication.hosted_partition import HostedPartition
+from esp.broker.tasks import Tasks
+from esp.model.errors import CorruptionError
+from esp.ports.env import Env
+from esp.settings.broker import BrokerSettings
+from esp.storage.compaction.choice import Cleanable
+from esp.storage.compaction.cleaning import are_present, finding_due, replacing
+from esp.storage.compaction.output import CleanedSegment, LeftAloneError
+from esp.storage.compaction.round import CleanerLimits, CleaningRound
+from esp.storage.steps import read, sync
+from esp.storage.transaction_index import AbortedTransaction
+
+log = logging.getLogger(__name__)
+
+_LEAST_CHUNK_BYTES: Final = 16 * 1024
+_MOST_CHUNK_BYTES: Final = 1024 * 1024
+"""The records of a chunk are walked in one go of a worker thread: some ten milliseconds."""
+
+_SUPERVISION_US: Final = 1_000_000
+_PAUSE_MAX_US: Final = 1_000_000
+"""The longest pause for the sake of ``log.cleaner.io.max.bytes.per.second``: a round that must end does not wait for longer."""
+
+
+class _RoundEndedError(Exception):
+    """The round must not go on."""
+
+
+def limits_of(settings: BrokerSettings) -> CleanerLimits:
+    """The memory of each round, as the node's settings divide it among the threads."""
+    threads = max(1, settings.log_cleaner_threads)
+    filled = settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor
+    chunk_bytes = settings.log_cleaner_io_buffer_size // threads // 2
+    return CleanerLimits(
+        map_bytes=max(0, int(filled / threads)),
+        chunk_bytes=min(max(chunk_bytes, _LEAST_CHUNK_BYTES), _MOST_CHUNK_BYTES),
+    )
+
+
+class LogCleaner:
+    """Cleans the logs of a node until its tasks are stopped.
+
+    Args:
+        env: the outside.
+        replicas: the replicas with their logs.
+        tasks: where the rounds live.
+    """
+
+    def __init__(self, env: Env, replicas: ReplicaHost, tasks: Tasks) -> None:
+        self.rounds = 0
+        """Rounds that were completed."""
+        self.read_bytes = self.written_bytes = 0
+        """Of all rounds."""
+        self.failures = 0
+        """Rounds that ended with an error of the device."""
+        self.map_utilization = 0.0
+        """Of the last round's map, from 0 to 1."""
+        self.last_round_s = 0.0
+        self._env = env
+        self._replicas = replicas
+        self._tasks = tasks
+        self._cleaned: set[HostedPartition] = set()
+        """The replicas that are being cleaned."""
+        self._workers = 0
+
+    def start(self) -> None:
+        """Begin, unless ``log.cleaner.enable`` is false."""
+        if self._replicas.settings.current.log_cleaner_enable:
+            self._tasks.start(self._supervise(), name="compaction")
+
+    async def _supervise(self) -> None:
+        """Keep as many workers as ``log.cleaner.threads`` says."""
+        while True:
+            while self._workers < self._replicas.settings.current.log_cleaner_threads:
+                self._tasks.start(self._work(self._workers), name=f"compaction {self._workers}")
+                self._workers += 1
+            await self._env.clock.sleep_us(_SUPERVISION_US)
+
+    async def _work(self, number: int) -> None:
+        while number < self._replicas.settings.current.log_cleaner_threads:
+            if not await self.clean_one():
+                await self._env.clock.sleep_us(self._replicas.settings.current.log_cleaner_backoff_ms * 1000)
+        self._workers = min(self._workers, number)
+
+    async def clean_one(self) -> bool:
+        """Clean the log that needs it most; False if none was cleaned."""
+        found = await self._find_dirtiest()
+        if found is None:
+            return False
+        hosted, cleanable = found
+        self._cleaned.add(hosted)
+        try:
+            return await self._clean(hosted, cleanable)
+        finally:
+            self._cleaned.discard(hosted)
+
+    async def _find_dirtiest(self) -> tuple[HostedPartition, Cleanable] | None:
+        now_ms = self._env.clock.wall_ms()
+        found: tuple[HostedPartition, Cleanable] | None = None
+        for turn in in_turns(self._replicas):
+            for hosted in turn:
+                if not hosted.log.settings.is_compacted or hosted.is_offline or hosted in self._cleaned:
+                    continue
+                try:
+                    cleanable = await read(finding_due(hosted.log, now_ms))
+                except OSError as error:
+                    log.error("%s cannot be compacted now: %s", hosted.log.path, error)
+                    continue
+                if cleanable is not None and (found is None or cleanable.dirty_ratio > found[1].dirty_ratio):
+                    found = hosted, cleanable
+            await self._env.clock.sleep_us(0)
+        return found if found is not None and found[0] not in self._cleaned else None
+
+    async def _clean(self, hosted: HostedPartition, cleanable: Cleanable) -> bool:
+        """Do a round; True if it was completed."""
+        env, begun_us = self._env, self._env.clock.monotonic_us()
+        limits = limits_of(self._replicas.settings.current)
+        if self._has_ended(hosted, None):
+            return False
+        source, path = hosted.log, hosted.log.path
+        try:
+            aborted: Sequence[AbortedTransaction] = ()
+            if source.aborted.may_exist:
+                aborted = await source.find_aborted_transactions(source.first_segment_offset, cleanable.end, env.cpu)
+        except (CorruptionError, OSError) as error:  # what has rotted, the log was told
+            log.error("%s cannot be compacted now: %s", path, error)
+            return False
+        if hosted.log is not source or self._has_ended(hosted, None):
+            return False
+        cleaning = CleaningRound(source, cleanable, limits, env.clock.wall_ms(), aborted)
+        try:
+            await self._run(hosted, cleaning, cleaning.indexing_blocking())
+            fates = cleaning.fates()
+            for sources in await env.cpu.run(cleaning.groups_blocking):
+                output = CleanedSegment(hosted.log.files.disk, sources)
+                try:
+                    await self._run(hosted, cleaning, cleaning.copying_blocking(output, fates))
+                    if not output.is_same:
+                        await self._replace(hosted, cleaning, output)
+                except LeftAloneError as reason:
+                    log.info("%s: segment %d is not compacted: %s", path, sources[0].base_offset, reason)
+                except asyncio.CancelledError:
+                    raise  # the node stops, and the worker thread may be at work with the files still
+                except BaseException:
+                    await env.cpu.run(output.close)
+                    raise
+                await env.cpu.run(output.close)
+            await self._conclude(hosted, cleaning)
+        except _RoundEndedError:
+            return False
+        except CorruptionError as error:
+            cleaning.log.note_rot(error)
+            return False
+        except OSError as error:
+            self.failures += 1
+            log.error("%s cannot be compacted now: %s", path, error)
+            return False
+        finally:
+            self.read_bytes += cleaning.counts.bytes_read
+            self.written_bytes += cleaning.counts.bytes_written
+        self.rounds += 1
+        self.map_utilization = cleaning.counts.map_utilization
+        self.last_round_s = (env.clock.monotonic_us() - begun_us) / 1_000_000
+        log.info(
+            "%s was compacted up to offset %d: %d bytes were replaced by %d",
+            path,
+            cleaning.end_offset,
+            cleaning.counts.bytes_before,
+            cleaning.counts.bytes_after,
+        )
+        return True
+
+    def _has_ended(self, hosted: HostedPartition, cleaning: CleaningRound | None) -> bool:
+        if self._replicas.find(*hosted.name) is not hosted or hosted.is_offline or not hosted.log.settings.is_compacted:
+            return True
+        return cleaning is not None and (cleaning.is_void or cleaning.log is not hosted.log)
+
+    async def _run(self, hosted: HostedPartition, cleaning: CleaningRound, steps: Iterator[None]) -> None:
+        """Do one pass, or the copying of one segment.
+
+        Raises:
+            _RoundEndedError: it must not go on.
+        """
+        clock, counts = self._env.clock, cleaning.counts
+        done = object()
+        while True:
+            begun_us, before = clock.monotonic_us(), counts.bytes_read + counts.bytes_written
+            if await self._env.cpu.run(_step_blocking, steps, done) is done:
+                break
+            if self._has_ended(hosted, cleaning):
+                raise _RoundEndedError
+            moved = counts.bytes_read + counts.bytes_written - before
+            most = self._replicas.settings.current.log_cleaner_io_max_bytes_per_second
+            due_us = begun_us + int(min(moved * 1_000_000 / max(most, 1.0), _PAUSE_MAX_US))
+            await clock.sleep_us(max(0, due_us - clock.monotonic_us()))
+        if self._has_ended(hosted, cleaning):
+            raise _RoundEndedError
+
+    async def _replace(self, hosted: HostedPartition, cleaning: CleaningRound, output: CleanedSegment) -> None:
+        """Let a cleaned segment take the place of its sources.
+
+        Raises:
+            _RoundEndedError: the round must not go on.
+            OSError: the device failed; the directory is offline.
+        """
+        async with self._replicas.directories_lock, hosted.busy:
+            if self._has_ended(hosted, cleaning):
+                raise _RoundEndedError
+            if not are_present(cleaning.log, output):
+                cleaning.note_dropped(output)
+                return
+            try:
+                await sync(replacing(cleaning.log, output, self._env.clock.wall_ms()), cleaning.log.files.disk)
+            except OSError as error:
+                self._replicas.on_disk_error(hosted, error)
+                raise
+
+    async def _conclude(self, hosted: HostedPartition, cleaning: CleaningRound) -> None:
+        """Write down up to where the log is clean now."""
+        async with self._replicas.directories_lock:
+            if self._has_ended(hosted, cleaning):
+                raise _RoundEndedError
+            hosted.log.note_cleaned(cleaning.cleaned_to)
+            directory = self._replicas.directories.holding(hosted.log)
+            if directory is not None:
+                await self._env.cpu.run(directory.write_cleaned_blocking)
+
+    def uncleanable(self) -> Iterator[HostedPartition]:
+        """The replicas whose logs have rotted, and are not compacted until they are repaired."""
+        return (hosted for hosted in self._replicas if hosted.log.settings.is_compacted and hosted.log.rot is not None)
+
+
+def _step_blocking(steps: Iterator[None], done: object) -> object:
+    """One step, and ``done`` behind the last one."""
+    return next(steps, done)

@@ -1,0 +1,394 @@
+"""A compacted log of a data directory under faults, by seed: the second half of a run of the log tier.
+
+Records of few keys are appended, and the log is compacted with maps of few keys. The process is killed at any operation on files, the power
+is lost, the log is cut, and its start rises, also in the midst of a round. A naive model of all records ever appended says what must be
+left.
+"""
+
+import errno
+from collections.abc import Mapping
+from contextlib import suppress
+from random import Random
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from esp.model.errors import CorruptionError
+from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
+from esp.records.batch import iterate_records
+from esp.records.batch_header import CRC_OFFSET, HEADER_SIZE, BatchHeader, read_header
+from esp.records.builder import NewRecord, Record, build_batch
+from esp.settings.topic import TopicSettings
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.log_tier.checks import read_whole
+from esp.simulation.machine.disk import SimulatedDisk
+from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.simulation.streams import stream
+from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
+from esp.storage.compaction.round import CleanerLimits
+from esp.storage.layout import LOG_SUFFIX
+from esp.storage.log_directory import LogDirectory
+
+STEPS: Final = 150
+PARTITION: Final = TopicPartition("compacted", 0)
+_TOPIC_ID: Final = TopicId(UUID(int=2))
+_PATH: Final = "/compacted"
+_KEYS: Final = 12
+_MAP_BYTES: Final = (1_300, 1_300, 1 << 20)
+"""Room for eight keys, or for all."""
+
+_PRODUCERS: Final = 3
+_DELETE_RETENTION_MS: Final = 10_000
+
+
+class _Batch(NamedTuple):
+    """A batch that was appended, with its records."""
+
+    header: BatchHeader
+    records: list[Record]
+
+
+class CompactedLogRun:
+    """The world of one run.
+
+    Args:
+        seed: of everything random.
+    """
+
+    def __init__(self, seed: int) -> None:
+        random = self._random = stream("compacted logs", seed)
+        self._disk = SimulatedDisk(Random(random.random()))  # noqa: S311 -- a replay by seed is what this is for
+        self._settings = TopicSettings(
+            cleanup_policy="compact",
+            segment_bytes=random.choice((300, 1_000, 3_000)),
+            index_interval_bytes=random.choice((0, 200, 4_096)),
+            min_cleanable_dirty_ratio=random.choice((0.0, 0.3)),
+            delete_retention_ms=_DELETE_RETENTION_MS,
+            file_delete_delay_ms=0,
+        )
+        self._now_ms = 1_000
+        self._epoch = 1
+        self._sequences = [0] * _PRODUCERS
+        self._batches: list[_Batch] = []
+        """All that was appended and not lost or cut."""
+        self._cleaned_below = 0
+        """The largest offset below which a round may have removed records."""
+        self._marked: dict[int, int] = {}
+        """The time of the first round that may have seen a tombstone, by its offset."""
+        self._expired: set[int] = set()
+        """The offsets of tombstones that a round may have removed."""
+        self._start_fell = False
+        """True if a log start that was not written down yet fell back: rounds have not learned the keys below it."""
+        self._directory = LogDirectory.open_blocking(self._disk, _PATH)
+        self._log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self._settings)
+        self._log.begin_epoch(self._epoch)
+
+    def run(self, steps: int = STEPS) -> None:
+        """Do all of it.
+
+        Raises:
+            ViolationError: an invariant does not hold.
+        """
+        choices = (
+            *[self._append] * 14,
+            *[self._settle] * 3,
+            *[self._clean] * 4,
+            self._begin_epoch,
+            self._truncate,
+            self._raise_start,
+            self._checkpoint,
+            self._lose_power,
+            self._kill,
+            self._stop,
+        )
+        for _ in range(steps):
+            self._now_ms += self._random.choice((1, 100, 3_000))
+            self._random.choice(choices)()
+            self._check()
+        self._lose_power()
+        self._check()
+        self._clean_with_rot()
+
+    # --- what a node does ----------------------------------------------------------------------------------------------------------
+
+    def _append(self) -> None:
+        random, log = self._random, self._log
+        producer = random.randrange(-1, _PRODUCERS)
+        new = [
+            NewRecord(
+                None if random.random() < 0.2 else random.randbytes(random.choice((0, 10, 90))),
+                b"key %d" % random.randrange(_KEYS),
+                timestamp=self._now_ms,
+            )
+            for _ in range(random.choice((1, 1, 2, 5)))
+        ]
+        data = build_batch(
+            new,
+            base_offset=log.log_end_offset,
+            leader_epoch=self._epoch,
+            codec=random.choice((0, 0, 4)),
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+            base_sequence=self._sequences[producer] if producer >= 0 else -1,
+        )
+        header = read_header(data)
+        log.append(data, header, self._now_ms)
+        self._batches.append(_Batch(header, list(iterate_records(data))))
+        if producer >= 0:
+            self._sequences[producer] += len(new)
+
+    def _settle(self) -> None:
+        """Commit, mostly after a flush; at times a segment is sealed before."""
+        log = self._log
+        if self._random.random() < 0.7:
+            log.roll(self._now_ms)
+        if self._random.random() < 0.8:
+            log.flush_blocking()
+        log.high_watermark = self._random.choice([log.log_end_offset, *self._ends_from(log.high_watermark)])
+
+    def _ends_from(self, offset: int) -> list[int]:
+        return [batch.header.next_offset for batch in self._batches if batch.header.next_offset >= offset]
+
+    def _begin_epoch(self) -> None:
+        self._epoch += 1
+        self._log.begin_epoch(self._epoch)
+
+    def _truncate(self) -> None:
+        """Cut off what is not committed, and was not when a round began either."""
+        log = self._log
+        ends = self._ends_from(max(log.high_watermark, self._cleaned_below, log.log_start_offset))
+        if ends:
+            log.truncate_to(self._random.choice(ends))
+            self._keep_to(log.log_end_offset)
+
+    def _raise_start(self) -> None:
+        log = self._log
+        log.raise_log_start(self._random.randint(log.log_start_offset, log.high_watermark))
+        log.delete_old_segments_blocking(self._now_ms)
+        self._directory.purge(self._now_ms)
+
+    def _checkpoint(self) -> None:
+        self._directory.write_checkpoints_blocking()
+
+    def _clean(self) -> None:
+        """A round, in the midst of which the process may die, the disk be full, or the log change."""
+        log, random = self._log, self._random
+        cleanable = cleanable_part(log, self._now_ms)
+        if cleanable.end > max(cleanable.start, min(log.high_watermark, log.recovery_point, log.sealed_end_offset)):
+            self._fail("INV-CLEAN-LATEST", f"a round goes up to {cleanable.end} (CLEAN-1)")
+        self._expired |= {
+            offset for offset, marked_ms in self._marked.items() if self._now_ms >= marked_ms + _DELETE_RETENTION_MS
+        }
+        self._cleaned_below = max(self._cleaned_below, cleanable.end)
+        for record in self._records():
+            if record.value is None and record.offset < cleanable.end:
+                self._marked.setdefault(record.offset, self._now_ms)
+        disturbance = random.choice((None, None, self._truncate, self._raise_start, self._append))
+        steps_left = random.randrange(12)
+
+        def between() -> None:
+            nonlocal steps_left
+            steps_left -= 1
+            if steps_left == 0 and disturbance is not None:
+                self._disk.faults.kill_at = None
+                self._disk.heal()
+                disturbance()
+
+        if random.random() < 0.5:
+            self._disk.kill_after(random.randrange(60))
+        elif random.random() < 0.2:
+            self._disk.fill_up(random.randrange(2_000))
+        limits = CleanerLimits(map_bytes=random.choice(_MAP_BYTES), chunk_bytes=random.choice((100, 400, 4_000)))
+        try:
+            counts = clean_blocking(log, self._now_ms, limits, between)
+        except ProcessKilledError:
+            self._reopen(loses_power=random.random() < 0.5)
+            return
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            counts = None
+        self._disk.heal()
+        self._disk.faults.kill_at = None
+        if random.random() < 0.5:
+            self._directory.write_cleaned_blocking()
+        if counts is not None and disturbance is None and not self._start_fell:
+            self._check_few_are_left()
+
+    # --- what happens to it --------------------------------------------------------------------------------------------------------
+
+    def _lose_power(self) -> None:
+        self._reopen(loses_power=True)
+
+    def _kill(self) -> None:
+        self._reopen(loses_power=False)
+
+    def _stop(self) -> None:
+        self._directory.close_blocking(BrokerEpoch(7))
+        self._reopen(loses_power=self._random.random() < 0.5, is_clean=True)
+
+    def _reopen(self, *, loses_power: bool, is_clean: bool = False) -> None:
+        """End the process, and see what the next one finds. It may die itself before it has found all."""
+        log = self._log
+        least_end = log.recovery_point if loses_power and not is_clean else log.log_end_offset
+        most_start = log.log_start_offset
+        lost_power = False
+        while True:
+            lost_power |= loses_power
+            self._disk.heal()
+            if loses_power:
+                self._disk.power_loss()
+            else:
+                self._disk.crash()
+            if self._random.random() < 0.3:
+                self._disk.kill_after(self._random.randrange(20))
+            with suppress(ProcessKilledError):
+                self._open()
+                break
+            loses_power = self._random.random() < 0.5
+            if loses_power:
+                least_end = min(least_end, log.recovery_point)
+        self._disk.faults.kill_at = None
+        log = self._log
+        if not least_end <= log.log_end_offset or log.log_start_offset > most_start or not (log.is_whole or lost_power):
+            self._fail(
+                "INV-RECOVER-PREFIX",
+                f"found from {log.log_start_offset} to {log.log_end_offset}, whole {log.is_whole}; it was from at most {most_start} "
+                f"to at least {least_end}",
+            )
+        leftovers = [name for name in self._disk.listdir(log.path) if name.endswith((".cleaned", ".swap"))]
+        if leftovers:
+            self._fail("INV-RECOVER-PREFIX", f"a start leaves {leftovers} (CLEAN-7)")
+        self._start_fell |= log.log_start_offset < most_start
+        self._keep_to(log.log_end_offset)
+        self._epoch = max(self._epoch, log.leader_epochs.latest or 0)
+
+    def _open(self) -> None:
+        self._directory = LogDirectory.open_blocking(self._disk, _PATH)
+        if self._directory.replicas.get(PARTITION) is not None:
+            self._log = self._directory.load_log_blocking(PARTITION, self._settings, 0)
+        else:  # a power loss came before its first flush
+            self._log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self._settings)
+
+    def _keep_to(self, end_offset: int) -> None:
+        """The batches behind ``end_offset`` are no more; producers go on from what is left."""
+        self._batches = [batch for batch in self._batches if batch.header.next_offset <= end_offset]
+        self._sequences = [0] * _PRODUCERS
+        for header, _records in self._batches:
+            if header.producer_id >= 0:
+                self._sequences[header.producer_id] = header.last_sequence + 1
+        self._marked = {offset: at for offset, at in self._marked.items() if offset < end_offset}
+        self._expired = {offset for offset in self._expired if offset < end_offset}
+
+    def _clean_with_rot(self) -> None:
+        """A bit flips in a batch that a round is about to read: no reader ever gets the record of a wrong value (CLEAN-6)."""
+        log = self._log
+        self._settle()
+        log.high_watermark = log.log_end_offset
+        cleanable = cleanable_part(log, self._now_ms)
+        sealed = [
+            segment for segment in log.files.segments if segment.size and segment.next_base_offset <= cleanable.end
+        ]
+        if not sealed or cleanable.end == cleanable.start:
+            return
+        segment = self._random.choice(sealed)
+        # Of the first batch all is covered that stands behind the checksum.
+        size = read_header(segment.file.read_blocking(0, HEADER_SIZE)).size
+        place = self._random.randrange(CRC_OFFSET, size)
+        self._disk.corrupt(segment.path(LOG_SUFFIX), place, 1 << self._random.randrange(8))
+        with suppress(CorruptionError):
+            if clean_blocking(log, self._now_ms) is None:
+                return
+            self._fail(
+                "INV-NO-ROT-SERVED",
+                f"a round takes segment {segment.base_offset} for sound, in which a bit has flipped",
+            )
+        if log.rot is None:
+            self._fail("INV-NO-ROT-SERVED", "the repair of a corrupt batch hears nothing of it")
+
+    # --- what must hold ------------------------------------------------------------------------------------------------------------
+
+    def _records(self) -> list[Record]:
+        return [record for batch in self._batches for record in batch.records]
+
+    def _check(self) -> None:
+        log = self._log
+        headers: list[BatchHeader] = []
+        found: list[Record] = []
+        for data in read_whole(log):
+            headers.append(read_header(data))
+            found += iterate_records(data)
+        expected = {record.offset: record for record in self._records()}
+        offsets = [record.offset for record in found]
+        if offsets != sorted(set(offsets)) or any(expected.get(record.offset) != record for record in found):
+            self._fail("INV-CLEAN-LATEST", f"other records than those that were appended: {offsets}")
+        if headers and headers[-1].next_offset != log.log_end_offset:
+            self._fail("INV-ORDER", f"ends at {log.log_end_offset}, its last batch before")
+        self._check_latest({record.offset: record for record in found}, expected)
+        self._check_state(headers)
+
+    def _check_latest(self, found: Mapping[int, Record], expected: Mapping[int, Record]) -> None:
+        """INV-CLEAN-LATEST: below the ends of all rounds the latest record of each key is there, and from there on all are (CLEAN-2)."""
+        start = self._log.log_start_offset
+        latest: dict[bytes | None, Record] = {}
+        for offset, record in expected.items():
+            if offset >= self._cleaned_below and offset >= start and offset not in found:
+                self._fail("INV-CLEAN-LATEST", f"the record at {offset} is gone, and no round went so far")
+            if offset < self._cleaned_below:
+                latest[record.key] = record
+        for key, record in latest.items():
+            if record.offset in found or record.offset < start:
+                continue
+            if record.offset not in self._expired:
+                self._fail("INV-CLEAN-LATEST", f"the latest record of {key!r}, at {record.offset}, is gone")
+            if any(each.key == key and each.offset < record.offset for each in found.values()):
+                self._fail("INV-CLEAN-LATEST", f"{key!r} was deleted at {record.offset}, and is back")
+
+    def _check_few_are_left(self) -> None:
+        """A round that went to its end has left one record of a key at most, below its end."""
+        log = self._log
+        keys: set[bytes | None] = set()
+        for data in read_whole(log):
+            for record in iterate_records(data):
+                if log.log_start_offset <= record.offset < log.cleaned_to:
+                    if record.key in keys:
+                        self._fail(
+                            "INV-CLEAN-LATEST", f"a superseded record of {record.key!r} is left below {log.cleaned_to}"
+                        )
+                    keys.add(record.key)
+
+    def _check_state(self, headers: list[BatchHeader]) -> None:
+        """INV-CLEAN-STATE: what a replica learns that copies the log is what this one knows (CLEAN-5)."""
+        log = self._log
+        epochs: dict[int, int] = {}
+        last: dict[int, BatchHeader] = {}
+        for header in headers:
+            epochs.setdefault(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0:
+                last[header.producer_id] = header
+        ends = {header.next_offset for header in headers}
+        for segment in list(log.files.segments)[:-1]:
+            if segment.next_base_offset > log.log_start_offset and segment.next_base_offset not in ends:
+                self._fail(
+                    "INV-CLEAN-STATE", f"a segment ends before {segment.next_base_offset}, where the next one begins"
+                )
+        begun: dict[int, int] = {}
+        for header, _records in self._batches:
+            begun.setdefault(header.leader_epoch, header.base_offset)
+        for epoch, offset in begun.items():
+            if offset >= log.log_start_offset and epochs.get(epoch) != offset:
+                self._fail(
+                    "INV-CLEAN-STATE", f"epoch {epoch} began at {offset}, and its first batch is at {epochs.get(epoch)}"
+                )
+        for producer_id, state in log.producers.items():
+            if state.last_offset < log.log_start_offset:
+                continue
+            known = last.get(producer_id)
+            if known is None or (known.last_sequence, known.last_offset) != (state.last_sequence, state.last_offset):
+                self._fail(
+                    "INV-CLEAN-STATE", f"the last batch of producer {producer_id}, at {state.last_offset}, is gone"
+                )
+            if state.last_sequence + 1 != self._sequences[producer_id]:
+                self._fail("INV-PROD-FOLD", f"producer {producer_id} goes on at {state.last_sequence + 1}")
+
+    def _fail(self, invariant: str, what: str) -> None:
+        raise ViolationError(invariant, str(PARTITION), what)

@@ -1,0 +1,139 @@
+"""Compaction seen from a log: the part that may be cleaned, beginning a round, putting its results in place, and all of it in one go.
+
+The owner drives a round: it has the passes done in a worker thread, and replaces segments on the loop, while no flush, cut or removal of
+segments of this log is running.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from typing import Final
+
+from esp.model.errors import CorruptionError
+from esp.records.batch_header import HEADER_SIZE, read_header
+from esp.settings.setting import LONG_MAX
+from esp.storage.compaction.choice import Cleanable, SegmentFacts, find_cleanable, is_worth_cleaning
+from esp.storage.compaction.output import CleanedSegment, LeftAloneError
+from esp.storage.compaction.round import CleanerLimits, CleaningRound, RoundCounts
+from esp.storage.log import Log
+from esp.storage.segment import Segment, noted_timestamp
+from esp.storage.steps import Reading, Syncing, read_blocking, sync_blocking
+
+DEFAULT_LIMITS: Final = CleanerLimits(map_bytes=128 * 1024 * 1024, chunk_bytes=256 * 1024)
+"""Kafka's defaults, for one thread."""
+
+
+def cleanable_part(log: Log, now_ms: int) -> Cleanable:
+    """The part of a log that may be cleaned now: flushed, committed, decided, and not in the active segment (CLEAN-1).
+
+    Only what was flushed is cleaned, so that a power loss never leaves a gap that looks like one of compaction. Raises OSError.
+    """
+    sealed = [
+        SegmentFacts(segment.base_offset, segment.next_base_offset, segment.size, _age_of(segment, log))
+        for segment in log.files.segments
+        if segment.next_base_offset != LONG_MAX
+    ]
+    return find_cleanable(
+        sealed,
+        log.settings,
+        now_ms=now_ms,
+        cleaned_to=log.cleaned_to,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        bound=min(log.last_stable_offset, log.recovery_point, log.sealed_end_offset),
+    )
+
+
+def _age_of(segment: Segment, log: Log) -> int:
+    return segment.age_reference_ms() if log.settings.min_compaction_lag_ms else segment.max_timestamp
+
+
+def finding_due(log: Log, now_ms: int) -> Reading[Cleanable | None]:
+    """The part of a log that should be cleaned now; None if nothing should, or the log is not compacted.
+
+    Raises:
+        OSError: the device failed.
+    """
+    settings = log.settings
+    if not settings.is_compacted or log.is_offline or log.rot is not None:
+        return None
+    cleanable = cleanable_part(log, now_ms)
+    oldest_ms = -1
+    if settings.max_compaction_lag_ms != LONG_MAX:
+        for segment in log.files.segments:
+            if cleanable.start < segment.next_base_offset <= cleanable.end and segment.size:
+                header = yield segment.file, 0, HEADER_SIZE
+                first_ms = noted_timestamp(read_header(header))
+                oldest_ms = first_ms if oldest_ms < 0 else min(oldest_ms, first_ms) if first_ms >= 0 else oldest_ms
+    return cleanable if is_worth_cleaning(cleanable, settings, now_ms=now_ms, oldest_ms=oldest_ms) else None
+
+
+def are_present(log: Log, output: CleanedSegment) -> bool:
+    """True if the sources of a cleaned segment are still in the log."""
+    segments = log.files.segments
+    number = segments.floor(output.sources[0].base_offset)
+    present = (segments[place] for place in range(number, min(len(segments), number + len(output.sources))))
+    return [*present] == [*output.sources]
+
+
+def replacing(log: Log, output: CleanedSegment, now_ms: int) -> Syncing[None]:
+    """Let a cleaned segment take the place of its sources, which are there (:func:`are_present`). Readers go on with the bytes they hold.
+
+    No flush, cut or removal of segments of this log may be running.
+
+    Raises:
+        OSError: the device failed: the log is offline, and the next start completes what was begun.
+    """
+    try:
+        yield from log.files.replacing(output, now_ms + log.settings.file_delete_delay_ms)
+    except OSError:
+        log.take_offline()
+        raise
+
+
+def clean_blocking(
+    log: Log, now_ms: int, limits: CleanerLimits = DEFAULT_LIMITS, between: Callable[[], None] = lambda: None
+) -> RoundCounts | None:
+    """Do a whole round on the calling thread, if one is due; ``between`` is called between its steps.
+
+    Raises:
+        CorruptionError: a batch has rotted, which the log was told.
+        OSError: the device failed or is full.
+    """
+    cleanable = read_blocking(finding_due(log, now_ms))
+    if cleanable is None:
+        return None
+    try:
+        aborted = log.aborted.find_blocking(log.first_segment_offset, cleanable.end) if log.aborted.may_exist else ()
+        cleaning = CleaningRound(log, cleanable, limits, now_ms, aborted)
+        if _clean_blocking(cleaning, now_ms, between):
+            log.note_cleaned(cleaning.cleaned_to)
+    except CorruptionError as error:
+        log.note_rot(error)
+        raise
+    return cleaning.counts
+
+
+def _clean_blocking(cleaning: CleaningRound, now_ms: int, between: Callable[[], None]) -> bool:
+    """Both passes; False if the round is void."""
+
+    def run(steps: Iterator[None]) -> bool:
+        for _ in steps:
+            between()
+            if cleaning.is_void:
+                return False
+        return not cleaning.is_void
+
+    log = cleaning.log
+    if not run(cleaning.indexing_blocking()):
+        return False
+    fates = cleaning.fates()
+    for sources in cleaning.groups_blocking():
+        with closing(CleanedSegment(log.files.disk, sources)) as output, suppress(LeftAloneError):
+            if not run(cleaning.copying_blocking(output, fates)):
+                return False
+            if not output.is_same:
+                if are_present(log, output):
+                    sync_blocking(replacing(log, output, now_ms), log.files.disk)
+                else:
+                    cleaning.note_dropped(output)
+    return True

@@ -1,0 +1,274 @@
+"""One round of compaction of one log, in steps (Kafka's ``Cleaner``).
+
+The first pass learns the latest offset of each key in the dirty part, until the map is full. The second copies all segments up to the end
+of that part without the superseded records, each batch read once and in its order (CLEAN-4). Both run in a worker thread, a chunk at a
+time, beside the loop, which may append, read, flush, and drop segments from the front meanwhile. A cut of the log makes the round void, as
+records that superseded others may be gone (:attr:`CleaningRound.is_void`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from esp.model.buffers import Buffer
+from esp.model.errors import CorruptionError
+from esp.records.batch_header import BatchHeader, read_header
+from esp.records.keyed import index_keys
+from esp.settings.setting import LONG_MAX
+from esp.storage.compaction.choice import Cleanable, GroupedSegment, group_segments
+from esp.storage.compaction.chunks import Chunk, iterate_chunks_blocking
+from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
+from esp.storage.compaction.key_map import KeyMap
+from esp.storage.compaction.output import CleanedSegment, LeftAloneError
+from esp.storage.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.segment import Segment
+from esp.storage.transaction_index import AbortedTransaction
+
+if TYPE_CHECKING:
+    from esp.storage.log import Log
+
+
+class CleanerLimits(NamedTuple):
+    """The memory of a round in bytes: for its map, and for one chunk that is read."""
+
+    map_bytes: int
+    chunk_bytes: int
+
+
+@dataclass(slots=True)
+class RoundCounts:
+    """The work of a round so far, in bytes, but for the last two."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    bytes_before: int = 0
+    """Of the segments that were replaced."""
+    bytes_after: int = 0
+    batches_malformed: int = 0
+    map_utilization: float = 0.0
+
+
+class CleaningRound:
+    """A round; made by :func:`esp.storage.compaction.cleaning.begin_round` on the loop.
+
+    Args:
+        log: the log.
+        cleanable: the part that is dirty.
+        limits: of memory.
+        now_ms: wall time.
+        aborted: the aborted transactions below the end of that part.
+    """
+
+    def __init__(
+        self,
+        log: "Log",
+        cleanable: Cleanable,
+        limits: CleanerLimits,
+        now_ms: int,
+        aborted: Iterable[AbortedTransaction] = (),
+    ) -> None:
+        self.log = log
+        self.counts = RoundCounts()
+        self.end_offset = cleanable.start
+        """The end of the part whose keys are known."""
+        self._left_from = LONG_MAX
+        self._cleanable = cleanable
+        self._limits = limits
+        self._now_ms = now_ms
+        self._truncations = log.truncations
+        self._aborted = Aborted(aborted)
+        self._map = KeyMap(limits.map_bytes)
+        self._segments = [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end]
+        self._producers = {
+            producer_id: tuple(batch.last_offset for batch in state.batches)
+            for producer_id, state in log.producers.items()
+        }
+        """The ends of the last batches of each producer that the log knows."""
+        self._last_dirty: dict[int, int] = {}
+        """The end of each producer's last batch in the dirty part."""
+
+    @property
+    def is_void(self) -> bool:
+        """True if the log was cut, or has failed or rotted, since the round began: nothing of it may be replaced any more."""
+        log = self.log
+        return log.truncations != self._truncations or log.is_offline or log.rot is not None
+
+    def _open(self, segment: Segment) -> Segment | None:
+        """The segment with an open file of its own; None if it lies below the log start by now, and was dropped."""
+        source = segment.emptied()
+        try:
+            source.open()
+        except FileNotFoundError:
+            if segment.next_base_offset <= self.log.log_start_offset:
+                return None
+            raise
+        return source
+
+    # --- the first pass ------------------------------------------------------------------------------------------------------------
+
+    def indexing_blocking(self) -> Iterator[None]:
+        """Learn the keys of the dirty part; yields after each chunk.
+
+        Raises:
+            CorruptionError: a batch is not the one that was written.
+            OSError: the device failed.
+        """
+        start = self._cleanable.start
+        for segment in self._segments:
+            if segment.next_base_offset <= start:
+                continue
+            source = self._open(segment)
+            if source is None:
+                self.end_offset = segment.next_base_offset
+                continue
+            try:
+                for chunk in iterate_chunks_blocking(source.file, segment, self._limits.chunk_bytes):
+                    self.counts.bytes_read += len(chunk.data)
+                    if not self._index_chunk(chunk, start):
+                        return
+                    yield
+            finally:
+                source.close()
+            self.end_offset = segment.next_base_offset
+
+    def _index_chunk(self, chunk: Chunk, start: int) -> bool:
+        """Take in the keys of a chunk; False if the map is full."""
+        for index, header in chunk.batches:
+            if header.last_offset < start:
+                continue
+            if self._supersedes(header) and not self._index_batch(header, chunk.data, index):
+                return False
+            self.end_offset = header.next_offset
+            if header.producer_id >= 0:
+                self._last_dirty[header.producer_id] = header.last_offset
+        self.counts.map_utilization = self._map.utilization
+        return True
+
+    def _supersedes(self, header: BatchHeader) -> bool:
+        """True if keys of the batch may supersede others: not those of aborted transactions, nor those of markers."""
+        if header.is_control or not header.record_count:
+            return False
+        return not (header.is_transactional and self._aborted.has(header))
+
+    def _index_batch(self, header: BatchHeader, data: bytes, index: int) -> bool:
+        try:
+            opened = open_batch(header, data, index)
+            found = index_keys(*opened, header)
+        except CorruptionError:  # its producer wrote it so: the batch stays as it is, and supersedes nothing
+            self.counts.batches_malformed += 1
+            return True
+        if not self._map.has_room(len(found), opened.end - opened.position):
+            self.counts.map_utilization = 1.0
+            return False
+        self._map.add(found)
+        return True
+
+    @property
+    def cleaned_to(self) -> int:
+        """The end of the part that is clean once the round has ended: before sources that stayed, because one of them was dropped."""
+        return min(self.end_offset, max(self._cleanable.start, self._left_from))
+
+    def note_dropped(self, output: CleanedSegment) -> None:
+        """A source was dropped meanwhile: those that are left of its group are cleaned in the next round."""
+        self._left_from = min(self._left_from, output.segment.base_offset)
+
+    # --- the second pass -----------------------------------------------------------------------------------------------------------
+
+    def fates(self) -> Fates:
+        """Decides about all batches, from the first one on."""
+        return Fates(
+            self._map.latest,
+            self.end_offset,
+            now_ms=self._now_ms,
+            delete_retention_ms=self.log.settings.delete_retention_ms,
+            last_of_producers={
+                producer_id: self._find_last(producer_id, known) for producer_id, known in self._producers.items()
+            },
+        )
+
+    def _find_last(self, producer_id: int, known: tuple[int, ...]) -> int:
+        """The end of a producer's last batch below the end of the dirty part, which holds its sequence if all later batches are cut.
+
+        If the log remembers later batches only, nothing tells which one it is (:data:`~esp.storage.compaction.fates.ANY_BATCH`).
+        """
+        found = self._last_dirty.get(producer_id)
+        if found is not None:
+            return found
+        return max((offset for offset in known if offset < self.end_offset), default=ANY_BATCH)
+
+    def groups_blocking(self) -> list[Sequence[Segment]]:
+        """The segments to be copied, each group into one. Raises OSError."""
+        segments = [segment for segment in self._segments if segment.base_offset < self.end_offset]
+        facts = [
+            GroupedSegment(
+                segment.base_offset,
+                segment.next_base_offset,
+                segment.size,
+                self._file_size(segment, INDEX_SUFFIX),
+                self._file_size(segment, TIME_INDEX_SUFFIX),
+            )
+            for segment in segments
+        ]
+        groups: list[Sequence[Segment]] = []
+        for count in group_segments(facts, self.log.settings):
+            groups.append(segments[:count])
+            del segments[:count]
+        return groups
+
+    def _file_size(self, segment: Segment, suffix: str) -> int:
+        disk, path = self.log.files.disk, segment.path(suffix)
+        return disk.stat(path).size if disk.exists(path) else 0
+
+    def copying_blocking(self, output: CleanedSegment, fates: Fates) -> Iterator[None]:
+        """Copy the sources of ``output``; yields after each chunk. What was written is complete and durable in the end.
+
+        Raises:
+            CorruptionError: a batch is not the one that was written.
+            LeftAloneError: the segments cannot be replaced; the round may go on with others.
+            OSError: the device failed or is full.
+        """
+        for segment in output.sources:
+            source = self._open(segment)
+            if source is None:
+                self.note_dropped(output)
+                raise LeftAloneError("it was dropped meanwhile")
+            try:
+                for chunk in iterate_chunks_blocking(source.file, segment, self._limits.chunk_bytes):
+                    self.counts.bytes_read += len(chunk.data)
+                    is_last = segment is output.sources[-1] and chunk.position + len(chunk.data) >= segment.size
+                    headers, data = self._decide(chunk, fates, output, is_last=is_last)
+                    yield from output.write_blocking(headers, data, source.file, self._limits.chunk_bytes)
+                    yield
+            finally:
+                source.close()
+        if not output.is_same:
+            output.finish_blocking()
+            self.counts.bytes_written += output.segment.size
+            self.counts.bytes_before += sum(segment.size for segment in output.sources)
+            self.counts.bytes_after += output.segment.size
+
+    def _decide(
+        self, chunk: Chunk, fates: Fates, output: CleanedSegment, *, is_last: bool
+    ) -> tuple[list[BatchHeader], list[Buffer]]:
+        """The headers of the batches of a chunk that stay, as they are then, and their bytes, unchanged neighbours in one piece."""
+        headers: list[BatchHeader] = []
+        data: list[Buffer] = []
+        view = memoryview(chunk.data)
+        run_start = run_end = 0
+        last = chunk.batches[-1][0]
+        for index, header in chunk.batches:
+            fate = fates.decide(header, chunk.data, index, is_end=is_last and index == last)
+            if fate is None:
+                headers.append(header)
+                run_end = index + header.size
+                continue
+            output.differ()
+            if run_start < index:
+                data.append(view[run_start:index])
+            run_start = run_end = index + header.size
+            if fate:
+                headers.append(read_header(fate))
+                data.append(fate)
+        if run_start < run_end:
+            data.append(view[run_start:run_end])
+        return headers, data

@@ -1,0 +1,148 @@
+"""Compacted topics, written and read by real clients, their files read by Kafka's own tool."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.structs import TopicPartition as AioTopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as PythonTopicPartition
+
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node_process import NodeProcess
+from esp.testing.pytest_plugin import NodeFactory
+from esp.testing.segment_files import read_batch_headers
+from tests.integration.dump_log import dump, dumpable_files
+from tests.integration.test_restart import create
+
+KEYS = 40
+ROUNDS = 25
+SETTINGS = {
+    "log.cleaner.backoff.ms": "200",
+    "log.initial.task.delay.ms": "100",
+}
+COMPACTED = {
+    "cleanup_policy": "compact",
+    "segment_bytes": str(1024 * 1024),
+    "min_cleanable_dirty_ratio": "0.01",
+    "delete_retention_ms": "60000",
+}
+
+
+def write(node: NodeProcess, topic: str, codec: str) -> dict[bytes, bytes | None]:
+    """Write each key many times, and delete some; return the last value of each."""
+    producer = Producer(
+        {
+            "bootstrap.servers": node.bootstrap,
+            "compression.type": codec,
+            "enable.idempotence": True,
+            "batch.num.messages": 13,
+        }
+    )
+    latest: dict[bytes, bytes | None] = {}
+    for number in range(KEYS * ROUNDS):
+        key = b"key %d" % (number % KEYS)
+        value = (
+            None
+            if number >= KEYS * (ROUNDS - 1) and number % 10 == 0
+            else number.to_bytes(4, "big") + bytes((number * factor) % 251 for factor in range(6000))
+        )
+        producer.produce(topic, value, key, partition=0)
+        latest[key] = value
+        producer.poll(0)
+    producer.produce(topic, b"the end", b"end", partition=0)
+    latest[b"end"] = b"the end"
+    assert producer.flush(60) == 0
+    return latest
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it does not become true"
+        time.sleep(0.1)
+
+
+def by_confluent(node: NodeProcess, topic: str) -> list[tuple[int, bytes, bytes | None]]:
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = []
+    while not found or found[-1][1] != b"end":
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        found.append((message.offset(), message.key(), message.value()))
+    consumer.close()
+    return found
+
+
+def by_kafka_python(node: NodeProcess, topic: str) -> list[tuple[int, bytes, bytes | None]]:
+    consumer = KafkaConsumer(bootstrap_servers=node.bootstrap, consumer_timeout_ms=30_000)
+    consumer.assign([PythonTopicPartition(topic, 0)])
+    consumer.seek_to_beginning()
+    found = []
+    for record in consumer:
+        found.append((record.offset, record.key, record.value))
+        if record.key == b"end":
+            break
+    consumer.close()
+    return found
+
+
+def by_aiokafka(node: NodeProcess, topic: str) -> list[tuple[int, bytes, bytes | None]]:
+    async def read() -> list[tuple[int, bytes, bytes | None]]:
+        consumer = AIOKafkaConsumer(bootstrap_servers=node.bootstrap)
+        await consumer.start()
+        partition = AioTopicPartition(topic, 0)
+        consumer.assign([partition])
+        await consumer.seek_to_beginning(partition)
+        found: list[tuple[int, bytes, bytes | None]] = []
+        while not found or found[-1][1] != b"end":
+            record = await asyncio.wait_for(consumer.getone(), 30)
+            found.append((record.offset, record.key, record.value))
+        await consumer.stop()
+        return found
+
+    return asyncio.run(read())
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_compacted_topic_keeps_the_latest_record_of_each_key(
+    fresh_node: NodeFactory, kafka_tools: KafkaTools, codec: str
+) -> None:
+    node = fresh_node(SETTINGS)
+    create(node, "t", **COMPACTED)
+    latest = write(node, "t", codec)
+    count = KEYS * ROUNDS + 1
+
+    def is_compacted() -> bool:
+        return sum(header.record_count for header in read_batch_headers(node.log_dirs, "t", 0)) < count // 3
+
+    if codec == "none":  # compressed, all of it may be in the active segment
+        wait_for(is_compacted)
+    read = by_confluent(node, "t")
+    assert {key: value for _, key, value in read} == latest
+    assert [offset for offset, _, _ in read] == sorted({offset for offset, _, _ in read})
+    assert read[-1][0] == count - 1
+    assert by_kafka_python(node, "t") == read
+    assert by_aiokafka(node, "t") == read
+    node.kill()
+    node.start()
+    assert by_confluent(node, "t") == read
+    node.stop()
+    dump(kafka_tools, dumpable_files(node.log_dirs, metadata=False), "--deep-iteration", is_compacted=True)
+
+
+def test_records_without_a_key_are_refused_with_a_reason(fresh_node: NodeFactory) -> None:
+    node = fresh_node(SETTINGS)
+    create(node, "t", **COMPACTED)
+    for codec in ("none", "gzip"):
+        outcomes: list[object] = []
+        producer = Producer({"bootstrap.servers": node.bootstrap, "compression.type": codec})
+        producer.produce("t", b"v", on_delivery=lambda error, _message, seen=outcomes: seen.append(error))
+        assert producer.flush(30) == 0
+        assert [KafkaException(error).args[0].name() for error in outcomes] == ["INVALID_RECORD"]

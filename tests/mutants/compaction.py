@@ -1,0 +1,153 @@
+"""Bugs of compaction."""
+
+from typing import Final
+
+from esp.simulation.tiers import LOG
+from tests.mutants.mutant import Mutant
+
+COMPACTION_MUTANTS: Final = (
+    Mutant(
+        "last-batch-of-producer-is-removed",
+        "KAFKA-5490",
+        "CLEAN-5",
+        "esp.storage.compaction.fates",
+        "        must_stay = is_first_of_epoch or is_end or is_last_of_producer\n",
+        "        must_stay = is_first_of_epoch or is_end\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "last-batch-of-producer-is-looked-for-among-those-that-may-be-cut",
+        "CLEAN-5 broken, as in Kafka",
+        "CLEAN-5",
+        "esp.storage.compaction.round",
+        """        found = self._last_dirty.get(producer_id)
+        if found is not None:
+            return found
+        return max((offset for offset in known if offset < self.end_offset), default=ANY_BATCH)
+""",
+        "        return max(known, default=ANY_BATCH)\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "last-batch-of-round-is-removed",
+        "KAFKA-17076",
+        "CLEAN-5",
+        "esp.storage.compaction.fates",
+        "        must_stay = is_first_of_epoch or is_end or is_last_of_producer\n",
+        "        must_stay = is_first_of_epoch or is_last_of_producer\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "first-batch-of-epoch-is-removed",
+        "CLEAN-5 broken",
+        "CLEAN-5",
+        "esp.storage.compaction.fates",
+        "        must_stay = is_first_of_epoch or is_end or is_last_of_producer\n",
+        "        must_stay = is_end or is_last_of_producer\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "uncommitted-records-are-cleaned",
+        "KAFKA-13194",
+        "CLEAN-1",
+        "esp.storage.compaction.cleaning",
+        "        bound=min(log.last_stable_offset, log.recovery_point, log.sealed_end_offset),\n",
+        "        bound=min(log.recovery_point, log.sealed_end_offset),\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "unflushed-records-are-cleaned",
+        "CLEAN-1 broken",
+        "CLEAN-1",
+        "esp.storage.compaction.cleaning",
+        "        bound=min(log.last_stable_offset, log.recovery_point, log.sealed_end_offset),\n",
+        "        bound=min(log.last_stable_offset, log.sealed_end_offset),\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "tombstones-go-at-once",
+        "KAFKA-4529",
+        "CLEAN-2",
+        "esp.storage.compaction.fates",
+        "        return bool(header.attributes & DELETE_HORIZON_BIT) and header.base_timestamp <= self._now_ms\n",
+        "        return header.max_timestamp <= self._now_ms\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "map-knows-hash-values-only",
+        "Kafka's own map",
+        "CLEAN-2",
+        "esp.records.keyed",
+        "                found[data[position:key_end]] = base + delta\n",
+        "                found[data[position : key_end - 1]] = base + delta\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "batches-beyond-the-map-are-cleaned",
+        "KAFKA-13727",
+        "CLEAN-2",
+        "esp.storage.compaction.round",
+        """                return False
+            self.end_offset = header.next_offset
+""",
+        """                self.end_offset = self._cleanable.end
+                return False
+            self.end_offset = header.next_offset
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "compaction-launders-rot",
+        "Kafka checks no checksum there",
+        "CLEAN-6",
+        "esp.storage.compaction.chunks",
+        "            if crc32c(view[index + ATTRIBUTES_OFFSET : index + size]) != header.crc:\n",
+        "            if crc32c(view[index + ATTRIBUTES_OFFSET : index + size]) < 0:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "sources-go-before-the-swap-is-decided",
+        "KAFKA-6264",
+        "CLEAN-7",
+        "esp.storage.segment_files",
+        """            self.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+        yield self.path
+""",
+        """            self.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "swap-ends-before-its-sources-are-gone",
+        "CLEAN-7 broken",
+        "CLEAN-7",
+        "esp.storage.segment_files",
+        """        self._put_aside(sources, due_ms, kept=snapshot)
+        yield self.path
+""",
+        """        self._put_aside(sources, due_ms, kept=snapshot)
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "recovery-ends-a-swap-before-its-sources-are-gone",
+        "CLEAN-7 broken",
+        "CLEAN-7",
+        "esp.storage.recovery",
+        """    if swaps:
+        # What""",
+        """    if changed is None:
+        # What""",
+        tiers=(LOG,),
+        is_gap=True,
+    ),
+    Mutant(
+        "cleaned-segment-is-not-synced",
+        "CLEAN-7 broken",
+        "CLEAN-7",
+        "esp.storage.compaction.output",
+        "        self._file.sync_blocking()\n",
+        "",
+        tiers=(LOG,),
+    ),
+)
