@@ -18,6 +18,7 @@ import errno
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
+from functools import partial
 from typing import Final, TypeVar
 
 from esp.model.buffers import Buffer
@@ -382,12 +383,33 @@ class Log:
             OSError: the device failed.
         """
         return await self._read_uncut(
-            lambda: search_timestamp(cpu, self._segments, timestamp_ms, self.log_start_offset, self.high_watermark)
+            lambda: search_timestamp(
+                cpu,
+                self._segments,
+                timestamp_ms,
+                self.log_start_offset,
+                self.high_watermark,
+                partial(self._prove_time, cpu),
+            )
         )
 
     async def find_max_timestamp(self, cpu: Cpu) -> TimestampAndOffset | None:
         """The first record with the largest timestamp; None if no record has one. Raises as :meth:`find_offset_by_timestamp`."""
-        return await self._read_uncut(lambda: search_max_timestamp(cpu, self._segments, self.log_start_offset))
+        return await self._read_uncut(
+            lambda: search_max_timestamp(cpu, self._segments, self.log_start_offset, partial(self._prove_time, cpu))
+        )
+
+    async def _prove_time(self, cpu: Cpu, segment: Segment) -> None:
+        """Read a segment whose time index does not match its batches, and keep right indexes in memory.
+
+        The loop goes on meanwhile; if the log is cut, nothing is kept, and the search begins again.
+        """
+        with closing(TimeProof(segment, self._unsynced.cuts)) as proof:
+            await proof.read(cpu)
+            if proof.cuts == self._unsynced.cuts:
+                for error in proof.rot:
+                    self.note_rot(error)
+                proof.adopt(is_active=segment is self._segments.active)
 
     async def _read_uncut(self, attempt: Callable[[], Awaitable[Found]]) -> Found:
         """Read, and again if something was cut or removed meanwhile."""

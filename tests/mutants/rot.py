@@ -61,6 +61,15 @@ ROT_MUTANTS: Final = (
         first=2000345,
     ),
     Mutant(
+        "rotten-times-mislead-searches",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.segments",
+        "        if told is None or told.timestamp < 0:\n",
+        "        if told is None or told.timestamp < LONG_MAX:\n",
+        first=39,
+    ),
+    Mutant(
         "rotten-checkpoint-stops-the-node",
         "REC-6 broken",
         "REC-6",
