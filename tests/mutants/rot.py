@@ -58,7 +58,7 @@ ROT_MUTANTS: Final = (
         "esp.storage.log",
         "                not segment.has_unproven_time,\n",
         "                True,\n",
-        first=2000345,
+        tiers=(LOG,),
     ),
     Mutant(
         "rotten-times-mislead-searches",
