@@ -168,7 +168,7 @@ class Segment:
         self.has_unproven_time = False
         """True if the largest timestamp rests on the time index file, which has no checksum (:mod:`esp.storage.time_proof`)."""
         self.unchecked_time: UncheckedTime | None = None
-        """What the time index file says of the largest timestamp, until a search has held it against its batch."""
+        """The largest timestamp by the time index file, until a search has held it against its batch."""
         self._bytes_since_entry = 0
         self.index_is_full = False
 

@@ -98,7 +98,10 @@ class TimeProof:
             self._found.seal()
         known = self.segment.max_timestamp, self.segment.max_timestamp_offset
         is_wrong = self.is_wrong
-        _logger.warning("%s does not match the batches: read anew", self.segment.path(TIME_INDEX_SUFFIX))
+        _logger.warning(
+            "%s does not match the batches: the segment was read, and its indexes are rebuilt in memory",
+            self.segment.path(TIME_INDEX_SUFFIX),
+        )
         self.segment.take_over(self._found, is_active=True)
         if not is_wrong and self.rot:
             self.segment.max_timestamp, self.segment.max_timestamp_offset = known
