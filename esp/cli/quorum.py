@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from esp.cli.kafka.answers import QuorumInfo, QuorumMember, RefusedError
+from esp.cli.kafka.client import LOOK_TIMEOUT_S, NoControllerError
 from esp.cli.kafka.cluster import ClusterAdmin
 from esp.cli.kafka.voters import add_voter, remove_voter
 from esp.cli.options import BootstrapServer, Json
@@ -32,6 +33,10 @@ class Action(StrEnum):
     REMOVE = "remove-controller"
 
 
+_KNOWN: Final = (
+    "the voters, the newest epoch and its own end of the log are those that the asked broker knows, the leader (-1: none) and the high "
+    "watermark the last ones that it knew; the other members' ends of the log (-1) are unknown"
+)
 _REMOVING: Final = "Voter to remove"
 
 
@@ -87,8 +92,7 @@ def quorum(
     if do is Action.DESCRIBE:
         if dry_run:
             raise OperatorError("--dry-run: nothing is changed by describe", "Leave it out.")
-        with ClusterAdmin(bootstrap_server) as admin:
-            _describe(admin.quorum(), replication=replication, json=json)
+        _look(bootstrap_server, replication=replication, json=json)
     elif do is Action.ADD:
         _add(bootstrap_server, _voter_of(config), dry_run=dry_run)
     else:
@@ -185,6 +189,22 @@ def _remove(servers: str, node: int | None, directory: str | None, *, dry_run: b
     )
 
 
+def _look(servers: str, *, replication: bool, json: bool) -> None:
+    """Describe the quorum; without its leader, as far as the asked broker knows it.
+
+    Raises:
+        OperatorError: no controller is active.
+    """
+    with ClusterAdmin(servers, LOOK_TIMEOUT_S) as admin:
+        try:
+            _describe(admin.quorum(), replication=replication, json=json)
+        except NoControllerError as error:
+            if error.known is None:
+                raise
+            _describe(error.known, replication=replication, json=json)
+            raise OperatorError(f"{error.problem}: {_KNOWN}", error.remedy) from error
+
+
 def _describe(found: QuorumInfo, *, replication: bool, json: bool) -> None:
     if json:
         told = found._asdict()
@@ -209,11 +229,12 @@ def _print_status(found: QuorumInfo) -> None:
 
 def _print_replication(found: QuorumInfo) -> None:
     columns = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
-    end = max((member.log_end_offset for member in found.voters if member.node_id == found.leader), default=0)
+    end = max((member.log_end_offset for member in found.voters if member.node_id == found.leader), default=-1)
 
     def row(member: QuorumMember, status: str) -> tuple[str, ...]:
         status = "Leader" if member.node_id == found.leader else status
-        numbers = (end - member.log_end_offset, member.last_fetch_timestamp, member.last_caught_up_timestamp)
+        lag = end - member.log_end_offset if end >= 0 else "-"  # only the leader tells its own end
+        numbers = (lag, member.last_fetch_timestamp, member.last_caught_up_timestamp)
         return (str(member.node_id), member.directory_id, str(member.log_end_offset), *map(str, numbers), status)
 
     rows = [row(member, "Follower") for member in found.voters] + [

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from esp.cli.kafka.answers import RefusedError, TopicInfo
+from esp.cli.kafka.client import LOOK_TIMEOUT_S
 from esp.cli.kafka.topics import TopicsAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, print_line, working
@@ -103,7 +104,7 @@ def topics(
             f"Write esp topics --describe --{selected[0]}",
         )
     configs = parse_pairs("--config", config or [])
-    with TopicsAdmin(bootstrap_server) as admin:
+    with TopicsAdmin(bootstrap_server, LOOK_TIMEOUT_S if list_ or describe else None) as admin:
         if create:
             assert topic is not None, "checked above"
             _create(admin, topic, partitions or -1, replication_factor or -1, configs, if_not_exists)

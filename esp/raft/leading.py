@@ -42,7 +42,7 @@ class ReplicaDescription:
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """The quorum as its leader sees it."""
+    """The quorum as its leader sees it, or as a node knows it that has no answer of the leader."""
 
     leader_id: NodeId
     leader_epoch: LeaderEpoch

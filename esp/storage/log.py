@@ -18,6 +18,7 @@ import errno
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import closing
+from functools import partial
 from typing import Final, TypeVar
 
 from esp.model.buffers import Buffer
@@ -449,12 +450,33 @@ class Log:
             OSError: the device failed.
         """
         return await self._read_uncut(
-            lambda: search_timestamp(cpu, self._segments, timestamp_ms, self.log_start_offset, self.high_watermark)
+            lambda: search_timestamp(
+                cpu,
+                self._segments,
+                timestamp_ms,
+                self.log_start_offset,
+                self.high_watermark,
+                partial(self._prove_time, cpu),
+            )
         )
 
     async def find_max_timestamp(self, cpu: Cpu) -> TimestampAndOffset | None:
         """The first record with the largest timestamp; None if no record has one. Raises as :meth:`find_offset_by_timestamp`."""
-        return await self._read_uncut(lambda: search_max_timestamp(cpu, self._segments, self.log_start_offset))
+        return await self._read_uncut(
+            lambda: search_max_timestamp(cpu, self._segments, self.log_start_offset, partial(self._prove_time, cpu))
+        )
+
+    async def _prove_time(self, cpu: Cpu, segment: Segment) -> None:
+        """Read a segment whose time index does not match its batches, and keep right indexes in memory.
+
+        The loop goes on meanwhile; if the log is cut, nothing is kept, and the search begins again.
+        """
+        with closing(TimeProof(segment, self._unsynced.cuts)) as proof:
+            await proof.read(cpu)
+            if proof.cuts == self._unsynced.cuts:
+                for error in proof.rot:
+                    self.note_rot(error)
+                proof.adopt(is_active=segment is self._segments.active)
 
     async def find_aborted_transactions(self, start_offset: int, end_offset: int, cpu: Cpu) -> list[AbortedTransaction]:
         """The aborted transactions with records or a marker in ``[start_offset, end_offset)``, in the order of their markers (LSO-2).

@@ -11,7 +11,7 @@ REC-4).
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
@@ -105,6 +105,16 @@ class SegmentIndexes:
         return len(self.offsets) - self.offsets.saved + len(self.times) - self.times.saved
 
 
+class UncheckedTime(NamedTuple):
+    """The last entry of a time index file, with a place in the segment from which its batch is near."""
+
+    timestamp: int
+    """-1 if the file has no entry."""
+    offset: int
+    place: int | None
+    """The position of a batch at or before the entry's, by the word of the offset index file; None if that is unknown."""
+
+
 class Segment:
     """A segment's file, size and indexes. Sizes and positions in bytes, timestamps in milliseconds since the Unix epoch.
 
@@ -142,6 +152,7 @@ class Segment:
         "oldest_open_offset",
         "size",
         "suspect_end",
+        "unchecked_time",
     )
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, settings: TopicSettings, created_ms: int) -> None:
@@ -183,6 +194,8 @@ class Segment:
         """The last offset of the batch that holds it."""
         self.has_unproven_time = False
         """True if the largest timestamp rests on the time index file, which has no checksum (:mod:`esp.storage.time_proof`)."""
+        self.unchecked_time: UncheckedTime | None = None
+        """The largest timestamp by the time index file, until a search has held it against its batch."""
         self._bytes_since_entry = 0
         self.index_is_full = False
 
@@ -254,6 +267,7 @@ class Segment:
         assert self.indexes is not None
         self.max_timestamp, self.max_timestamp_offset = self.indexes.times.last()
         self.has_unproven_time = True
+        self.unchecked_time = UncheckedTime(self.max_timestamp, self.max_timestamp_offset, None)
         self._bytes_since_entry = 0
         self.size = position
 
@@ -423,6 +437,24 @@ class Segment:
                 indexes = yield from self._rebuild_indexes()
                 place = indexes.offsets.floor(offset)
         return place
+
+    def is_right_entry(self, place: int, timestamp: int, offset: int) -> Reading[bool]:
+        """True if a batch ends at ``offset``, with exactly this largest timestamp, as an entry of the time index says.
+
+        One flipped bit makes an entry disagree with its batch. ``place`` is the position of a batch at or before it.
+
+        The file is opened for this reading alone: a search may ask about thousands of segments.
+        """
+        file = self._disk.open(self.path(LOG_SUFFIX))
+        try:
+            found = yield from find_batch(
+                file, place, self.size, lambda _position, header: header.last_offset >= offset
+            )
+        except CorruptionError:
+            return False
+        finally:
+            file.close()
+        return found is not None and (found[1].last_offset, found[1].max_timestamp) == (offset, timestamp)
 
     def visit(self, position: int, header: BatchHeader) -> bool:
         """As :meth:`note`, for :func:`find_batch`, which it lets go on.

@@ -23,7 +23,7 @@ from esp.storage.layout import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
 from esp.storage.offset_index import OffsetIndex
-from esp.storage.segment import Segment, noted_timestamp
+from esp.storage.segment import Segment, UncheckedTime, noted_timestamp
 from esp.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from esp.storage.time_index import TimeIndex, decode_entry
 
@@ -204,7 +204,7 @@ def open_sealed_blocking(segment: Segment, disk: Disk) -> None:
     """
     size = disk.stat(segment.path(LOG_SUFFIX)).size
     try:
-        timestamp, offset = _last_times_blocking(segment, disk, size)
+        times = _last_times_blocking(segment, disk, size)
     except (CorruptionError, FileNotFoundError) as error:
         _logger.warning("%s: the indexes are rebuilt: %s", segment.path(LOG_SUFFIX), error)
         end = restore_segment_blocking(
@@ -216,9 +216,10 @@ def open_sealed_blocking(segment: Segment, disk: Disk) -> None:
         return
     segment.indexes = None
     segment.size = size
-    segment.max_timestamp = timestamp
-    segment.max_timestamp_offset = offset
+    segment.max_timestamp = times.timestamp
+    segment.max_timestamp_offset = times.offset
     segment.has_unproven_time = True
+    segment.unchecked_time = times
 
 
 def require_nothing_missing_blocking(segment: Segment, disk: Disk) -> None:
@@ -308,7 +309,7 @@ def _resume(segment: Segment, disk: Disk, file_size: int, trusted_end: int, trus
     return position
 
 
-def _last_times_blocking(segment: Segment, disk: Disk, size: int) -> tuple[int, int]:
+def _last_times_blocking(segment: Segment, disk: Disk, size: int) -> UncheckedTime:
     """The largest timestamp and its batch's last offset, from the time index file; a look at the offset index file, too.
 
     Raises:
@@ -332,11 +333,16 @@ def _last_times_blocking(segment: Segment, disk: Disk, size: int) -> tuple[int, 
         if times_size % TIME_ENTRY_SIZE:
             raise CorruptionError(f"a time index of {times_size} bytes")
         if not times_size:
-            return -1, segment.base_offset
+            return UncheckedTime(-1, segment.base_offset, None)
         last = file.read_blocking(times_size - TIME_ENTRY_SIZE, TIME_ENTRY_SIZE)
     finally:
         file.close()
     timestamp, offset = decode_entry(segment.base_offset, last)
     if timestamp < 0 or not any(last) or offset < segment.base_offset or offset >= segment.next_base_offset:
         raise CorruptionError("the time index does not match the segment")
-    return timestamp, offset
+    if not index_size:
+        place: int | None = 0
+    else:
+        indexed, position = tail.entry(0)
+        place = position if indexed <= offset else None
+    return UncheckedTime(timestamp, offset, place)

@@ -123,6 +123,24 @@ class Segments:
             if old.let_aborted_go():
                 self._with_aborted.remove(old)
 
+    def check_time(self, segment: Segment) -> Reading[bool]:
+        """True if the largest timestamp that a segment's time index file names is its batch's; the file is not asked again then.
+
+        Where timestamps rise, that is one read of headers near the end of the segment.
+        """
+        told = segment.unchecked_time
+        if told is None or told.timestamp < 0:
+            return True
+        place = told.place
+        if place is None:
+            indexes = yield from self.load_indexes(segment)
+            place = yield from segment.find_place(indexes, told.offset)
+        if not (yield from segment.is_right_entry(place, told.timestamp, told.offset)):
+            return False
+        if segment.unchecked_time is told:  # the segment was not cut meanwhile
+            segment.unchecked_time = None
+        return True
+
     def _let_go(self) -> None:
         """Drop the indexes that were loaded longest ago, if they stand in their files."""
         for segment in self._loaded[:-_SEALED_INDEXES_KEPT]:

@@ -84,6 +84,11 @@ class TimeIndex:
         place = bisect_left(self._timestamps, timestamp)
         return self._base_offset + (self._offsets[place - 1] if place else 0)
 
+    def floor_entry(self, timestamp: int) -> tuple[int, int] | None:
+        """The entry behind :meth:`floor`: its timestamp and offset; None if there is none."""
+        place = bisect_left(self._timestamps, timestamp)
+        return (self._timestamps[place - 1], self._base_offset + self._offsets[place - 1]) if place else None
+
     def count_within(self, end_offset: int) -> int:
         """Return the number of entries, from the first on, that name an offset below ``end_offset``."""
         return bisect_right(self._offsets, end_offset - 1 - self._base_offset)

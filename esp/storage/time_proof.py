@@ -90,6 +90,23 @@ class TimeProof:
             )
             segment.take_over(found, is_active=is_active)
         segment.has_unproven_time = False
+        segment.unchecked_time = None
+
+    def adopt(self, *, is_active: bool) -> None:
+        """As :meth:`conclude`, for memory alone: the files of a sealed segment stay, and the indexes that were found are kept instead."""
+        if not is_active:
+            self._found.seal()
+        known = self.segment.max_timestamp, self.segment.max_timestamp_offset
+        is_wrong = self.is_wrong
+        _logger.warning(
+            "%s does not match the batches: the segment was read, and its indexes are rebuilt in memory",
+            self.segment.path(TIME_INDEX_SUFFIX),
+        )
+        self.segment.take_over(self._found, is_active=True)
+        if not is_wrong and self.rot:
+            self.segment.max_timestamp, self.segment.max_timestamp_offset = known
+        self.segment.has_unproven_time = False
+        self.segment.unchecked_time = None
 
     def close(self) -> None:
         """Let go of the file."""

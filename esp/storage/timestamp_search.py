@@ -3,6 +3,7 @@
 Batches are opened off the loop: their content was never checked, so they may take long to decompress, or hold no records at all.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from esp.model.buffers import Buffer
@@ -28,10 +29,16 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
+Prove = Callable[[Segment], Awaitable[None]]
+"""Reads a segment whose time index does not match its batches, and corrects what is in memory."""
+
+
 async def search_timestamp(
-    cpu: Cpu, segments: Segments, timestamp: int, start_offset: int, end_offset: int
+    cpu: Cpu, segments: Segments, timestamp: int, start_offset: int, end_offset: int, prove: Prove
 ) -> TimestampAndOffset | None:
     """The first record in ``[start_offset, end_offset)`` with this timestamp or a later one.
+
+    The word of a time index file is held against the batch that it names before the search relies on it (REC-4).
 
     Raises:
         CorruptionError: a segment is broken where it stands.
@@ -45,10 +52,15 @@ async def search_timestamp(
         if segment.base_offset >= end_offset:
             break
         if segment.max_timestamp < timestamp:
-            continue
+            await _check_time(cpu, segments, segment, prove)
+            if segment.max_timestamp < timestamp:
+                continue
         segment.suspect()
-        indexes = await read(segments.load_indexes(segment))
-        position = await read(segment.find_place(indexes, indexes.times.floor(timestamp)))
+        position = await read(_find_start(segments, segment, timestamp))
+        if position is None:
+            await prove(segment)
+            indexes = await read(segments.load_indexes(segment))
+            position = await read(segment.find_place(indexes, indexes.times.floor(timestamp)))
         while True:
             found = await read(find_batch(segment.file, position, segment.size, accept))
             if found is None:
@@ -63,12 +75,18 @@ async def search_timestamp(
     return None
 
 
-async def search_max_timestamp(cpu: Cpu, segments: Segments, start_offset: int) -> TimestampAndOffset | None:
+async def search_max_timestamp(
+    cpu: Cpu, segments: Segments, start_offset: int, prove: Prove
+) -> TimestampAndOffset | None:
     """The first record that carries the largest timestamp of the log; None if none has a timestamp.
+
+    The word of every time index file is held against the batch that it names, once (REC-4).
 
     Raises:
         CorruptionError, ApiError: as :func:`search_timestamp`.
     """
+    for each in list(segments):
+        await _check_time(cpu, segments, each, prove)
     segment: Segment = max(segments, key=lambda candidate: candidate.max_timestamp)
     if segment.max_timestamp < 0:
         return None
@@ -83,6 +101,32 @@ async def search_max_timestamp(cpu: Cpu, segments: Segments, start_offset: int) 
         return None
     position, header = found
     return await _find_in(cpu, segment, position, header, header.max_timestamp, start_offset)
+
+
+async def _check_time(cpu: Cpu, segments: Segments, segment: Segment, prove: Prove) -> None:
+    """Make sure of the largest timestamp of a segment, which rests on its time index file; done once in the life of the segment."""
+    if segment.unchecked_time is None:
+        return
+    segment.suspect()
+    if not await read(segments.check_time(segment)):
+        await prove(segment)
+    await cpu.run(_give_way)
+
+
+def _give_way() -> None:
+    """Nothing: the loop has its turn meanwhile, also if thousands of segments are checked from the page cache."""
+
+
+def _find_start(segments: Segments, segment: Segment, timestamp: int) -> Reading[int | None]:
+    """The position of a batch before which every record is older than ``timestamp``; None if the entry that says so is wrong."""
+    indexes = yield from segments.load_indexes(segment)
+    entry = indexes.times.floor_entry(timestamp)
+    if entry is None:
+        return (yield from segment.find_place(indexes, segment.base_offset))
+    position = yield from segment.find_place(indexes, entry[1])
+    if indexes.is_from_file and not (yield from segment.is_right_entry(position, *entry)):
+        return None
+    return position
 
 
 async def _find_in(

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from esp.simulation.tiers import PARTITION
 from tests.mutants.mutant import Mutant
 
 LOSS_MUTANTS: Final = (
@@ -12,7 +13,7 @@ LOSS_MUTANTS: Final = (
         "esp.controller.partition_change",
         "    if not clean and len(last_known) == 1 and is_acceptable(last_known[0]):\n",
         "    if len(last_known) == 1 and is_acceptable(last_known[0]):\n",
-        first=307,
+        tiers=(PARTITION,),
     ),
     Mutant(
         "loss-is-not-told",

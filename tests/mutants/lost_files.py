@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from esp.simulation.tiers import LOG
 from tests.mutants.mutant import Mutant
 
 LOST_FILES_MUTANTS: Final = (
@@ -30,7 +31,7 @@ LOST_FILES_MUTANTS: Final = (
         "esp.storage.recovery",
         "        if not self._may_have_gaps:\n",
         "        if self._may_have_gaps:\n",
-        first=70_072,
+        tiers=(LOG,),
     ),
     Mutant(
         "move-flushes-before-the-last-records",

@@ -58,7 +58,16 @@ ROT_MUTANTS: Final = (
         "esp.storage.log",
         "                not segment.has_unproven_time,\n",
         "                True,\n",
-        first=2000345,
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "rotten-times-mislead-searches",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.segments",
+        "        if told is None or told.timestamp < 0:\n",
+        "        if told is None or told.timestamp < LONG_MAX:\n",
+        first=39,
     ),
     Mutant(
         "rotten-checkpoint-stops-the-node",

@@ -114,7 +114,7 @@ class ControllerDriver:
         if (
             existing is not None
             and self._has_session(term, node_id)
-            and is_duplicate(existing, registration, is_connected=self._is_connected(term, node_id))
+            and is_duplicate(existing, registration, is_connected=self._is_connected(term, node_id, client))
         ):
             await term.end_session_if_dead(existing)
             term = self._require_term()
@@ -125,7 +125,7 @@ class ControllerDriver:
                 registration,
                 self._proposals.next_offset,
                 has_session=self._has_session(term, node_id),
-                is_connected=self._is_connected(term, node_id),
+                is_connected=self._is_connected(term, node_id, client),
             )
 
         try:
@@ -212,13 +212,19 @@ class ControllerDriver:
 
             client.at_end.append(on_end)
 
-    def _is_connected(self, term: ControllerTerm, node_id: NodeId) -> bool:
-        """True if the registered incarnation of a broker is connected to this controller, or had no time yet to find it."""
+    def _is_connected(self, term: ControllerTerm, node_id: NodeId, client: ClientContext | None) -> bool:
+        """True if the registered incarnation of a broker is connected to this controller, or had no time yet to find it.
+
+        Not so if its connection is the ``client``'s, by which a newcomer registers: one process has the connection, and has given the
+        incarnation up (BRK-3).
+        """
         existing = self._proposals.newest.brokers.get(node_id)
         if existing is None:
             return False
-        epoch, _ = self._connections.get(node_id, (None, None))
-        return epoch == existing.epoch or term.is_awaited(existing)
+        epoch, known = self._connections.get(node_id, (None, None))
+        if epoch == existing.epoch:
+            return known is not client
+        return term.is_awaited(existing)
 
     def _on_leadership(self) -> None:
         quorum, term = self._quorum, self._term

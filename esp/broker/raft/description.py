@@ -21,8 +21,17 @@ def only_metadata(topics: Sequence[Any]) -> bool:
     ] == [PARTITION]
 
 
-def describe_answer(description: QuorumDescription, now: Now) -> describe.DescribeQuorumResponse:
-    """The answer to a DescribeQuorum request, by the leader; ``now`` tells its clocks."""
+def describe_answer(
+    description: QuorumDescription, now: Now, error: ErrorCode = ErrorCode.none, message: str = ""
+) -> describe.DescribeQuorumResponse:
+    """The answer to a DescribeQuorum request.
+
+    Args:
+        description: the quorum.
+        now: the clocks of the node that described it.
+        error: the reason for which a node other than the leader described it.
+        message: the same in words.
+    """
 
     def wall_ms(moment_us: int | None) -> i64:
         return i64(-1 if moment_us is None else now.wall_ms - (now.monotonic_us - moment_us) // 1000)
@@ -61,8 +70,8 @@ def describe_answer(description: QuorumDescription, now: Now) -> describe.Descri
         for voter in description.voter_set.voters
     )
     return describe.DescribeQuorumResponse(
-        error_code=ErrorCode.none,
-        error_message="",
+        error_code=error,
+        error_message=message,
         topics=(describe.TopicData(topic_name=TOPIC, partitions=(partition,)),),
         nodes=nodes,
     )

@@ -36,7 +36,7 @@ from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.raft import effects
 from esp.raft.effects import Effect, ReadRecords, ReadSnapshot, Reply
-from esp.raft.leading import QuorumDescription
+from esp.raft.leading import QuorumDescription, ReplicaDescription
 from esp.raft.member import LeaderContact
 from esp.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
 from esp.raft.node import RaftNode
@@ -334,6 +334,22 @@ class RaftDriver:
     def describe(self, now: Now) -> QuorumDescription | None:
         """The quorum as its leader sees it; None if another node leads."""
         return self._node.describe(now)
+
+    def describe_from_here(self) -> QuorumDescription:
+        """The quorum as this node knows it without an answer of its leader: of the other members only that they are voters."""
+        node, local = self._node, self.config.local
+        is_voter = self.config.can_vote and node.voters.find(local) is not None
+        own = ReplicaDescription(local, node.log_end_offset, None, None)
+        others = (each.key for each in node.voters.voters if not is_voter or each.key.node_id != local.node_id)
+        voters = [ReplicaDescription(key, -1, None, None) for key in others]
+        return QuorumDescription(
+            node.leader_id,
+            node.epoch,
+            node.high_watermark,
+            node.voters,
+            tuple(sorted([*voters, own] if is_voter else voters, key=lambda each: each.key)),
+            () if is_voter else (own,),
+        )
 
     async def close(self) -> None:
         """Stop in order: commit what was proposed, hand over leadership, end all connections. The log is closed by its directory.

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from esp.cli.brokers.drain import drain, undrain
 from esp.cli.brokers.remove import remove
 from esp.cli.kafka.brokers import BrokersAdmin
-from esp.cli.kafka.client import NoControllerError
+from esp.cli.kafka.client import LOOK_TIMEOUT_S, NoControllerError
 from esp.cli.options import BootstrapServer, Json, asking
 from esp.cli.output import console, print_columns, print_json, print_warning, working
 from esp.rebalance.looking import replica_sizes
@@ -43,7 +43,7 @@ def list_brokers(bootstrap_server: BootstrapServer = "127.0.0.1:9092", json: Jso
 
     esp brokers list --json | jq '.[] | select(.state == "fenced").id'
     """
-    with BrokersAdmin(bootstrap_server) as admin, working("asking the brokers"):
+    with BrokersAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("asking the brokers"):
         rows = broker_rows(admin)
     if json:
         print_json([row._asdict() for row in rows])
@@ -65,6 +65,13 @@ def broker_rows(admin: BrokersAdmin) -> list[BrokerRow]:
         OperatorError: the cluster does not answer.
     """
     registered = admin.brokers()
+    try:
+        quorum = admin.quorum()
+        voters = {member.node_id: "voter" for member in quorum.voters} | {quorum.leader: "active"}
+    except NoControllerError as error:
+        voters = {} if error.known is None else {member.node_id: "voter" for member in error.known.voters}
+        unknown = "the voters are unknown" if error.known is None else "no controller is active"
+        print_warning(f"{error.problem}: the states are the last ones that a broker knew, and {unknown}")
     alive = [node for node, broker in registered.items() if not broker.fenced]
     partitions = [each for by_number in admin.topics().values() for each in by_number.values()]
     replicas = Counter(node for each in partitions for node in each.replicas)
@@ -73,13 +80,7 @@ def broker_rows(admin: BrokersAdmin) -> list[BrokerRow]:
     sizes: Counter[int] = Counter()
     for replica, size_bytes in replica_sizes(log_dirs).items():
         sizes[replica.broker] += size_bytes
-    draining = admin.draining(alive)
-    try:
-        quorum = admin.quorum()
-        voters = {member.node_id: "voter" for member in quorum.voters} | {quorum.leader: "active"}
-    except NoControllerError as error:
-        print_warning(f"{error.problem}: the states are the last ones that a broker knew, and the voters are unknown")
-        voters = {}
+    draining = admin.draining(log_dirs)
     rows = []
     for node in sorted(registered.keys() | replicas.keys()):
         broker = registered.get(node)

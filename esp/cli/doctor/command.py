@@ -9,6 +9,7 @@ from esp.cli.doctor.look import WATCH_S, look_for_doctor
 from esp.cli.doctor.status import FOUND, FailOn, FailOnOption, Shown, looking
 from esp.cli.doctor.text import examination_as_json, print_examination, print_rule, print_rules
 from esp.cli.doctor.what_if import what_if
+from esp.cli.kafka.client import LOOK_TIMEOUT_S
 from esp.cli.kafka.doctor import DoctorAdmin
 from esp.cli.options import BootstrapServer, Json, asking
 from esp.cli.output import print_json, working
@@ -67,7 +68,7 @@ def look(
         if rules:
             print_rules(chosen, json)
             return
-        with DoctorAdmin(bootstrap_server) as admin, working("examining the cluster"):
+        with DoctorAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("examining the cluster"):
             snapshot = look_for_doctor(admin, watch)
     findings = examine(snapshot, chosen)
     if json:

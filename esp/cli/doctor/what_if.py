@@ -8,6 +8,7 @@ import typer
 from esp.cli.doctor.look import look_for_doctor
 from esp.cli.doctor.status import FOUND, FailOn, FailOnOption, Shown, looking
 from esp.cli.doctor.what_if_text import consequences_as_json, print_consequences
+from esp.cli.kafka.client import LOOK_TIMEOUT_S
 from esp.cli.kafka.doctor import DoctorAdmin
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_json, working
@@ -51,7 +52,7 @@ def what_if(
         nodes, racks = _ids(broker), _words(rack)
         if not nodes and not racks:
             raise OperatorError("no broker or rack is named", "Write --broker ID or --rack NAME before down.")
-        with DoctorAdmin(bootstrap_server) as admin, working("examining the cluster"):
+        with DoctorAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("examining the cluster"):
             snapshot = look_for_doctor(admin)
         down = _known(snapshot, nodes) | _of_racks(snapshot, racks)
     consequences = what_if_down(snapshot, down)

@@ -7,6 +7,7 @@ import typer
 from esp.cli.groups.changes import Reset, delete_groups, delete_offsets, now_ms, reset_offsets
 from esp.cli.groups.offset_reset import Offsets, Target, parse_datetime, parse_duration, parse_offsets_csv
 from esp.cli.groups.reports import describe_members, describe_offsets, describe_states, known_groups, list_groups
+from esp.cli.kafka.client import LOOK_TIMEOUT_S
 from esp.cli.kafka.groups import GroupsAdmin
 from esp.cli.options import BootstrapServer, Json, action
 from esp.cli.output import print_warning
@@ -136,7 +137,7 @@ def groups(
         raise OperatorError("--delete-offsets needs --topic", "Write --topic NAME or --topic NAME:0,1")
     if describe and members + offsets + (state is not None) > 1:
         raise OperatorError("--members, --offsets and --state exclude each other", "Give one of them.")
-    with GroupsAdmin(bootstrap_server) as admin:
+    with GroupsAdmin(bootstrap_server, LOOK_TIMEOUT_S if list_ or describe else None) as admin:
         if list_:
             list_groups(admin, state, type_, json)
             return

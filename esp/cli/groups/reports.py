@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from esp.cli.kafka.answers import CommittedOffset, GroupInfo, GroupListing, GroupMember, PartitionId, RefusedError
-from esp.cli.kafka.groups import GroupsAdmin
+from esp.cli.kafka.groups import CoordinatorSilentError, GroupsAdmin
 from esp.cli.output import print_columns, print_json, print_line, print_warning, working
 from esp.model.errors import ErrorCode, OperatorError
 
@@ -98,9 +98,9 @@ def _print_listing(found: Sequence[GroupListing], *, with_types: bool, with_stat
 def describe_offsets(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, json: bool) -> None:
     """Print how far groups are, by partition."""
     told: list[dict[str, Any]] = []
-    for group in groups:
+    for info in _describe_all(admin, groups):
+        group = info.group_id
         with working(f"asking for {group}"):
-            info = _describe(admin, group)
             progress = read_progress(admin, info)
         if json:
             told.append(_as_json(info) | {"offsets": [_progress_as_json(each) for each in progress]})
@@ -118,7 +118,12 @@ def read_progress(admin: GroupsAdmin, info: GroupInfo) -> list[Progress]:
     members = {partition: member for member in info.members for partition in member.assignment}
     concerned = sorted({*committed, *members})
     there = {each for some in admin.partitions({each.topic for each in concerned}).values() for each in some}
-    ends = admin.latest([each for each in concerned if each in there])
+    ends, silent = admin.known_ends([each for each in concerned if each in there])
+    if silent:
+        leaders = ", ".join(f"broker {leader}" if leader >= 0 else "none" for leader in silent)
+        print_warning(
+            f"log end offsets of partitions of {info.group_id} are unknown: leaders that do not answer: {leaders}"
+        )
     return [Progress(each, committed.get(each), ends.get(each), members.get(each)) for each in concerned]
 
 
@@ -198,8 +203,24 @@ def describe_states(admin: GroupsAdmin, groups: Sequence[str], verbose: bool, js
 
 
 def _describe_all(admin: GroupsAdmin, groups: Sequence[str]) -> list[GroupInfo]:
+    """The groups, without those whose coordinators do not answer; a warning names those.
+
+    Raises:
+        OperatorError: a group does not exist, or no coordinator answers.
+    """
+    found: list[GroupInfo] = []
+    silent: list[CoordinatorSilentError] = []
     with working("asking the coordinators"):
-        return [_describe(admin, group) for group in groups]
+        for group in groups:
+            try:
+                found.append(_describe(admin, group))
+            except CoordinatorSilentError as error:
+                silent.append(error)
+    if silent and not found:
+        raise silent[0]
+    for each in silent:
+        print_warning(each.problem)
+    return found
 
 
 def _describe(admin: GroupsAdmin, group: str) -> GroupInfo:

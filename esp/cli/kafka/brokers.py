@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from kio.index import load_response_from_request
 from kio.schema.types import BrokerId
@@ -16,7 +16,7 @@ from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.serial import entity_reader, entity_writer
 
 from esp.cli.kafka.answers import QuorumInfo, RefusedError
-from esp.cli.kafka.client import CONNECT_TIMEOUT_S, ask_for_quorum, check_bootstrap, check_code
+from esp.cli.kafka.client import CONNECT_TIMEOUT_S, ask_for_quorum, check_code, no_broker, parse_servers
 from esp.cli.kafka.configs import ResourceType
 from esp.cli.kafka.library import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
@@ -38,14 +38,12 @@ def call(servers: str, request: Any) -> Any:
     Raises:
         OperatorError: none listens, or it does not answer.
     """
-    check_bootstrap(servers)
-    refused: OSError | None = None
-    for server in servers.split(","):
-        host, _, port = server.strip().rpartition(":")
+    reasons: list[str] = []
+    for host, port in parse_servers(servers):
         try:
-            connection = socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S)
+            connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
         except OSError as error:
-            refused = error
+            reasons.append(error.strerror or str(error))
             continue
         with connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
@@ -53,10 +51,10 @@ def call(servers: str, request: Any) -> Any:
                 return _exchange(connection, request)
             except (OSError, EOFError, DecodeError) as error:
                 raise OperatorError(
-                    f"the broker at {server} did not answer: {str(error) or 'it ended the connection'}",
+                    f"the broker at {host}:{port} did not answer: {str(error) or 'it ended the connection'}",
                     "The request may have been carried out: check, then repeat it if necessary.",
                 ) from error
-    raise OperatorError(f"no broker answers at {servers}: {refused}", "Name another with --bootstrap-server HOST:PORT.")
+    raise no_broker(servers, reasons)
 
 
 def _exchange(connection: socket.socket, request: Any) -> Any:
@@ -86,6 +84,8 @@ _MODE = "rebalance.mode"
 
 class BrokersAdmin(ReassignmentsAdmin):
     """The brokers of a cluster, with what they hold; see :class:`~esp.cli.kafka.client.AdminConnection`."""
+
+    asks_all: ClassVar = True
 
     def quorum(self) -> QuorumInfo:
         """The metadata quorum as its leader sees it.

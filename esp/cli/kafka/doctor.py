@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from esp.cli.kafka.answers import QuorumInfo, RefusedError
-from esp.cli.kafka.client import ask_for_quorum, check_code
+from esp.cli.kafka.answers import QuorumInfo
+from esp.cli.kafka.client import ask_for_quorum
 from esp.cli.kafka.library import (
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
@@ -25,6 +25,8 @@ _CONSUMERS: Final = ("consumer", "")
 
 class DoctorAdmin(ReassignmentsAdmin):
     """Looks at everything; see :class:`~esp.cli.kafka.client.AdminConnection`. Methods are those of the protocol."""
+
+    asks_all: ClassVar = True
 
     def quorum(self) -> QuorumInfo | None:
         """The metadata quorum; None if the cluster has none, or does not tell."""
@@ -54,10 +56,9 @@ class DoctorAdmin(ReassignmentsAdmin):
     def failed_log_dirs(self, brokers: Iterable[int]) -> list[tuple[int, str, str]]:
         """Broker, path and Kafka's word for the error of every log directory that does not work."""
         found: list[tuple[int, str, str]] = []
-        for broker in sorted(brokers):
-            try:
-                told = self._client.send(DescribeLogDirsRequest(topics=[]), broker).to_dict()
-            except KafkaError:  # it is down, which the list of brokers may not say yet
+        answers = self._client.send_to_each(lambda: DescribeLogDirsRequest(topics=[]), sorted(brokers))
+        for broker, told in sorted(answers.items()):
+            if isinstance(told, KafkaError):  # it is down, which the list of brokers may not say yet
                 continue
             found += [
                 (broker, each["log_dir"], ErrorCode(each["error_code"]).name.upper())
@@ -73,11 +74,8 @@ class DoctorAdmin(ReassignmentsAdmin):
     def consumer_groups(self, brokers: Iterable[int]) -> list[str]:
         """The ids of the consumer groups that those brokers keep, of those that answer; sorted."""
         found: set[str] = set()
-        for broker in brokers:
-            try:
-                told = self._client.send(ListGroupsRequest(), broker).to_dict()
-                check_code(told["error_code"])
-            except (KafkaError, RefusedError):  # it is down, or loads its groups
+        for told in self._client.send_to_each(ListGroupsRequest, brokers).values():
+            if isinstance(told, KafkaError) or told["error_code"] != ErrorCode.none:  # it is down, or loads its groups
                 continue
             found.update(each["group_id"] for each in told["groups"] if each["protocol_type"] in _CONSUMERS)
         return sorted(found)

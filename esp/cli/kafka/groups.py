@@ -1,8 +1,9 @@
 """Looks at consumer groups and changes the offsets that they remember."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from esp.cli.kafka.answers import (
     CommittedOffset,
@@ -12,39 +13,61 @@ from esp.cli.kafka.answers import (
     GroupMember,
     PartitionId,
 )
-from esp.cli.kafka.client import AdminConnection, ask_again, check_code
+from esp.cli.kafka.client import AdminConnection, ask_again, check_code, told_to_the_operator
+from esp.cli.kafka.connections import NO_ANSWER
 from esp.cli.kafka.library import (
     ConsumerProtocolAssignment,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
     KafkaConnectionError,
+    KafkaError,
     ListGroupsRequest,
     NodeNotReadyError,
+    NotLeaderForPartitionError,
     OffsetAndMetadata,
     OffsetSpec,
     TopicPartition,
 )
-from esp.model.errors import ErrorCode
+from esp.model.errors import ErrorCode, OperatorError
+
+_GONE: Final = (KafkaConnectionError, NodeNotReadyError)
+_LEADER_TIMEOUT_MS: Final = 1000
+"""The time for which a broker may say that it does not lead, while the metadata names it as the leader."""
 
 _GROUP_KEY = 0
 """Of FindCoordinator: the key is a group's id."""
 
 
+class CoordinatorSilentError(OperatorError):
+    """The coordinator of a group does not answer, and no other broker has taken over from it."""
+
+    def __init__(self, group: str, node_id: int) -> None:
+        super().__init__(
+            f"the coordinator of group {group}, broker {node_id}, does not answer: the group's members and offsets are unknown",
+            f"Start broker {node_id}; or start controllers until a majority of the voters runs: another broker takes over then.",
+        )
+
+
 class GroupsAdmin(AdminConnection):
     """The consumer groups of a cluster; see :class:`~esp.cli.kafka.client.AdminConnection`."""
+
+    asks_all: ClassVar = True
 
     def list_groups(self) -> tuple[list[GroupListing], list[int]]:
         """Return all groups of consumers, sorted by id, and the brokers that did not tell of theirs."""
 
         def ask(client: Any) -> tuple[list[GroupListing], list[int]]:
             found: list[GroupListing] = []
-            silent: list[int] = []
-            for broker in client.describe_cluster()["brokers"]:
-                try:
-                    told = ask_again(partial(client.send, ListGroupsRequest(), broker["broker_id"])).to_dict()
-                except (KafkaConnectionError, NodeNotReadyError):
-                    silent.append(broker["broker_id"])
+            nodes = [broker["broker_id"] for broker in client.describe_cluster()["brokers"]]
+            answers = client.send_to_each(ListGroupsRequest, nodes)
+            for node, told in answers.items():
+                if isinstance(told, _GONE):  # it may have been restarted just now
+                    with suppress(*_GONE):
+                        answers[node] = ask_again(partial(client.send, ListGroupsRequest(), node)).to_dict()
+            silent = sorted(node for node, told in answers.items() if isinstance(told, KafkaError))
+            for told in answers.values():
+                if isinstance(told, KafkaError):
                     continue
                 check_code(told["error_code"])
                 found += [
@@ -63,12 +86,19 @@ class GroupsAdmin(AdminConnection):
 
         Raises:
             RefusedError: there is no such group (group_id_not_found).
+            CoordinatorSilentError: its coordinator does not answer.
         """
 
         def ask(client: Any) -> GroupInfo:
             coordinator = _find_coordinator(client, group)
             # As it came: what members are assigned is bytes, of which text is made without json=False.
-            answer = client.send(DescribeGroupsRequest(groups=[group]), coordinator.node_id)
+            try:
+                answer = ask_again(
+                    lambda: client.send(DescribeGroupsRequest(groups=[group]), coordinator.node_id),
+                    until_s=self._until_s,
+                )
+            except NO_ANSWER as error:
+                raise CoordinatorSilentError(group, coordinator.node_id) from error
             [told] = answer.to_dict(json=False)["groups"]
             check_code(told["error_code"], told.get("error_message"))
             return GroupInfo(
@@ -110,6 +140,30 @@ class GroupsAdmin(AdminConnection):
     def latest(self, partitions: Iterable[PartitionId]) -> dict[PartitionId, int]:
         """Return the offset that each partition's next record gets."""
         return self._offsets(partitions, OffsetSpec.LATEST)
+
+    def known_ends(self, partitions: Iterable[PartitionId]) -> tuple[dict[PartitionId, int], list[int]]:
+        """Return what :meth:`latest` does, for the partitions whose leaders answer, and the leaders that do not (-1: there is none)."""
+        wanted = set(partitions)
+        if not wanted:
+            return {}, []
+        topics = sorted({each.topic for each in wanted})
+        by_leader: dict[int, list[PartitionId]] = {}
+        for topic in self._ask(lambda client: client.describe_topics(topics)):
+            for each in topic["partitions"]:
+                partition = PartitionId(topic["name"], each["partition_index"])
+                if partition in wanted:
+                    by_leader.setdefault(each["leader_id"], []).append(partition)
+        found: dict[PartitionId, int] = {}
+        silent: list[int] = []
+        for leader, some in sorted(by_leader.items()):
+            specs = {TopicPartition(*each): OffsetSpec.LATEST for each in some}
+            told: dict[Any, Any] = {}
+            with told_to_the_operator(self._servers), suppress(*NO_ANSWER, NotLeaderForPartitionError):
+                told = {} if leader < 0 else self._client.list_partition_offsets(specs, timeout_ms=_LEADER_TIMEOUT_MS)
+            found |= {PartitionId(*each): end.offset for each, end in told.items()}
+            if not told:
+                silent.append(leader)
+        return found, silent
 
     def since(self, partitions: Iterable[PartitionId], timestamp_ms: int) -> dict[PartitionId, int]:
         """Return the offset of each partition's first record that is not older (milliseconds since the Unix epoch); -1: there is none."""

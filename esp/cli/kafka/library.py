@@ -55,6 +55,7 @@ with warnings.catch_warnings():
         IncompatibleBrokerVersion,
         KafkaConnectionError,
         KafkaError,
+        KafkaTimeoutError,
         NodeNotReadyError,
         NotCoordinatorError,
         NotLeaderForPartitionError,
@@ -62,6 +63,8 @@ with warnings.catch_warnings():
         UnknownBrokerIdError,
     )
     from kafka.errors import for_code as error_for_code
+    from kafka.future import Future
+    from kafka.net.compat import KafkaNetClient
     from kafka.net.manager import KafkaConnectionManager
     from kafka.net.selector import NetworkSelector
     from kafka.protocol.admin import (
@@ -104,6 +107,7 @@ __all__ = [
     "DescribeQuorumRequest",
     "ElectLeadersRequest",
     "FindCoordinatorRequest",
+    "Future",
     "IncompatibleBrokerVersion",
     "IncrementalAlterConfigsRequest",
     "InitProducerIdRequest",
@@ -112,7 +116,9 @@ __all__ = [
     "KafkaConnectionManager",
     "KafkaConsumer",
     "KafkaError",
+    "KafkaNetClient",
     "KafkaProducer",
+    "KafkaTimeoutError",
     "ListConfigResourcesRequest",
     "ListGroupsRequest",
     "ListPartitionReassignmentsRequest",

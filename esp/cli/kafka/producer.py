@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from esp.cli.kafka.client import connect, told_to_the_operator
+from esp.cli.kafka.connections import Connections
 from esp.cli.kafka.library import (
     IncompatibleBrokerVersion,
     InitProducerIdRequest,
@@ -74,7 +75,7 @@ class ProducerClient:
         if isinstance(known["api_version"], str):
             known["api_version"] = tuple(map(int, known["api_version"].split(".")))
         self.net = NetworkSelector(slow_task_threshold_secs=0)
-        self.manager = KafkaConnectionManager(self.net, **known)
+        self.manager = Connections(self.net, **known)
         self.cluster = self.manager.cluster
         for name in ("retry_backoff_ms", "allow_auto_create_topics"):
             self.cluster.config[name] = self.settings[name]

@@ -100,7 +100,7 @@ _NUMBERS: Final = (
 def _number(settings: Mapping[str, Any], name: str) -> int:
     value = settings[name]
     if not isinstance(value, int) or value < 0:
-        raise OperatorError(f"{name.replace('_', '.')}={value}: no number", "Write a number, 0 or more.")
+        raise OperatorError(f"{name.replace('_', '.')}={value}: not a number", "Write a number, 0 or more.")
     return value
 
 
@@ -121,5 +121,5 @@ def _check_idempotence(settings: Mapping[str, Any], numbers: Mapping[str, int]) 
     ):
         if found:
             raise OperatorError(
-                f"{told}: not with enable.idempotence=true", "Take it out, or add enable.idempotence=false."
+                f"{told}: not with enable.idempotence=true", "Remove it, or add enable.idempotence=false."
             )

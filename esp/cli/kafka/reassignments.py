@@ -93,15 +93,13 @@ class ReassignmentsAdmin(AdminConnection):
 
     def log_dirs(self, brokers: Iterable[int]) -> dict[int, list[LogDir]]:
         """The log directories that work, of those brokers that answer."""
-        found: dict[int, list[LogDir]] = {}
-        for broker in sorted(brokers):
-            try:
-                told = self._client.send(DescribeLogDirsRequest(topics=None), broker).to_dict()
-            except KafkaError:  # it is down, which the list of brokers may not say yet
-                continue
-            if told.get("error_code", 0) == ErrorCode.none:
-                found[broker] = [_log_dir(each) for each in told["results"] if each["error_code"] == ErrorCode.none]
-        return found
+        answers = self._client.send_to_each(lambda: DescribeLogDirsRequest(topics=None), sorted(brokers))
+        return {
+            broker: [_log_dir(each) for each in told["results"] if each["error_code"] == ErrorCode.none]
+            for broker, told in sorted(answers.items())
+            if not isinstance(told, KafkaError)  # it is down, which the list of brokers may not say yet
+            and told.get("error_code", 0) == ErrorCode.none
+        }
 
     def move_replicas(self, directories: Mapping[Replica, str]) -> dict[Replica, str]:
         """Move replicas to other directories of their brokers. Returns why those were refused that were."""

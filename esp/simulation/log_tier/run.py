@@ -15,6 +15,7 @@ from uuid import UUID
 from esp.model.errors import ApiError, CorruptionError
 from esp.model.ids import BrokerEpoch, TopicId, TopicPartition
 from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader, read_header, stamp
+from esp.records.builder import NewRecord, build_batch
 from esp.records.transaction_marker import build_marker
 from esp.replication.partition_follower import append_fetched
 from esp.settings.topic import TopicSettings
@@ -29,11 +30,12 @@ from esp.simulation.log_tier.checks import (
 from esp.simulation.log_tier.transactions import TransactionCheck
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.simulation.machine.disk_image import make_tree, take_image
 from esp.simulation.nodes_tier.rot import RotKind, find_targets, rot_somewhere
 from esp.simulation.partition_tier.memory_log import KeptBatch
 from esp.simulation.partition_tier.producers import make_batch
 from esp.simulation.streams import stream
-from esp.storage.layout import LOG_START_FILE, LOG_SUFFIX
+from esp.storage.layout import LOG_START_FILE, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.log_directory import LogDirectory
 from esp.storage.producer_snapshots import snapshot_offsets
 from esp.storage.segment_recovery import iterate_headers_blocking
@@ -45,6 +47,18 @@ _PATH: Final = "/data"
 _PRODUCERS: Final = 3
 _ROT_SHARE: Final = 0.4
 """Of the runs, and in these of the starts: a file has rotted that can be made again, or be done without."""
+
+_HOLE_SHARE: Final = 0.1
+"""Of the starts: a copy of the disk lacks a segment."""
+
+_TIMES_SHARE: Final = 0.05
+"""Of the starts of runs with rot: another log, of records with times, has a rotten time index."""
+
+_TIMED_MS: Final = 1_700_000_000_000
+_YOUNG_MS: Final = 3_600_000
+"""The records of that log are written within an hour, and retained for one."""
+
+_TIMED_BATCHES: Final = 8
 
 _ROTTEN_MAX: Final = 4
 _OF_PRODUCERS: Final = (ATTRIBUTES_OFFSET + 1, *range(43, 57))
@@ -89,6 +103,8 @@ class LogRun:
         self._transacts = self._transaction_random.random() < _TRANSACTIONS_SHARE
         self._known_from = {0}
         """The offsets from which on the log may know its batches: see :class:`TransactionCheck`."""
+        self._hole_random = stream("holes", seed)
+        self._time_random = stream("rotten times", seed)
         self._steps: list[Callable[[], None]] = [
             *[self._append] * 12,
             *[self._flush] * 3,
@@ -407,6 +423,63 @@ class LogRun:
         self._epoch = max([self.log.leader_epochs.latest or 0, *epochs])
         if self._rots and self._batch_random.random() < _ROT_SHARE:
             self._open_with_a_rotten_batch()
+        self._look_at_copies()
+
+    def _look_at_copies(self) -> None:
+        """See what a start would make of another disk."""
+        if not self._rots and self._hole_random.random() < _HOLE_SHARE:
+            self._open_with_a_hole()
+        if self._rots and self._time_random.random() < _TIMES_SHARE:
+            self._retain_with_a_rotten_time()
+
+    def _open_with_a_hole(self) -> None:
+        """A segment in the midst of what was flushed has vanished, on a copy of the disk: the log is broken there, not shorter (REC-11)."""
+        log = self.log
+        inner = list(log.files.segments)[1:-1]
+        candidates = [segment for segment in inner if segment.size and segment.next_base_offset < log.recovery_point]
+        if not candidates:
+            return
+        gone = self._hole_random.choice(candidates).files()
+        self._directory.write_checkpoints_blocking()
+        copy = SimulatedDisk(self._hole_random)
+        copy.install(make_tree(take_image(self.disk, _PATH, lambda path: path not in gone)))
+        try:
+            LogDirectory.open_blocking(copy, _PATH).load_log_blocking(PARTITION, self.settings, 0)
+        except CorruptionError:
+            return
+        raise ViolationError("INV-ORDER", str(PARTITION), f"is opened without {gone[0]}, which was flushed (REC-11)")
+
+    def _retain_with_a_rotten_time(self) -> None:
+        """A bit has flipped in a time index of a log of young records, on a copy of the disk: retention takes none for old (REC-4)."""
+        copy = SimulatedDisk(self._time_random)
+        directory = LogDirectory.open_blocking(copy, _PATH)
+        settings = TopicSettings(segment_bytes=self._time_random.choice((200, 1_000)), retention_ms=_YOUNG_MS)
+        log = directory.create_log_blocking(PARTITION, _TOPIC_ID, settings)
+        log.begin_epoch(1)
+        for number in range(_TIMED_BATCHES):
+            batch = bytearray(
+                build_batch(
+                    [NewRecord(bytes(50))],
+                    base_offset=number,
+                    leader_epoch=1,
+                    timestamp_ms=_TIMED_MS + self._time_random.randrange(_YOUNG_MS),
+                )
+            )
+            log.append(batch, read_header(batch), 0)
+        log.high_watermark = log.log_end_offset
+        directory.close_blocking(BrokerEpoch(1))
+        indexes = [segment.path(TIME_INDEX_SUFFIX) for segment in log.files.segments]
+        path = self._time_random.choice(indexes)
+        size = copy.stat(path).size
+        copy.corrupt(path, self._time_random.randrange(size), 1 << self._time_random.randrange(8))
+        log = LogDirectory.open_blocking(copy, _PATH).load_log_blocking(PARTITION, settings, 0)
+        dropped = log.delete_old_segments_blocking(_TIMED_MS + _YOUNG_MS)
+        if dropped:
+            raise ViolationError(
+                "INV-RETENTION",
+                str(PARTITION),
+                f"retention takes {dropped} segments of young records by the word of {path}",
+            )
 
     def _open_with_a_rotten_batch(self) -> None:
         """Bits flip in what a flushed batch says of its producer, for one life that only looks: it believes none of it (REC-4, PROD-7)."""

@@ -13,14 +13,20 @@ from kio.schema.create_topics.v7 import response as create_response
 from kio.schema.delete_topics.v5.request import DeleteTopicsRequest as DeleteTopicsRequestUpTo5
 from kio.schema.delete_topics.v6 import request as delete_request
 from kio.schema.delete_topics.v6 import response as delete_response
+from kio.schema.describe_quorum.v2 import request as describe_request
 
-from esp.broker.apis import create_topics, delete_topics
+from esp.broker.apis import create_topics, delete_topics, describe_quorum
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.forwarding import WHOLE_MAX
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
+from esp.model.ids import METADATA_TOPIC, NO_NODE, DirectoryId, LeaderEpoch, NodeId
+from esp.model.now import Now
+from esp.protocol.messages import decode_response, encode_response
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
+from esp.raft.leading import QuorumDescription, ReplicaDescription
+from esp.raft.voters import Voter, VoterKey, VoterSet
 from tests.unit.broker.played_server import in_world
 from tests.unit.protocol.hostile import example
 from tests.unit.protocol.strategies import wire_class
@@ -96,6 +102,17 @@ def deleted(code=ErrorCode.none):
     return delete_response.DeleteTopicsResponse(throttle_time=0 * SECONDS, responses=(topic,))
 
 
+VOTERS = [VoterKey(NodeId(number), DirectoryId(uuid.UUID(int=number))) for number in (1, 2)]
+QUORUM = QuorumDescription(
+    leader_id=NO_NODE,
+    leader_epoch=LeaderEpoch(7),
+    high_watermark=80,
+    voter_set=VoterSet(tuple(Voter(key, ()) for key in VOTERS)),
+    voters=(ReplicaDescription(VOTERS[0], 90, None, None), ReplicaDescription(VOTERS[1], -1, None, None)),
+    observers=(),
+)
+
+
 FORWARDED = [
     ApiKey.ELECT_LEADERS,
     ApiKey.UNREGISTER_BROKER,
@@ -114,6 +131,39 @@ def test_what_only_the_controller_can_do_goes_there_and_its_answer_back(api_key)
         handle = Dispatcher(ListenerKind.BROKER, played, Tasks(world.env.host), world.env.clock)._load(api_key)
         assert await handle(played, asked(0), message) is answer
         assert played.controller.seen == [(api_key, message)]
+
+    scenario()
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_without_a_leader_the_quorum_is_described_as_the_broker_knows_it(version):
+    @in_world
+    async def scenario(world):
+        refused = ApiError(ErrorCode.request_timed_out, "silence")
+        raft = SimpleNamespace(describe_from_here=lambda: QUORUM, now=lambda: Now(0, 0))
+        played = SimpleNamespace(env=world.env, controller=Controller(refused), raft=raft)
+        topic = describe_request.TopicData(
+            topic_name=METADATA_TOPIC, partitions=(describe_request.PartitionData(partition_index=0),)
+        )
+        begun = now()
+        answer = await describe_quorum.handle(
+            played, asked(version), describe_request.DescribeQuorumRequest(topics=(topic,))
+        )
+        assert now() - begun == describe_quorum.LEADER_TIMEOUT_MS / 1000
+        answer = decode_response(
+            ApiKey.DESCRIBE_QUORUM,
+            version,
+            memoryview(encode_response(ApiKey.DESCRIBE_QUORUM, version, 1, answer))[9:],
+        )
+        assert answer.error_code == ErrorCode.request_timed_out
+        [partition] = answer.topics[0].partitions
+        assert (partition.leader_id, partition.leader_epoch) == (-1, 7)
+        assert [(each.replica_id, each.log_end_offset) for each in partition.current_voters] == [(1, 90), (2, -1)]
+        with pytest.raises(ApiError) as caught:
+            await describe_quorum.handle(
+                played, asked(version), describe_request.DescribeQuorumRequest(topics=(topic, topic))
+            )
+        assert caught.value is refused
 
     scenario()
 

@@ -15,7 +15,7 @@ P = [TopicPartition("t", number) for number in range(3)]
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeBrokers:
     cluster = FakeBrokers((1, 2, 3), {P[0]: (1, 2), P[1]: (2, 3), P[2]: (3, 7)}, dict.fromkeys(P, 1000))
-    monkeypatch.setattr(brokers_list, "BrokersAdmin", lambda _: cluster)
+    monkeypatch.setattr(brokers_list, "BrokersAdmin", lambda servers, within_s: cluster)
     return cluster
 
 
@@ -48,7 +48,7 @@ def test_without_a_controller_brokers_are_listed_as_they_were_known_last(
     cluster: FakeBrokers, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def quorum() -> NoReturn:
-        raise NoControllerError
+        raise NoControllerError(2.0)
 
     monkeypatch.setattr(cluster, "quorum", quorum)
     answering = cluster.log_dirs

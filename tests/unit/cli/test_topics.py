@@ -30,7 +30,7 @@ class FakeAdmin:
         for name in ("__offsets", "a-1", "a-2")
     )
 
-    def __init__(self, servers):
+    def __init__(self, servers, within_s=None):
         self.calls = FakeAdmin.calls = []
 
     def __enter__(self):
@@ -73,7 +73,7 @@ def cluster(monkeypatch):
 
 def test_without_a_controller_topics_are_described_as_they_were_known_last(cluster, capsys, monkeypatch):
     def reassignments(_):
-        raise NoControllerError
+        raise NoControllerError(2.0)
 
     monkeypatch.setattr(FakeAdmin, "reassignments", reassignments)
     assert run_tools(["topics", "--describe", "--topic", "a-1"]) == 0

@@ -286,6 +286,19 @@ async def test_two_processes_with_one_directory_and_address_do_not_take_turns(co
     assert not (await controller.beat(1, second)).fenced
 
 
+@controlled(brokers=1)
+async def test_a_process_that_registers_anew_by_its_own_connection_need_not_wait(controller):
+    """It found less in its logs than its registration says (BRK-3): the registered incarnation is itself, and its listeners answer."""
+    own, other = (ClientContext("CONTROLLER", Address("127.0.0.1", port)) for port in (1, 2))
+    await controller.beat(1, own)
+    again = controller.registration(1)
+    assert await _refused(controller.driver.register_broker(again, other)) is ErrorCode.duplicate_broker_registration
+    controller.epochs[1] = await controller.driver.register_broker(again, own)
+    assert controller.broker(1).incarnation_id == again.incarnation_id
+    elsewhere = controller.registration(1, endpoints={"PLAINTEXT": Address("127.0.0.1", 10_009)})
+    assert await _refused(controller.driver.register_broker(elsewhere, own)) is ErrorCode.duplicate_broker_registration
+
+
 @controlled(brokers=2)
 async def test_nobody_takes_the_place_of_a_broker_that_is_just_finding_a_new_controller(controller):
     controller.quorum.lose()

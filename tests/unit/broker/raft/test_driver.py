@@ -384,3 +384,21 @@ def test_the_same_seed_gives_the_same_run():
         return scenario()
 
     assert run() == run()
+
+
+@with_quorum(3)
+async def test_a_voter_without_a_leader_describes_what_it_knows(quorum):
+    leader = await quorum.elect()
+    await quorum.create("t")
+    await quorum.agree()
+    [left, other] = [member for member in quorum.alive if member is not leader]
+    epoch = left.raft.epoch
+    leader.kill()
+    other.kill()
+    await quorum.wait(lambda: left.raft.leader is None)
+    assert left.raft.describe(left.raft.now()) is None
+    told = left.raft.describe_from_here()
+    assert (told.leader_id, told.leader_epoch, told.observers) == (-1, epoch, ())
+    ends = {each.key.node_id: each.log_end_offset for each in told.voters}
+    assert ends == {1: -1, 2: -1, 3: -1} | {left.node_id: left.raft.next_offset}
+    assert list(ends) == [1, 2, 3]

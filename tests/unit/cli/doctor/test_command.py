@@ -20,7 +20,7 @@ DEAD = ("--bootstrap-server", "127.0.0.1:1")
 class NoAdmin:
     """Stands for a connection that is not used."""
 
-    def __init__(self, servers):
+    def __init__(self, servers, within_s=None):
         pass
 
     def __enter__(self):

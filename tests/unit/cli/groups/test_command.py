@@ -14,6 +14,7 @@ from esp.cli.kafka.answers import (
     PartitionId,
     RefusedError,
 )
+from esp.cli.kafka.groups import CoordinatorSilentError
 from esp.model.errors import ErrorCode
 
 T0, T1, U0, GONE = PartitionId("t", 0), PartitionId("t", 1), PartitionId("u", 0), PartitionId("gone", 0)
@@ -25,7 +26,7 @@ IDLE = GroupInfo("idle", Coordinator(1, "host", 9092), "Empty", "", ())
 class FakeAdmin:
     """Stands for topics t and u with the offsets 10 to 100, and the groups live (with a member) and idle (without)."""
 
-    def __init__(self, servers):
+    def __init__(self, servers, within_s=None):
         self.calls = FakeAdmin.calls = []
 
     def __enter__(self):
@@ -35,6 +36,8 @@ class FakeAdmin:
         pass
 
     silent: ClassVar = []
+    without_leaders: ClassVar = []
+    without_coordinators: ClassVar = []
 
     def list_groups(self):
         return (
@@ -45,6 +48,8 @@ class FakeAdmin:
     def describe(self, group):
         if group not in ("live", "idle"):
             raise RefusedError(ErrorCode.group_id_not_found, f"Group {group} not found.")
+        if group in self.without_coordinators:
+            raise CoordinatorSilentError(group, 2)
         return LIVE if group == "live" else IDLE
 
     def committed(self, group):
@@ -60,6 +65,10 @@ class FakeAdmin:
 
     def latest(self, partitions):
         return dict.fromkeys(partitions, 100)
+
+    def known_ends(self, partitions):
+        silent = sorted(set(partitions) & set(self.without_leaders))
+        return self.latest(each for each in partitions if each not in silent), [2] if silent else []
 
     def since(self, partitions, timestamp_ms):
         self.calls.append(("since", timestamp_ms))
@@ -104,6 +113,25 @@ def test_groups_are_listed_with_what_was_asked_for(capsys):
         {"group_id": "live", "state": "Stable", "type": "classic"}
     ]
     assert "sleepy is unknown" in run(capsys, "--list", "--state", "sleepy", status=1).err
+
+
+def test_ends_that_no_leader_tells_are_unknown(capsys, cluster, monkeypatch):
+    monkeypatch.setattr(cluster, "without_leaders", [T0])
+    told = run(capsys, "--describe", "--group", "idle")
+    ends = {row[1]: (row[3], row[4], row[5]) for row in rows(told.out)[1:]}
+    assert ends == {"t": ("40", "-", "-"), "u": ("100", "100", "0"), "gone": ("5", "-", "-")}
+    assert "log end offsets of partitions of idle are unknown: leaders that do not answer: broker 2" in told.err
+
+
+@pytest.mark.parametrize("how", [(), ("--members",), ("--state",)])
+def test_groups_whose_coordinators_answer_are_described(capsys, cluster, monkeypatch, how):
+    monkeypatch.setattr(cluster, "without_coordinators", ["idle"])
+    told = run(capsys, "--describe", "--all-groups", *how)
+    assert {row[0] for row in rows(told.out)} == {"GROUP", "live"}
+    assert "the coordinator of group idle, broker 2, does not answer" in told.err
+    told = run(capsys, "--describe", "--group", "idle", *how, status=1)
+    assert "broker 2, does not answer: the group's members and offsets are unknown" in told.err
+    assert "Start broker 2; or start controllers" in told.err
 
 
 def test_lag_is_told_by_partition_with_the_member_that_reads_it(capsys):

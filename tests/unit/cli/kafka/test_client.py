@@ -1,11 +1,32 @@
+import gc
 import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 
 import pytest
 
 from esp.cli.kafka import client as kafka_client
 from esp.cli.kafka.answers import RefusedError
-from esp.cli.kafka.library import KafkaConnectionError, NodeNotReadyError, NotCoordinatorError
+from esp.cli.kafka.library import (
+    KafkaConnectionError,
+    KafkaError,
+    MetadataRequest,
+    NodeNotReadyError,
+    NotCoordinatorError,
+)
 from esp.model.errors import ErrorCode, OperatorError
+from tests.unit.cli.kafka.played_broker import PlayedBroker
+
+# kafka-python leaves a socket open for every server that refuses a connection.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def _no_sockets_left():
+    """Let those sockets go while they may be warned of."""
+    yield
+    gc.collect()
 
 
 def closed_port() -> int:
@@ -14,23 +35,58 @@ def closed_port() -> int:
         return probe.getsockname()[1]
 
 
+@pytest.fixture
+def servers() -> Iterator[Callable[..., PlayedBroker]]:
+    """Makes servers that end with the test."""
+    with ExitStack() as stack:
+        yield lambda *, answers: stack.enter_context(closing(PlayedBroker(answers=answers)))
+
+
 def test_a_port_where_nobody_listens_is_told_at_once():
     with pytest.raises(OperatorError) as caught:
-        kafka_client.check_bootstrap(f"127.0.0.1:{closed_port()}")
+        kafka_client.connect(kafka_client.AdminClient, f"127.0.0.1:{closed_port()}")
     assert "no broker answers at 127.0.0.1:" in caught.value.problem
-    assert "refused" in caught.value.problem
+    assert caught.value.problem.endswith("Connection refused")
     assert "--bootstrap-server" in caught.value.remedy
 
 
-def test_one_broker_that_answers_is_enough():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        kafka_client.check_bootstrap(f"127.0.0.1:{closed_port()},127.0.0.1:{server.getsockname()[1]}")
+def test_one_server_that_answers_is_enough_and_gets_one_connection(servers):
+    silent, answering = servers(answers=False), servers(answers=True)
+    addresses = f"127.0.0.1:{closed_port()},{silent.address},{answering.address}"
+    with closing(kafka_client.connect(kafka_client.AdminClient, addresses)) as client:
+        assert client.describe_topics() == []
+        assert client.describe_topics() == []
+    assert answering.connections == 1
 
 
-@pytest.mark.parametrize("servers", ["localhost", "127.0.0.1:x", ":9092", "", "127.0.0.1:99999"])
-def test_what_is_no_address_is_refused(servers):
-    with pytest.raises(OperatorError):
-        kafka_client.check_bootstrap(servers)
+def test_servers_that_are_silent_are_waited_for_together_and_no_longer(servers):
+    silent = [servers(answers=False) for _ in range(3)]
+    begun_s = time.monotonic()
+    with pytest.raises(OperatorError) as caught:
+        kafka_client.connect(
+            kafka_client.AdminClient, ",".join(each.address for each in silent), until_s=time.monotonic() + 0.3
+        )
+    assert caught.value.problem.endswith("Connection timed out")
+    assert time.monotonic() - begun_s < kafka_client.BOOTSTRAP_TIMEOUT_MS / 1000
+    assert [each.connections for each in silent] == [1, 1, 1]
+
+
+def test_silent_brokers_are_waited_for_together_and_once(servers):
+    answering, silent = servers(answers=True), [servers(answers=False) for _ in range(3)]
+    answering.brokers = [answering, *silent]
+    until_s = time.monotonic() + 0.5
+    with closing(kafka_client.connect(kafka_client.AdminClient, answering.address, until_s=until_s)) as client:
+        client.connect_to_all()
+        for _ in range(2):
+            told = client.send_to_each(lambda: MetadataRequest(topics=[]), range(4))
+            assert [node for node, answer in told.items() if isinstance(answer, KafkaError)] == [1, 2, 3]
+    assert [each.connections for each in silent] == [1, 1, 1], "a silent broker is not tried again"
+
+
+@pytest.mark.parametrize("addresses", ["localhost", "127.0.0.1:x", ":9092", "", "127.0.0.1:99999"])
+def test_what_is_no_address_is_refused(addresses):
+    with pytest.raises(OperatorError, match="is not a broker address"):
+        kafka_client.connect(kafka_client.AdminClient, addresses)
 
 
 @pytest.mark.parametrize("error", [KafkaConnectionError, NodeNotReadyError, NotCoordinatorError])
