@@ -15,6 +15,9 @@ JOIN_TIMEOUT_S: Final = 180
 MESSAGE_TIMEOUT_MS: Final = 180_000
 """Longer than any node stays down."""
 
+TRANSACTION_TIMEOUT_MS: Final = 600_000
+"""Of a transactional producer; librdkafka wants it longer than that of a record."""
+
 QUICK_RECONNECT: Final[Mapping[str, Any]] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -55,6 +58,7 @@ def idempotent_producer(bootstrap: str, **settings: object) -> Producer:
             "enable.idempotence": True,
             "message.timeout.ms": MESSAGE_TIMEOUT_MS,
             "linger.ms": 5,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             **named,
         }
     )

@@ -20,7 +20,7 @@ from tests.ecosystem.clients import CommittedReader, create_topic
 from tests.ecosystem.killer import Killer, ProgramVictim
 from tests.ecosystem.oracles.lines import judge_at_least_once, judge_exactly_once, numbered_line, numbers_in
 from tests.ecosystem.program import Program, write_properties
-from tests.ecosystem.stage import Outcome, Stage
+from tests.ecosystem.stage import KILLS_GRACE_S, Outcome, Stage
 from tests.ecosystem.waiting import TooLateError, wait_for
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -143,8 +143,8 @@ def run(stage: Stage) -> Iterator[Outcome]:
             victims = [ProgramVictim(worker.program) for worker in workers]
             with stage.node_kills() as nodes, Killer(victims, KILL_EVERY_S) as killer:
                 wait_for(
-                    lambda: nodes.has_killed(1) and killer.has_killed(stage.kills),
-                    KILL_EVERY_S * stage.kills * 3 + 120,
+                    lambda: nodes.has_killed(stage.node_kills_wanted) and killer.has_killed(stage.kills),
+                    KILL_EVERY_S * stage.kills * 4 + KILLS_GRACE_S,
                     f"{stage.kills} kills",
                 )
         total, last = growing.lines, numbered_line(growing.lines - 1)

@@ -23,7 +23,7 @@ from tests.ecosystem.killer import Killer, ProgramVictim
 from tests.ecosystem.oracles.lines import judge_exactly_once, numbered_line, numbers_in
 from tests.ecosystem.oracles.moved_group import judge_moved_group
 from tests.ecosystem.program import Program, write_properties
-from tests.ecosystem.stage import Outcome, Stage
+from tests.ecosystem.stage import KILLS_GRACE_S, Outcome, Stage
 from tests.ecosystem.waiting import TooLateError, wait_for
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -110,13 +110,15 @@ def run(stage: Stage) -> Iterator[Outcome]:
             readers = [stack.enter_context(CommittedReader(way.target.bootstrap, way.mirrored)) for way in ways]
             kills = _mirror_under_kills(stage, program, ways)
             for way, reader in zip(ways, readers, strict=True):
+                _commit_in_steps(way, reader)
+            for way, reader in zip(ways, readers, strict=True):
                 for outcome in _judge(way, reader, kills):
                     outcome.violations += stage.own_ends([program])
                     yield outcome
 
 
 def _mirror_under_kills(stage: Stage, program: Program, ways: Sequence[Direction]) -> int:
-    """Write and read on both sources until the kills are done, and then in peace; return the number of kills."""
+    """Write and read on both sources until the kills are done; return their number."""
     kills = max(1, stage.kills // 3)
     with stage.node_kills() as nodes, Killer([ProgramVictim(program)], KILL_EVERY_S) as killer:
 
@@ -124,27 +126,37 @@ def _mirror_under_kills(stage: Stage, program: Program, ways: Sequence[Direction
             for way in ways:
                 way.write(BATCH)
                 way.read_and_commit()
-            return nodes.has_killed(1) and killer.has_killed(kills)
+            return nodes.has_killed(stage.node_kills_wanted) and killer.has_killed(kills)
 
-        wait_for(next_batch, KILL_EVERY_S * kills * 3 + 120, f"{kills} kills")
-    for _ in range(LAST_BATCHES):
-        for way in ways:
-            way.write(BATCH)
-            way.read_and_commit()
-    for way in ways:
-        way.write(UNREAD)
-        way.leave()
+        wait_for(next_batch, KILL_EVERY_S * kills * 4 + KILLS_GRACE_S, f"{kills} kills")
     return killer.kills + nodes.kills
 
 
-def _judge(way: Direction, reader: CommittedReader, kills: int) -> Iterator[Outcome]:
+def _commit_in_steps(way: Direction, reader: CommittedReader) -> None:
+    """Let the group commit some times, each batch mirrored before the next is written, and leave with some records unread.
+
+    MirrorMaker knows the offset of the first record of what it mirrors at a time: steps that it mirrors together it cannot tell apart.
+    """
+    for _ in range(LAST_BATCHES):
+        way.write(BATCH)
+        _wait_for_mirrored(way, reader)
+        way.read_and_commit()
+    way.write(UNREAD)
+    way.leave()
+
+
+def _wait_for_mirrored(way: Direction, reader: CommittedReader) -> None:
     last = numbered_line(way.total - 1).encode()
-    with contextlib.suppress(TooLateError):
+    with contextlib.suppress(TooLateError):  # the judge says what is missing
         wait_for(
             lambda: reader.has(lambda records: any(record.value == last for record in records[-BATCH:])),
             CATCH_UP_TIMEOUT_S,
             f"the last record of {way.mirrored}",
         )
+
+
+def _judge(way: Direction, reader: CommittedReader, kills: int) -> Iterator[Outcome]:
+    _wait_for_mirrored(way, reader)
     numbers = _numbers(reader.records)
     where = f"{way.name} to {'far' if way.name == 'near' else 'near'}"
     yield Outcome(f"MirrorMaker: {where}, exactly once", kills, len(numbers), judge_exactly_once(way.total, numbers))

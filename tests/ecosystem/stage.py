@@ -12,6 +12,8 @@ from tests.ecosystem.killer import Killer, NodeVictim
 from tests.ecosystem.program import Program
 
 NODE_KILL_EVERY_S: Final = 10.0
+KILLS_GRACE_S: Final = 240.0
+"""On top of the pauses between kills: starts of programs and nodes, and replicas that catch up."""
 
 
 @dataclass
@@ -64,6 +66,11 @@ class Stage:
     def _kept(self, program: Program) -> Program:
         self.programs.append(program)
         return program
+
+    @property
+    def node_kills_wanted(self) -> int:
+        """The number of kills of nodes that a run lasts for at least: each node once."""
+        return len(self.cluster.nodes) if self.kill_nodes else 0
 
     @contextlib.contextmanager
     def node_kills(self) -> Iterator[Killer]:

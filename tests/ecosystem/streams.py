@@ -17,7 +17,7 @@ from tests.ecosystem.clients import Committed, CommittedReader, Load, create_top
 from tests.ecosystem.killer import Killer, ProgramVictim
 from tests.ecosystem.oracles.word_counts import judge_word_counts, words_of
 from tests.ecosystem.program import Program, write_properties
-from tests.ecosystem.stage import Outcome, Stage
+from tests.ecosystem.stage import KILLS_GRACE_S, Outcome, Stage
 from tests.ecosystem.waiting import TooLateError, wait_for
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -53,8 +53,8 @@ def run(stage: Stage) -> Iterator[Outcome]:
             victims = [ProgramVictim(instance) for instance in instances]
             with stage.node_kills() as nodes, Killer(victims, KILL_EVERY_S) as killer:
                 wait_for(
-                    lambda: nodes.has_killed(1) and killer.has_killed(stage.kills),
-                    KILL_EVERY_S * stage.kills * 4 + 120,
+                    lambda: nodes.has_killed(stage.node_kills_wanted) and killer.has_killed(stage.kills),
+                    KILL_EVERY_S * stage.kills * 4 + KILLS_GRACE_S,
                     f"{stage.kills} kills",
                 )
             kills = killer.kills + nodes.kills

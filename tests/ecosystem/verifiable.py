@@ -12,6 +12,7 @@ from tests.ecosystem.waiting import TooLateError, wait_for
 TOPIC: Final = "verifiable"
 PARTITIONS: Final = 3
 RECORDS: Final = 6000
+RECORDS_UNDER_KILLS: Final = 30_000
 RECORDS_PER_S: Final = 300
 TIMEOUT_S: Final = 300
 
@@ -19,6 +20,7 @@ TIMEOUT_S: Final = 300
 def run(stage: Stage) -> Iterator[Outcome]:
     """Run both programs to their ends."""
     create_topic(stage.cluster.bootstrap, TOPIC, PARTITIONS, stage.replication_factor)
+    total = RECORDS_UNDER_KILLS if stage.kill_nodes else RECORDS
     common = ["--bootstrap-server", stage.cluster.bootstrap, "--topic", TOPIC]
     consumer = stage.tool(
         "verifiable-consumer",
@@ -27,22 +29,26 @@ def run(stage: Stage) -> Iterator[Outcome]:
     )
     producer = stage.tool(
         "verifiable-producer",
-        [*common, "--max-messages", str(RECORDS), "--throughput", str(RECORDS_PER_S), "--acks", "-1"],
+        [*common, "--max-messages", str(total), "--throughput", str(RECORDS_PER_S), "--acks", "-1"],
         "verifiable-producer",
     )
 
     def all_is_consumed() -> bool:
-        return len(dict(places(events(consumer.stdout_path.read_text()), "record_data"))) >= RECORDS
+        return len(dict(places(events(consumer.stdout_path.read_text()), "record_data"))) >= total
 
     consumer.start()
     producer.start()
     with stage.node_kills() as nodes:
-        wait_for(lambda: not producer.is_running and nodes.has_killed(1), TIMEOUT_S, "the producer's end")
+        wait_for(
+            lambda: not producer.is_running and nodes.has_killed(stage.node_kills_wanted),
+            TIMEOUT_S,
+            "the producer's end",
+        )
         with contextlib.suppress(TooLateError):
-            wait_for(all_is_consumed, TIMEOUT_S, f"{RECORDS} records are consumed")
+            wait_for(all_is_consumed, TIMEOUT_S, f"{total} records are consumed")
     consumer.stop()
     produced, consumed = producer.stdout_path.read_text(), consumer.stdout_path.read_text()
-    violations = judge_verifiable(produced, consumed, RECORDS, repeats=nodes.kills > 0)
+    violations = judge_verifiable(produced, consumed, total, repeats=nodes.kills > 0)
     if producer.exit_status != 0:
         violations.append(f"the producer ended with status {producer.exit_status}")
     if not any(event.get("name") == "shutdown_complete" for event in events(consumed)):
