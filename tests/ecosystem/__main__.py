@@ -22,7 +22,7 @@ from typing import Final
 import typer
 
 from esp.testing.kafka_tools import ECOSYSTEM_POM, KafkaTools, ToolsMissingError
-from tests.ecosystem.clusters import PRODUCTS, make_cluster
+from tests.ecosystem.clusters import PRODUCTS, make_cluster, serve_transactions
 from tests.ecosystem.report import exit_status, table
 from tests.ecosystem.stage import Outcome, Stage
 
@@ -79,6 +79,7 @@ def _run(name: str, stage: Stage) -> Iterator[Outcome]:
     began = time.monotonic()
     try:
         with stage.cluster, contextlib.closing(stage):
+            serve_transactions(stage.cluster)
             for outcome in importlib.import_module(f"tests.ecosystem.{name}").run(stage):
                 outcome.seconds = time.monotonic() - began
                 began = time.monotonic()

@@ -4,12 +4,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from kafka.admin import KafkaAdminClient
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+
 from esp.testing.cluster import Cluster, MakeNode
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node import Node
+from esp.testing.node_process import NodeProcess
 from esp.testing.real_kafka import RealKafka
+from tests.ecosystem.waiting import wait_for
+from tests.integration.wire import Wire
 
 PRODUCTS: Final = ("esp", "kafka")
+
+_FEATURE: Final = "transaction.version"
+_LEVEL: Final = 2
 
 _ONE_COPY: Final = {
     "offsets.topic.replication.factor": "1",
@@ -31,13 +40,6 @@ _QUICK_FAILOVER: Final = {
 """A killed node is noticed in seconds, so that minutes hold many kills."""
 
 
-class TransactionalNode(Node):
-    """A node of ESP in a cluster whose feature level lets clients use transactions of the second version."""
-
-    def format(self, cluster_id: str, *options: str) -> None:
-        super().format(cluster_id, *options, "--feature", "transaction.version=2")
-
-
 def make_cluster(product: str, directory: Path, nodes: int, tools: KafkaTools) -> Cluster:
     """Return a cluster that is not started yet.
 
@@ -48,6 +50,24 @@ def make_cluster(product: str, directory: Path, nodes: int, tools: KafkaTools) -
         tools: the jars of Kafka's broker.
     """
     directory.mkdir(parents=True)
-    make_node: MakeNode = TransactionalNode if product == "esp" else partial(RealKafka, tools=tools)
+    make_node: MakeNode = Node if product == "esp" else partial(RealKafka, tools=tools)
     settings = {**_SMALL, **(_QUICK_FAILOVER if nodes > 1 else _ONE_COPY)}
     return Cluster(directory, nodes, settings, make_node=make_node)
+
+
+def serve_transactions(cluster: Cluster) -> None:
+    """Raise the level of transactions to that of their second protocol, if it is lower, and wait until each node knows of it."""
+    if not all(_is_served(node) for node in cluster.nodes.values()):
+        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap.split(","))
+        try:
+            admin.update_features({_FEATURE: ("UPGRADE", _LEVEL)})
+        finally:
+            admin.close()
+    for node in cluster.nodes.values():
+        wait_for(partial(_is_served, node), 30, f"{_FEATURE} {_LEVEL} at {node.bootstrap}")
+
+
+def _is_served(node: NodeProcess) -> bool:
+    with Wire(node) as wire:
+        answer = wire.call(ApiVersionsRequest(client_software_name="ecosystem", client_software_version="1"))
+    return any((found.name, found.max_version_level) == (_FEATURE, _LEVEL) for found in answer.finalized_features)

@@ -18,7 +18,7 @@ from tests.ecosystem.clients import (
     create_topic,
     idempotent_producer,
 )
-from tests.ecosystem.clusters import make_cluster
+from tests.ecosystem.clusters import make_cluster, serve_transactions
 from tests.ecosystem.killer import Killer, ProgramVictim
 from tests.ecosystem.oracles.lines import judge_exactly_once, numbered_line, numbers_in
 from tests.ecosystem.oracles.moved_group import judge_moved_group
@@ -92,6 +92,7 @@ class Direction:
 def run(stage: Stage) -> Iterator[Outcome]:
     """Mirror both ways between the cluster under test and a node of Kafka, and move a group each way."""
     with make_cluster("kafka", stage.directory / "far", 1, stage.broker_tools) as far:
+        serve_transactions(far)
         near = stage.cluster
         ways = [
             Direction(near, far, "near", stage.replication_factor),
