@@ -49,7 +49,8 @@ def main() -> int:
     if options.kill_nodes and options.nodes < 3:
         parser.error("--kill-nodes needs --nodes 3")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
-    logging.getLogger("py4j").setLevel(logging.ERROR)
+    for library in ("py4j", "kafka"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     try:
         broker_tools, jars = KafkaTools.find(), KafkaTools.find(ECOSYSTEM_POM)
     except ToolsMissingError as error:
