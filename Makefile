@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak bench demo-rebalance clean
+.PHONY: help setup run test check lint fmt sim sim-shrink sim-coverage mutants mutants-random chaos fuzz soak ecosystem bench demo-rebalance clean
 
 help:  ## Show what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ soak: $(STAMP)  ## Use a node for long, and see whether memory and open files st
 
 chaos: $(STAMP)  ## Kill, pause, cut and starve the nodes of a real cluster under load, and judge it (MINUTES=30, ARGS="--seed N")
 	$(BIN)/python -m tests.integration.chaos --minutes $(or $(MINUTES),30) $(ARGS)
+
+ecosystem: $(STAMP)  ## Run Streams, Connect, MirrorMaker, Spark and Kafka's tools on a cluster while they are killed (ARGS="--on kafka": the control)
+	$(BIN)/python -m tests.ecosystem $(ARGS)
 
 bench: $(STAMP)  ## Measure CPU time beside Kafka 4.3.1 in one run (ARGS=...)
 	$(BIN)/python -m benchmarks $(ARGS)

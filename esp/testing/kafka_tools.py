@@ -1,7 +1,9 @@
 """Kafka's own command-line tools, from its published jars: the judges of whether a node really speaks Kafka.
 
-The jars are fetched once by Maven, from the pom beside this module, into a cache folder that parallel test runs share. A tool's exit
-status often says nothing (dump-log, console-consumer and get-offsets exit with 0 after failures): tests look at the output.
+The jars are fetched once by Maven, from a pom beside this module, into a cache folder that parallel test runs share. There are two groups
+of jars with a folder each: the tools with the broker, and the programs of the ecosystem (Streams, Connect, MirrorMaker), which only
+``make ecosystem`` fetches. A tool's exit status often says nothing (dump-log, console-consumer and get-offsets exit with 0 after failures):
+tests look at the output.
 """
 
 import fcntl
@@ -39,6 +41,7 @@ TOOL_CLASSES: Final = {
     "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "storage": "kafka.tools.StorageTool",
     "topics": "org.apache.kafka.tools.TopicCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
@@ -47,7 +50,12 @@ TOOL_CLASSES: Final = {
 SHORT_RUN_OPTIONS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 """For tools that live a second or two: half the CPU time of the defaults."""
 
-_POM: Final = Path(__file__).with_name("kafka_tools_pom.xml")
+TOOLS_POM: Final = Path(__file__).with_name("kafka_tools_pom.xml")
+"""Kafka's broker and command-line tools."""
+
+ECOSYSTEM_POM: Final = Path(__file__).with_name("kafka_ecosystem_pom.xml")
+"""Streams with its examples, Connect with the file connectors, and MirrorMaker: 107 MB."""
+
 _LOG4J: Final = Path(__file__).with_name("log4j2.properties")
 _FETCH_TIMEOUT_S: Final = 600
 
@@ -69,15 +77,18 @@ class KafkaTools:
         self._options = options
 
     @classmethod
-    def find(cls) -> "KafkaTools":
+    def find(cls, pom: Path = TOOLS_POM) -> "KafkaTools":
         """Return the tools of the cache folder, fetched first if need be (half a minute with a good connection).
+
+        Args:
+            pom: names the group of jars: :data:`TOOLS_POM` or :data:`ECOSYSTEM_POM`.
 
         Raises:
             ToolsMissingError: there is no Java or no Maven, or Maven could not fetch the jars.
         """
         if shutil.which("java") is None:
             raise ToolsMissingError("Kafka's tools need Java: no `java` on the PATH (Debian: openjdk-17-jre-headless)")
-        key = hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
+        key = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
         home = Path(os.environ.get(HOME_VARIABLE, DEFAULT_HOME)).expanduser() / key
         complete = home / "complete"
         if not complete.exists():
@@ -85,7 +96,7 @@ class KafkaTools:
             with (home / "lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not complete.exists():
-                    _fetch(home)
+                    _fetch(home, pom)
                     complete.touch()
         return cls(home / "libs")
 
@@ -135,14 +146,14 @@ class KafkaTools:
         )
 
 
-def _fetch(home: Path) -> None:
+def _fetch(home: Path, source: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise ToolsMissingError("Kafka's tools are fetched by Maven: no `mvn` on the PATH (Debian: maven)")
     libraries = home / "libs"
     shutil.rmtree(libraries, ignore_errors=True)
     pom = home / "pom.xml"
-    shutil.copy(_POM, pom)
+    shutil.copy(source, pom)
     done = subprocess.run(  # noqa: S603 - the command is made here
         [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"],
         capture_output=True,

@@ -1,5 +1,6 @@
 """Kafka's tools on a machine that lacks what they need."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,25 @@ def test_failed_fetch_says_what_maven_said(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv(kafka_tools.HOME_VARIABLE, str(tmp_path / "home"))
     with pytest.raises(ToolsMissingError, match="no network"):
         KafkaTools.find()
+
+
+def test_each_group_of_jars_is_fetched_from_its_own_pom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scripts = {
+        "java": "#!/bin/sh\n",
+        "mvn": "#!/bin/sh\n" + 'while [ "$1" != -f ]; do shift; done; mkdir -p "$(dirname "$2")/libs"\n',
+    }
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv(kafka_tools.HOME_VARIABLE, str(tmp_path / "home"))
+    homes = {pom: KafkaTools.find(pom).library_dir.parent for pom in (kafka_tools.TOOLS_POM, kafka_tools.ECOSYSTEM_POM)}
+    assert {pom: (home / "pom.xml").read_text() for pom, home in homes.items()} == {
+        pom: pom.read_text() for pom in homes
+    }
+    assert len(set(homes.values())) == 2
+    assert "kafka-streams" not in kafka_tools.TOOLS_POM.read_text()
+    assert "kafka-streams" in kafka_tools.ECOSYSTEM_POM.read_text()
 
 
 def test_command_names_the_tools_class_and_its_arguments(tmp_path: Path) -> None:
