@@ -14,6 +14,8 @@ class Minimums:
 
     def __init__(self) -> None:
         self._known: dict[tuple[TopicId, int], list[tuple[int, int]]] = {}
+        self.unseen = 0
+        """The number of times that several epochs of a partition came as one: nothing is known of the minimum in all but the last."""
 
     def on_change(self, old: ClusterImage, new: ClusterImage) -> None:
         """The metadata has changed; of several changes that came as one the order is not known."""
@@ -31,7 +33,11 @@ class Minimums:
                 entries.append((state.partition_epoch, minimum))
                 continue
             former = before.partitions[state.partition]
-            if minimum < entries[-1][1]:  # in the midst of the epoch that was known before, as far as can be seen
+            if state.partition_epoch > former.partition_epoch + 1:  # what counted until then was not seen
+                self.unseen += 1
+                entries.append((former.partition_epoch, 1))
+                entries.append((state.partition_epoch, minimum))
+            elif minimum < entries[-1][1]:  # in the midst of the epoch that was known before, as far as can be seen
                 entries.append((former.partition_epoch, minimum))
             elif minimum > entries[-1][1]:
                 entries.append((state.partition_epoch, minimum))
