@@ -19,7 +19,6 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.raft.snapshot:read_voters",
         "esp.replication.partition_leader:PartitionLeader.min_isr",
         "esp.replication.replication_quota:ReplicationQuota.rate",
-        "esp.storage.log:Log.roll",
         "esp.storage.log:Log.unflushed_bytes",
         "esp.storage.trash:Trash.__len__",
     ),
@@ -36,10 +35,8 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "No broker of a simulated cluster has a minimum of in-sync replicas of its own when the level is raised. "
     "tests/unit/controller/test_feature_updates.py.": ("esp.controller.feature_updates:_setting",),
-    "Other implementations leave such files and records, this one does not. tests/unit/storage/test_recovery.py and "
-    "tests/unit/controller/test_replay.py.": (
+    "Other implementations leave such records, this one does not. tests/unit/controller/test_replay.py.": (
         "esp.controller.replay:MetadataReplay._replay",
-        "esp.storage.recovery:_finish_swap_blocking",
     ),
     "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/raft/test_loader.py.": (
         "esp.broker.raft.loader:MetadataLoader._refuse",
