@@ -267,6 +267,7 @@ class Run:
             minimums = self._clients.doubtful_minimums
             self._core = choose_core(rng, world.nodes, self._metadata.image, doubtful, moves, minimums)
             abandon_rest(rng, world, self._core)
+            self._clients.avoid([number for number in self._profile.layout.brokers if number not in self._core])
         for number in sorted(self._core):
             node = world.nodes[number]
             if not node.is_alive:

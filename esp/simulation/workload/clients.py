@@ -1,7 +1,7 @@
 """All clients of a run: made from the profile, set to work on topics, told to stop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from esp.controller.image import ClusterImage, TopicImage
@@ -171,6 +171,14 @@ class Clients:
         for client in self._made:
             client.keeps_epochs = True
         self._stop_administrators()
+
+    def avoid(self, brokers: Collection[int]) -> None:
+        """Ask these no more where any broker will do: they stay away for good, and chance alone would take long to find another."""
+        layout = self._world.profile.layout
+        addresses = zip(layout.brokers, bootstrap_addresses(layout), strict=True)
+        avoided = frozenset(address for number, address in addresses if number in brokers)
+        for client in self._made:
+            client.avoided = avoided
 
     def stop(self) -> None:
         """Begin nothing more."""

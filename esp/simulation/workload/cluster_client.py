@@ -45,6 +45,8 @@ class ClusterClient:
         self._bootstrap = tuple(bootstrap)
         self._rng = rng
         self._brokers: dict[int, Address] = {}
+        self.avoided: frozenset[Address] = frozenset()
+        """Asked only if no other will do."""
         self._connections: dict[Address, ClientConnection] = {}
 
     async def refresh(self, topics: Sequence[str]) -> None:
@@ -99,7 +101,8 @@ class ClusterClient:
 
     async def any_broker(self) -> ClientConnection:
         """A connection to any broker. Raises NoAnswerError."""
-        known = list(dict.fromkeys((*self._brokers.values(), *self._bootstrap)))
+        every = dict.fromkeys((*self._brokers.values(), *self._bootstrap))
+        known = [address for address in every if address not in self.avoided] or list(every)
         return await self.connect(known[self._rng.randrange(len(known))])
 
     async def connect(self, address: Address) -> ClientConnection:
