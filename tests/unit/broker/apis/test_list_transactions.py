@@ -21,7 +21,7 @@ async def test_there_are_none(node, version):
     assert answer.unknown_state_filters == ("Nope",)
 
 
-@pytest.mark.parametrize("pattern", ["[", "(" * 900, "a{99999999999999999999}", "(?=a)", r"(a)\1", "*"])
+@pytest.mark.parametrize("pattern", ["[", "(" * 900, "(?=a)", r"(a)\1", "*"])
 @simulated()
 async def test_a_pattern_that_is_none_is_refused(node, pattern):
     answer = await list_transactions(await node.client(), pattern=pattern)
