@@ -149,6 +149,45 @@ CASES: Final = (
     Case("none", _KEY.CREATE_ACLS, {"creations": []}),
     Case("two", _KEY.DELETE_ACLS, {"filters": [_ACL, _ACL]}),
     Case("none", _KEY.DELETE_ACLS, {"filters": []}),
+    Case(
+        "no id",
+        _KEY.ADD_PARTITIONS_TO_TXN,
+        {
+            "v3_and_below_transactional_id": "",
+            "v3_and_below_producer_id": 1,
+            "v3_and_below_producer_epoch": 0,
+            "v3_and_below_topics": [{"name": EMPTY, "partitions": [0]}],
+        },
+        last_version=3,
+    ),
+    Case(  # Kafka never answers a list without transactions
+        "no id of a broker",
+        _KEY.ADD_PARTITIONS_TO_TXN,
+        {
+            "transactions": [
+                {
+                    "transactional_id": "",
+                    "producer_id": 1,
+                    "producer_epoch": 0,
+                    "verify_only": True,
+                    "topics": [{"name": EMPTY, "partitions": [0]}],
+                }
+            ]
+        },
+        4,
+    ),
+    Case(
+        "no id",
+        _KEY.ADD_OFFSETS_TO_TXN,
+        {"transactional_id": "", "producer_id": 1, "producer_epoch": 0, "group_id": "g"},
+    ),
+    Case("no id", _KEY.END_TXN, {"transactional_id": "", "producer_id": 1, "producer_epoch": 0, "committed": True}),
+    Case("none", _KEY.WRITE_TXN_MARKERS, {"markers": []}),
+    Case(
+        "no topics",
+        _KEY.TXN_OFFSET_COMMIT,
+        {"transactional_id": "x", "group_id": "g", "producer_id": 1, "producer_epoch": 0, "topics": []},
+    ),
     Case("some", _KEY.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["x", ""]}),
     Case("none", _KEY.DESCRIBE_TRANSACTIONS, {"transactional_ids": []}),
     Case("all", _KEY.LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}),

@@ -234,7 +234,7 @@ def test_ctrl_c_ends_a_tool_in_a_line(arguments):
             text=True,
         ) as tool:
             try:
-                with silent.accept()[0], silent.accept()[0]:  # the second one is the client's, who waits for an answer
+                with silent.accept()[0]:  # the client waits for an answer
                     tool.send_signal(signal.SIGINT)
                     out, told = tool.communicate(timeout=20)
             finally:

@@ -16,11 +16,11 @@ REQUEST = UnregisterBrokerRequest(broker_id=BrokerId(7))
 
 @contextmanager
 def broker(answer: Callable[[bytes], bytes]) -> Iterator[str]:
-    """A broker that answers one request on its second connection, the first being a look whether it listens; and its address."""
+    """The address of a broker that answers one request."""
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(30)
 
     def serve() -> None:
-        listener.accept()[0].close()
         connection, _ = listener.accept()
         with connection, connection.makefile("rb") as stream:
             connection.sendall(answer(stream.read(struct.unpack(">i", stream.read(4))[0])))

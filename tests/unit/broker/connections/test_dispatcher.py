@@ -27,7 +27,8 @@ class Host:
 
 
 def new_dispatcher(hot=None, kind=ListenerKind.BROKER):
-    return Dispatcher(kind, SimpleNamespace(), Tasks(Host()), SystemClock(), hot)
+    services = SimpleNamespace(transactions=SimpleNamespace(feature_level=0))
+    return Dispatcher(kind, services, Tasks(Host()), SystemClock(), hot)
 
 
 def request(api_key, version, on_reply=lambda _at_once: None):

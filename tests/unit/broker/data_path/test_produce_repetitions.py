@@ -12,6 +12,7 @@ from esp.broker.data_path.produce_repetitions import PARTITIONS_MAX
 from esp.model.errors import ErrorCode
 from esp.protocol.messages import encode_request
 from esp.protocol.registry import ApiKey
+from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import MetricsListener
 from tests.unit.broker.conversation import (
     create_topic,
@@ -171,11 +172,12 @@ async def test_a_consumer_that_waits_is_woken(node):
 async def test_what_an_administrator_may_is_not_remembered_for_others(node):
     client, shortcut = await remembered(node)
     await metadata(client, ["__consumer_offsets"], create=True)
-    request = produce_request([("__consumer_offsets", 0, records(b"a"))])
+    keyed = build_batch([NewRecord(b"a", key=b"k")], timestamp_ms=1_795_000_000_000)  # the topic is compacted
+    request = produce_request([("__consumer_offsets", 0, keyed)])
     for client_id, code in (("__admin_client", 0), ("test", ErrorCode.invalid_topic_exception)):
         answer = await client.send(ApiKey.PRODUCE, 12, request, client_id=client_id)
         assert of_one_partition(answer).error_code == code
-        assert answer_to(shortcut, frame_of([("__consumer_offsets", 0, records(b"a"))], client_id=client_id)) is None
+        assert answer_to(shortcut, frame_of([("__consumer_offsets", 0, keyed)], client_id=client_id)) is None
 
 
 @simulated()
