@@ -91,10 +91,10 @@ def connect(kind: Callable[..., Any], servers: str, *, until_s: float | None = N
     parse_servers(servers)
     known = kind.DEFAULT_CONFIG  # type: ignore[attr-defined]  # the library has no types
     timeout_ms = BOOTSTRAP_TIMEOUT_MS if until_s is None else (until_s - time.monotonic()) * 1000
-    with told_to_the_operator(servers):
+    with told_to_the_operator(servers), network_client(until_s) as make_client:
         return kind(
             bootstrap_servers=servers.split(","),
-            kafka_client=network_client(until_s),
+            kafka_client=make_client,
             **{"bootstrap_timeout_ms": timeout_ms, **settings_for(known), **settings},
         )
 

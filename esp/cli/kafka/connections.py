@@ -9,7 +9,9 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from socket import socket
 from typing import Any, Final
 
 from esp.cli.kafka.library import (
@@ -18,6 +20,7 @@ from esp.cli.kafka.library import (
     KafkaConnectionManager,
     KafkaError,
     KafkaNetClient,
+    KafkaNetSocket,
     KafkaTimeoutError,
     NetworkSelector,
     NodeNotReadyError,
@@ -54,6 +57,22 @@ NO_ANSWER: Final = (
 """The errors that stand for an answer that did not come."""
 
 
+class _ClosedSockets(KafkaNetSocket):  # type: ignore[misc]  # the library has no types
+    """The library's sockets, closed when they do not get a connection, which it leaves to the garbage collector.
+
+    The library takes the class from the scheme of its setting ``proxy_url``.
+    """
+
+    SCHEMES = ("direct",)
+
+    async def sock_connect(self, net: Any, sock: socket, sockaddr: Any, timeout_at: float | None = None) -> Any:
+        try:
+            return await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
+        except BaseException:
+            sock.close()
+            raise
+
+
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library has no types
     """Connections to the brokers of a cluster.
 
@@ -65,7 +84,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
     """
 
     def __init__(self, net: Any, until_s: float | None = None, **settings: Any) -> None:
-        super().__init__(net, **settings)
+        super().__init__(net, **{**settings, "proxy_url": "direct://"})
         self._until_s = until_s
         self._entrance: str | None = None
         """The bootstrap server that answered, by the library's id."""
@@ -162,14 +181,25 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return self._entrance
 
 
-def network_client(until_s: float | None) -> Callable[..., Any]:
-    """Return a maker of the library's network client with these connections; ``until_s`` as for :class:`Connections`."""
+@contextmanager
+def network_client(until_s: float | None) -> Iterator[Callable[..., Any]]:
+    """A maker of the library's network client with these connections; ``until_s`` as for :class:`Connections`.
+
+    A client of the library whose constructor finds no broker does not close what it made; an error in the block closes it.
+    """
+    made: list[Any] = []
 
     def make(**settings: Any) -> Any:
         net = NetworkSelector(**settings)
-        return KafkaNetClient(net, Connections(net, until_s, **settings))
+        made.append(KafkaNetClient(net, Connections(net, until_s, **settings)))
+        return made[-1]
 
-    return make
+    try:
+        yield make
+    except BaseException:
+        for client in made:
+            client.close()
+        raise
 
 
 def _reason(error: KafkaError) -> str:

@@ -65,6 +65,7 @@ with warnings.catch_warnings():
     from kafka.errors import for_code as error_for_code
     from kafka.future import Future
     from kafka.net.compat import KafkaNetClient
+    from kafka.net.inet import KafkaNetSocket
     from kafka.net.manager import KafkaConnectionManager
     from kafka.net.selector import NetworkSelector
     from kafka.protocol.admin import (
@@ -117,6 +118,7 @@ __all__ = [
     "KafkaConsumer",
     "KafkaError",
     "KafkaNetClient",
+    "KafkaNetSocket",
     "KafkaProducer",
     "KafkaTimeoutError",
     "ListConfigResourcesRequest",

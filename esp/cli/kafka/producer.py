@@ -79,7 +79,11 @@ class ProducerClient:
         self.cluster = self.manager.cluster
         for name in ("retry_backoff_ms", "allow_auto_create_topics"):
             self.cluster.config[name] = self.settings[name]
-        self.manager.bootstrap(self.settings["bootstrap_timeout_ms"])
+        try:
+            self.manager.bootstrap(self.settings["bootstrap_timeout_ms"])
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the connections."""
