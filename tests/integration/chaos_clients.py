@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from typing import Any, Final
@@ -210,8 +211,30 @@ class Reader(Client):
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(bootstrap, topic)
         self.read: list[Read] = []
-        self.out_of_range = 0
-        """How often a node said that an offset which it had given out does not exist."""
+        self.denials = Denials()
+
+
+class Denials:
+    """The answers that an offset does not exist, by partition.
+
+    A replaced leader that does not know of its replacement yet may give such an answer (BRK-9, READ-5) to a client whose metadata goes back
+    to it: kafka-python takes older metadata from any node. No leader may go on denying an offset beyond that time of doubt.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.longest_s = 0.0
+        """The longest time between the first and the last denial of an offset."""
+        self._since_s: dict[int, float] = {}
+
+    def on_denied(self, partition: int, now_s: float) -> None:
+        """The offset at which the reader stands does not exist, so a node says."""
+        self.count += 1
+        self.longest_s = max(self.longest_s, now_s - self._since_s.setdefault(partition, now_s))
+
+    def on_served(self, partition: int) -> None:
+        """The reader got records from where it stood."""
+        self._since_s.pop(partition, None)
 
 
 class RdReader(Reader):
@@ -240,11 +263,12 @@ class RdReader(Reader):
             for message in consumer.consume(1000, 0.1):
                 error = message.error()
                 if error is None:
+                    self.denials.on_served(message.partition())
                     self.read.append(
                         Read(message.partition(), message.offset(), message.key().decode(), int(message.value()))
                     )
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    self.out_of_range += 1
+                    self.denials.on_denied(message.partition(), time.monotonic())
         consumer.close()
 
 
@@ -271,14 +295,16 @@ class PyReader(Reader):
         while not self.stopping.is_set():
             try:
                 polled = consumer.poll(100)
-            except PyOffsetOutOfRangeError:
-                self.out_of_range += 1
+            except PyOffsetOutOfRangeError as error:
+                for denied in error.args[0]:
+                    self.denials.on_denied(denied.partition, time.monotonic())
                 self.stopping.wait(0.1)
                 continue
             except PyKafkaError:
                 self.stopping.wait(0.1)
                 continue
-            for records in polled.values():
+            for partition, records in polled.items():
+                self.denials.on_served(partition.partition)
                 self.read += [
                     Read(record.partition, record.offset, record.key.decode(), int(record.value)) for record in records
                 ]
@@ -311,14 +337,16 @@ class AioReader(Reader):
         while not self.stopping.is_set():
             try:
                 polled = await consumer.getmany(timeout_ms=100)
-            except AioOffsetOutOfRangeError:
-                self.out_of_range += 1
+            except AioOffsetOutOfRangeError as error:
+                for denied in error.args[0]:
+                    self.denials.on_denied(denied.partition, time.monotonic())
                 await asyncio.sleep(0.1)
                 continue
             except AioKafkaError:
                 await asyncio.sleep(0.1)
                 continue
-            for records in polled.values():
+            for partition, records in polled.items():
+                self.denials.on_served(partition.partition)
                 self.read += [
                     Read(record.partition, record.offset, (record.key or b"").decode(), int(record.value or b"-1"))
                     for record in records

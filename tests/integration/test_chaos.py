@@ -45,10 +45,12 @@ def test_chaos_loses_nothing(tmp_path: Path) -> None:
 def test_the_judge_accepts_what_is_correct_and_catches_what_is_not() -> None:
     final = [Read(0, offset, "k0", offset) for offset in range(5)]
 
-    def verdict(acked: int = 5, seen: list[Read] | None = None, out_of_range: int = 0) -> list[str]:
+    def verdict(acked: int = 5, seen: list[Read] | None = None, denied_s: tuple[int, ...] = ()) -> list[str]:
         writer, reader = RdWriter("x:1", "t"), RdReader("x:1", "t")
         writer.sent = [Sent("k0", number, Outcome.ACKED, 0, number) for number in range(acked)]
-        reader.read, reader.out_of_range = final if seen is None else seen, out_of_range
+        reader.read = final if seen is None else seen
+        for moment_s in denied_s:
+            reader.denials.on_denied(0, moment_s)
         return list(judge(writer, reader, final))
 
     assert verdict() == []
@@ -58,7 +60,8 @@ def test_the_judge_accepts_what_is_correct_and_catches_what_is_not() -> None:
     assert "a reader saw" in verdict(seen=[*final, Read(0, 5, "k0", 5)])[0]
     assert "after 1" in verdict(seen=[*final[:2], *final[3:]])[0]
     assert "after 4" in verdict(seen=[*final, final[2]])[0]
-    assert "does not exist" in verdict(out_of_range=1)[0]
+    assert verdict(denied_s=(100, 104)) == []
+    assert "told for 6.0 s that its offset does not exist" in verdict(denied_s=(100, 103, 106))[0]
 
 
 def test_the_judge_of_deletions_accepts_what_was_asked_and_catches_what_was_not() -> None:

@@ -29,7 +29,9 @@ RECORDS = 10
 
 def produce(cluster: Cluster, topic: str) -> None:
     """One batch to partition 0."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 1000, "acks": "all"})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 60_000, "acks": "all"})
+    # Records that wait for the topic's metadata leave in batches of their own, whatever the linger time says.
+    producer.list_topics(topic, 30)
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(30) == 0
