@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 
 _SETTLED_AT_A_TIME: Final = 16
 """Parts into which the logs of a directory are divided at a stop; more are no faster on the disks that were tried."""
+_WRITTEN_AT_A_TIME: Final = 4
+"""The same, of logs that are settled together: their writes wait for no device, and more threads only contend for the interpreter."""
 _CATCH_UP_TOLD_MS: Final = 5_000
 """The interval at which the operator is notified that a node waits for the quorum."""
 
@@ -190,17 +192,19 @@ class BrokerNode:
     async def _settle(self, directory: LogDirectory) -> None:
         """Bring the logs of a directory to the device: many together, a few or what is left side by side.
 
-        Side by side, since each costs a few waits for the device, which serves many at a time.
+        Those side by side cost a few waits for the device each, and the device serves many at a time.
         """
         logs = await self._env.cpu.run(directory.begin_to_close_blocking)
         joint = directory.joint_settling(logs)
         while joint.logs:
-            await self._side_by_side(joint.go_on_blocking, joint.logs)
+            await self._side_by_side(joint.go_on_blocking, joint.logs, _WRITTEN_AT_A_TIME)
             await self._env.cpu.run(joint.sync_blocking)
         await self._side_by_side(settle_all_blocking, [log for log in logs if not log.is_settled])
 
-    async def _side_by_side(self, work_blocking: Callable[[Sequence[Log]], None], logs: Sequence[Log]) -> None:
-        parts = [logs[number::_SETTLED_AT_A_TIME] for number in range(_SETTLED_AT_A_TIME)]
+    async def _side_by_side(
+        self, work_blocking: Callable[[Sequence[Log]], None], logs: Sequence[Log], at_a_time: int = _SETTLED_AT_A_TIME
+    ) -> None:
+        parts = [logs[number::at_a_time] for number in range(at_a_time)]
         await asyncio.gather(*(self._env.cpu.run_waiting(work_blocking, part) for part in parts if part))
 
 

@@ -112,8 +112,13 @@ class OsDisk:
 
     def write_file(self, path: str, data: bytes) -> None:
         """See :class:`esp.ports.disk.Disk`."""
-        with open(path, "wb") as file:
-            file.write(data)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(fd, left) :]
+        finally:
+            os.close(fd)
 
     def replace_file_blocking(self, path: str, data: bytes) -> None:
         """See :class:`esp.ports.disk.Disk`."""
