@@ -18,9 +18,8 @@ HISTORY_MUTANTS: Final = (
         "KIP-207",
         "READ-4",
         "esp.broker.apis.list_offsets",
-        "        return _found(wanted, -1, -1, -1) if leader.is_high_watermark_current else _not_known_yet(request, wanted)\n",
+        "        return _found(wanted, -1, -1, -1) if was_current else _not_known_yet(request, wanted)\n",
         "        return _found(wanted, -1, -1, -1)\n",
-        is_gap=True,
     ),
     Mutant(
         "offsets-of-any-epoch",
