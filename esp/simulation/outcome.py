@@ -68,6 +68,8 @@ class Outcome:
     """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
     half_cuts: int = 0
     """Cuts that failed halfway: their logs are offline, and the files hold less than these say (LOG-13)."""
+    unseen_acks: int = 0
+    """Acknowledged batches that retention took in the turn of their commit: the files never showed them (INV-ACK-DURABLE)."""
     unseen_minimums: int = 0
     """Changes in which several epochs of a partition came as one: any minimum may have counted in all but the last (ELR-3)."""
     excused_folds: int = 0

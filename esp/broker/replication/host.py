@@ -420,7 +420,11 @@ class ReplicaHost:
         return hosted
 
     def watch_log(self, hosted: HostedPartition) -> None:
-        """The replica's log is a new one: hear of what rots in it, and of what was found while it was opened."""
+        """The replica's log is a new one: hear of what rots in it, and of what was found while it was opened.
+
+        Rot of the log before concerns the replica no more: a copy in another directory has only batches that match their checksums.
+        """
+        self._rotten.forget(hosted)
         hosted.log.on_rot = partial(self._rotten.add, hosted)
         if hosted.log.rot is not None:
             hosted.log.on_rot()

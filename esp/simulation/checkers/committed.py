@@ -43,6 +43,10 @@ class CommittedLog:
         self._appenders: dict[int, str] = {}
         self._sequences: dict[tuple[int, int], tuple[int, int]] = {}
         """Of each producer and epoch the sequence that is due, and where its last batch ends."""
+        self.unseen_end = 0
+        """Below it a leader's retention took batches in the turn in which they were committed, so that no view has ever shown them."""
+        self.unseen_acks: dict[int, int] = {}
+        """By CRC, the base offsets of acknowledged batches among them."""
         self.restarts: list[BatchView] = []
         """Batches that did not go on with their producer's sequences, as nothing was left of it."""
 
@@ -186,7 +190,9 @@ class CommittedLog:
         """
         self.acked[base_offset] = crc
         known = self.batches.get(base_offset)
-        if (known is None or known.crc != crc) and not self.is_excused:
+        if known is None and self.end_offset <= base_offset < self.unseen_end:
+            self.unseen_acks[crc] = base_offset
+        elif (known is None or known.crc != crc) and not self.is_excused:
             raise ViolationError(
                 "INV-ACK-DURABLE",
                 who,

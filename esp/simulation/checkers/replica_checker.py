@@ -269,6 +269,8 @@ class ReplicaChecker:
             self._check_new_leader(leader, view, committed)
         self._check_falls(hosted, view, left, start_left)
         self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
+        if leader is not None and log.log_start_offset > committed.end_offset:
+            committed.unseen_end = max(committed.unseen_end, log.log_start_offset)
         if log.recovery_point != view.recovery_point:
             self._check_synced(view, log.recovery_point, log.log_start_offset)
         view.high_watermark = log.high_watermark

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from esp.model.errors import ApiError, ErrorCode
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import DirectoryId, NodeId, TopicPartition
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
@@ -143,6 +143,19 @@ async def test_a_replica_moves_while_it_is_written(cluster):
     assert offset > 25, "it was written meanwhile"
     log = moving.broker.log()
     assert log.log_end_offset == log.high_watermark == offset
+
+
+@clustered(count=1, **TWO)
+async def test_rot_of_the_log_that_is_left_concerns_the_replica_no_more(cluster):
+    moving = await filled(cluster, MB)
+    cluster.controller.delay_s = 1.0  # so that all is copied while the replica stands where it stood
+    await moving.begin()
+    await cluster.until(lambda: cluster.controller.assigned)
+    moving.broker.log().note_rot(CorruptionError("a batch that does not match its checksum"))
+    await moving.until_moved()
+    hosted = moving.broker.replicas.find("t", 0)
+    assert hosted.log.rot is None
+    assert hosted not in moving.broker.replicas._rotten._replicas
 
 
 @clustered(count=1, **TWO)
