@@ -68,6 +68,8 @@ class Outcome:
     """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
     half_cuts: int = 0
     """Cuts that failed halfway: their logs are offline, and the files hold less than these say (LOG-13)."""
+    late_fetches: int = 0
+    """Batches that were committed by the fetch of a follower that has lost its disk since it sent the fetch (INV-HW-EVIDENCE)."""
     unseen_acks: int = 0
     """Acknowledged batches that retention took in the turn of their commit: the files never showed them (INV-ACK-DURABLE)."""
     unseen_minimums: int = 0

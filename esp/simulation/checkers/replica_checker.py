@@ -54,6 +54,8 @@ class ReplicaChecker:
         """The number of times that a replica came back with records below its log start, because the file that says it had rotted."""
         self.half_cuts = 0
         """The number of cuts that failed halfway, so that the files hold less than their log, which is offline."""
+        self.late_fetches = 0
+        """Batches that were committed by the fetch of a follower that has lost its disk since it sent the fetch."""
         self.excused_folds: dict[str, None] = {}
         """The replicas whose producers' states were held against the batches alone that have not rotted, by name."""
         self.moved = 0
@@ -268,9 +270,9 @@ class ReplicaChecker:
         if leader is not None and leader is not view.leader:
             self._check_new_leader(leader, view, committed)
         self._check_falls(hosted, view, left, start_left)
+        if leader is not None:
+            committed.on_log_start(log.log_start_offset)
         self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
-        if leader is not None and log.log_start_offset > committed.end_offset:
-            committed.unseen_end = max(committed.unseen_end, log.log_start_offset)
         if log.recovery_point != view.recovery_point:
             self._check_synced(view, log.recovery_point, log.log_start_offset)
         view.high_watermark = log.high_watermark
@@ -390,7 +392,11 @@ class ReplicaChecker:
                     continue
                 if not must_be_durable or found.base_offset < replica.judged_from or found.is_durable():
                     holders.append(node_id)
-            if len(holders) < min_isr:
+            # A fetch may come late: of a process that had the batch, and whose disk is gone by now.
+            gone = self._ledger.copies.keys() & _in_sync(hosted) - {*holders}
+            if len(holders) < min_isr <= len(holders) + len(gone):
+                self.late_fetches += 1
+            elif len(holders) < min_isr:
                 raise ViolationError(
                     "INV-HW-EVIDENCE",
                     view.who,
@@ -405,6 +411,11 @@ class ReplicaChecker:
                     view.who,
                     f"the recovery point is {recovery_point}, and {batch} is not on the device",
                 )
+
+
+def _in_sync(hosted: HostedPartition) -> frozenset[int]:
+    """The replicas on which a leader counts; none at a follower."""
+    return frozenset() if hosted.leader is None else frozenset(hosted.leader.state.isr)
 
 
 def _partition_of(view: ReplicaView) -> int:

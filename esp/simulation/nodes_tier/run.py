@@ -189,6 +189,7 @@ class Run:
             fallen_log_starts=self._replicas.fallen_starts,
             forgotten_log_starts=self._replicas.forgotten_starts,
             half_cuts=self._replicas.half_cuts,
+            late_fetches=self._replicas.late_fetches,
             unseen_acks=sum(len(committed.unseen_acks) for committed in self._replicas.committed.values()),
             unseen_minimums=self._metadata.minimums.unseen,
             excused_folds=len(self._replicas.excused_folds),

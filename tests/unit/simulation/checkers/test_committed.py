@@ -194,7 +194,8 @@ def test_acknowledged_batch_that_went_before_it_was_seen_is_counted_and_no_other
     view = view_of(nodes_with(2)[0])
     take(committed, view)
     commit(committed, view)
-    committed.unseen_end = 3
+    committed.on_log_start(2)
+    committed.on_log_start(3)
     committed.on_ack("producer", 2, 77)
     assert committed.unseen_acks == {77: 2}
     with violation("INV-ACK-DURABLE"):
