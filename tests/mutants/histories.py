@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import ASKED_OFFSETS, Mutant
 
 HISTORY_MUTANTS: Final = (
     Mutant(
@@ -54,7 +54,7 @@ HISTORY_MUTANTS: Final = (
         "esp.broker.apis.offset_for_leader_epoch",
         "log.leader_epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)",
         "wanted.leader_epoch, log.log_end_offset",
-        first=92075,
+        kind=ASKED_OFFSETS,
     ),
     Mutant(
         "followers-high-watermark-falls",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import LOST_FILES, Mutant
 
 LOST_FILES_MUTANTS: Final = (
     Mutant(
@@ -13,7 +13,7 @@ LOST_FILES_MUTANTS: Final = (
         "esp.broker.broker_role",
         "        await replicas.tell_gone(self._replication, lambda: lifecycle.epoch)\n",
         "",
-        first=70_025,
+        kind=LOST_FILES,
     ),
     Mutant(
         "gone-replica-stays-eligible",
@@ -22,7 +22,7 @@ LOST_FILES_MUTANTS: Final = (
         "esp.controller.partition_change",
         "min_isr, unclean_shutdown if gone is None else gone)",
         "min_isr, unclean_shutdown)",
-        first=70_011,
+        kind=LOST_FILES,
     ),
     Mutant(
         "holes-are-opened",
