@@ -27,6 +27,9 @@ CLOCK_SLACK: Final = 0.85
 
 _MS_PER_S: Final = 1000
 
+STATE_PARTITIONS_MAX: Final = 2
+"""The most partitions that coordinators have in a run."""
+
 
 class TransactionChecker:
     """Reads all batches as they are committed.
@@ -62,6 +65,8 @@ class TransactionChecker:
         self._is_excused = is_excused
         self._folds: dict[TopicPartition, PartitionFold] = {}
         self._by_producer: dict[int, str] = {}
+        self._has_lost = False
+        """True if the partition of a coordinator has lost more than is promised at any time."""
 
     def fold(self, partition: TopicPartition) -> PartitionFold:
         """The transactions of a partition."""
@@ -157,13 +162,19 @@ class TransactionChecker:
 
     # --- partitions --------------------------------------------------------------------------------------------------------------
 
+    def _is_unknown(self, partition: TopicPartition) -> bool:
+        """True if the partition, or a coordinator's, has lost more than is promised: then decisions may be gone."""
+        coordinators = (TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(STATE_PARTITIONS_MAX))
+        self._has_lost = self._has_lost or any(map(self._is_excused, coordinators))
+        return self._has_lost or self._is_excused(partition)
+
     def _state_of(self, producer_id: int) -> IdState | None:
         return self.ids.get(self._by_producer.get(producer_id, ""))
 
     def _on_data(self, partition: TopicPartition, batch: BatchView) -> None:
         """INV-TXN-VERIFIED: the coordinator's log has the partition in the open transaction of the batch's epoch (TXN-4)."""
         self.fold(partition).on_data(batch.producer_id, batch.base_offset, batch.crc)
-        if self._is_excused(partition):
+        if self._is_unknown(partition):
             return
         state = self._state_of(batch.producer_id)
         if (
@@ -196,7 +207,7 @@ class TransactionChecker:
         )
         is_repeated = not is_open and last is not None and last[1:] == marker[1:]
         self.repeated_markers += is_repeated
-        if not (is_decided or is_repeated or self._is_excused(partition)):
+        if not (is_decided or is_repeated or self._is_unknown(partition)):
             known = None if state is None else state.value
             raise ViolationError(
                 "INV-TXN-DECIDE-ONCE", f"{partition}", f"{marker} stands there; the coordinator has {known}"
@@ -263,7 +274,7 @@ class TransactionChecker:
         """
         for transaction in self.history.transactions:
             if not any(
-                batch.partition in given_up or self._is_excused(batch.partition) for batch in transaction.batches
+                batch.partition in given_up or self._is_unknown(batch.partition) for batch in transaction.batches
             ):
                 self._judge(transaction)
 

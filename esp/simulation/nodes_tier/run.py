@@ -373,7 +373,11 @@ class Run:
                 raise ViolationError(
                     "INV-ACK-DURABLE", f"{committed.name}", f"readers come to {end} of {committed.end_offset}"
                 )
-            if self._profile.asks_offsets and committed.last is not None:
+            if (
+                self._profile.asks_offsets
+                and committed.last is not None
+                and not self._transactions.is_open(committed.name)
+            ):
                 state = topic.partitions[partition]
                 in_sync = [number for number in state.isr if number in self._core]
                 last_offset = committed.end_offset - 1

@@ -133,6 +133,10 @@ class Transactions:
                     log_start=log.log_start_offset,
                 )
 
+    def is_open(self, partition: TopicPartition) -> bool:
+        """True if a partition has a transaction that has not ended: in the end only if its coordinator waits for an operator."""
+        return bool(self.checker.fold(partition).open)
+
     def calm(self) -> None:
         """The faults are over."""
         for crew in self._crews:
