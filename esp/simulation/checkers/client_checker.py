@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from crc32c import crc32c
 
-from esp.model.ids import OFFSETS_TOPIC, TopicId
+from esp.model.ids import INTERNAL_TOPICS, TopicId
 from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader
 from esp.simulation.checkers.client_history import REFUSED_BUT_WRITTEN, Outcome, Read, Sent, check
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import SURVEYED
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.workload.history import History, SentBatch
 
 Committed = Mapping[tuple[TopicId, int], CommittedLog]
@@ -80,10 +81,8 @@ class ClientChecker:
         for batch in history.batches:
             sent.setdefault((batch.topic_id, batch.partition), []).append(batch)
         for key, committed in self._committed.items():
-            if committed.name.topic in {
-                OFFSETS_TOPIC,
-                SURVEYED,
-            }:  # coordinators write the one, leaders change the other
+            # Coordinators write the internal ones, leaders change the surveyed one, and transactions are judged by themselves.
+            if committed.name.topic in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC}:
                 continue
             if not committed.is_excused:
                 _check_partition(committed, sent.get(key, []))

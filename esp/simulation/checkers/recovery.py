@@ -123,10 +123,14 @@ def check_producers(view: ReplicaView, log: Log) -> bool:
 
 
 def _fold(batches: Iterable[BatchView]) -> dict[int, tuple[int, int, int]]:
-    """Epoch, last sequence and last offset of each producer of these batches."""
+    """Epoch, last sequence and last offset of each producer of these batches; a marker of a newer epoch leaves neither of the latter."""
     states: dict[int, tuple[int, int, int]] = {}
     for batch in batches:
-        if batch.producer_id >= 0:
+        if batch.is_control:
+            before = states.get(batch.producer_id)
+            if before is None or before[0] != batch.producer_epoch:
+                states[batch.producer_id] = (batch.producer_epoch, -1, -1)
+        elif batch.producer_id >= 0:
             count = batch.next_offset - batch.base_offset
             last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF
             states[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)

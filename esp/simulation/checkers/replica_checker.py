@@ -40,6 +40,8 @@ class ReplicaChecker:
         ledger: Ledger,
     ) -> None:
         self.committed: dict[Key, CommittedLog] = {}
+        self.on_committed: Callable[[TopicPartition, list[BatchView]], None] = lambda _name, _batches: None
+        """Told of the batches that are committed for the first time."""
         self.views: dict[int, dict[Key, ReplicaView]] = {}
         """The replicas of each node in its present life."""
         self.highest_log_starts: dict[Key, int] = {}
@@ -364,6 +366,8 @@ class ReplicaChecker:
         if new <= old:
             return
         added = committed.on_high_watermark(view, max(old, hosted.log.log_start_offset), new)
+        if added:
+            self.on_committed(hosted.name, added)
         sizes = self.rises.take(hosted.log)
         leader = hosted.leader
         if not sizes and leader is not None:

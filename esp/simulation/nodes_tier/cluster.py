@@ -28,6 +28,7 @@ from esp.simulation.nodes_tier.isr_profile import IsrProfile
 from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
+from esp.simulation.nodes_tier.transaction_profile import TransactionProfile
 
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
@@ -146,6 +147,11 @@ def with_isr(settings: BrokerSettings, isr: IsrProfile) -> BrokerSettings:
     if isr.default_minimum is not None:
         settings = dataclasses.replace(settings, min_insync_replicas=isr.default_minimum)
     return settings
+
+
+def with_transactions(settings: BrokerSettings, transactions: TransactionProfile | None) -> BrokerSettings:
+    """The same for a run with transactional producers."""
+    return settings if transactions is None else transactions.applied_to(settings)
 
 
 def _static_voters(layout: Layout) -> tuple[QuorumVoter, ...]:

@@ -22,6 +22,7 @@ from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.relocation import draw_relocations
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC, TransactionProfile
 from esp.simulation.nodes_tier.twin_profile import draw_twins
 from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
 from esp.simulation.streams import stream
@@ -159,11 +160,25 @@ class Profile:
     """True if replicas move between the log directories of their nodes."""
     upgrade: UpgradeProfile | None = None
     """The nodes' upgrade to a newer release, if they begin with an older one."""
+    transactions: TransactionProfile | None = None
+    """The transactional producers, if there are any."""
 
     @property
     def node_count(self) -> int:
         """The number of nodes."""
         return len(self.layout.nodes)
+
+    @property
+    def every_topic(self) -> tuple[TopicProfile, ...]:
+        """The topics that the run begins with: those of the workload, and that of the transactional producers."""
+        found = self.transactions
+        if found is None:
+            return self.topics
+        configs = {MIN_INSYNC_REPLICAS: str(found.min_insync_replicas), "segment.ms": str(found.segment_ms)}
+        own = TopicProfile(
+            TRANSACTIONAL_TOPIC, found.partitions, found.replication_factor, found.min_insync_replicas, configs
+        )
+        return (*self.topics, own)
 
     @classmethod
     def draw(cls, seed: int, *, node_count: int | None = None) -> "Profile":
@@ -219,6 +234,7 @@ class Profile:
             has_more=stream("log directories", seed).random() < SEVERAL_DIRECTORIES_SHARE,
             isr=IsrProfile.draw(stream("in-sync sets", seed), brokers),
             upgrade=UpgradeProfile.draw(stream("upgrade", seed)),
+            transactions=TransactionProfile.draw(stream("transactions", seed), brokers, copies),
         )
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
             drawn = replace(drawn, moves_directories=True)

@@ -42,6 +42,7 @@ from esp.simulation.nodes_tier.outage import Outage
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
 from esp.simulation.nodes_tier.rot import find_rotten_copies
+from esp.simulation.nodes_tier.transactions import Transactions
 from esp.simulation.nodes_tier.world import RESTART_S, World
 from esp.simulation.outcome import Outcome
 from esp.simulation.trace import logged_to
@@ -82,8 +83,8 @@ class Run:
         self._profile = profile
         self._world = world = World(profile, keep)
         self._ledger = Ledger(
-            lossy_restarts_allowed(profile.topics),
-            copies_allowed=copies_lost_allowed(profile.topics),
+            lossy_restarts_allowed(profile.every_topic),
+            copies_allowed=copies_lost_allowed(profile.every_topic),
             members_allowed=(len(profile.layout.first_voters) - 1) // 2,
             is_beyond_promise=profile.breaks_promise,
         )
@@ -111,6 +112,9 @@ class Run:
             self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
+        self._transactions = Transactions(
+            world, self._clients.history, lambda: self._metadata.image, self._replicas, self._client_checker.on_read
+        )
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
@@ -216,6 +220,7 @@ class Run:
         self._world.spawn(self._watch())
         self._administration = self._clients.administer()
         self._groups.begin()
+        self._transactions.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         cooler = Cooler(self._world, self._ledger.poisoned)
         if self._profile.cools:
@@ -228,6 +233,7 @@ class Run:
         await self._heal()
         await self._drain()
         await self._groups.end(self._until, self._find_helpless, self._core)
+        await self._transactions.end(self._until, self._find_helpless)
         await self._rest()
         await self._read_everything()
         await self._stop()
@@ -241,14 +247,16 @@ class Run:
             raise ViolationError("LIVE-NO-STUCK", ", ".join(down), self._world.nodes[1].end_reason)
 
     async def _create_topics(self) -> None:
-        for topic in self._profile.topics:
+        for topic in self._profile.every_topic:
             if not await self._clients.create_topic(topic):
                 raise ViolationError("LIVE-PRODUCE", topic.name, "the topic cannot be created")
         await self._until(
             BOOT_S,
             "LIVE-ISR",
             lambda: [
-                topic.name for topic in self._profile.topics if topic.name not in self._metadata.image.topics_by_name
+                topic.name
+                for topic in self._profile.every_topic
+                if topic.name not in self._metadata.image.topics_by_name
             ],
         )
         self._begin_topics()
@@ -258,6 +266,7 @@ class Run:
         self._phase("heal")
         self._nemesis.end()
         self._groups.calm()
+        self._transactions.calm()
         self._is_healed = True
         world = self._world
         self._clients.calm()
@@ -366,7 +375,11 @@ class Run:
                 raise ViolationError(
                     "INV-ACK-DURABLE", f"{committed.name}", f"readers come to {end} of {committed.end_offset}"
                 )
-            if self._profile.asks_offsets and committed.last is not None:
+            if (
+                self._profile.asks_offsets
+                and committed.last is not None
+                and not self._transactions.is_open(committed.name)
+            ):
                 state = topic.partitions[partition]
                 in_sync = [number for number in state.isr if number in self._core]
                 last_offset = committed.end_offset - 1
@@ -401,6 +414,7 @@ class Run:
             await asyncio.sleep(DEEP_CHECK_S)
             for node in self._world.living:
                 self._replicas.check_deeply(node)
+                self._transactions.look(node)
             self._begin_topics()
             self._rebalance.look()
             self._forget_rot()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from esp.controller.image import ClusterImage, TopicImage
-from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId, TopicPartition
+from esp.model.ids import INTERNAL_TOPICS, NodeId, TopicId, TopicPartition
 from esp.ports.network import Address
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_checker import ClientChecker
@@ -16,6 +16,7 @@ from esp.simulation.nodes_tier.cluster import CLIENT_HOST, CONTROLLER_PORT, boot
 from esp.simulation.nodes_tier.ledger import PASSING, SURVEYED
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.admin import Administrator
 from esp.simulation.workload.budget import RepairBudget
@@ -155,7 +156,7 @@ class Clients:
 
     def begin_topic(self, topic: TopicImage) -> None:
         """Produce to and read from all partitions of a topic."""
-        if topic.topic_id in self._topics or topic.name in {OFFSETS_TOPIC, SURVEYED}:
+        if topic.topic_id in self._topics or topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC}:
             return
         self._topics[topic.topic_id] = None
         for partition in range(len(topic.partitions)):
