@@ -165,7 +165,7 @@ class ReplicaChecker:
         if compacted is None or committed.is_excused or view.path != log.path:
             return
         start_offset, end_offset = log.log_start_offset, min(view.end_offset, log.high_watermark, committed.end_offset)
-        found = compacted.offsets_in(batch for batch in view.batches if not batch.is_rotten())
+        found = compacted.offsets_in(view.batches)
         problem = None
         if log.rot is None and not log.is_offline:
             problem = compacted.find_lost(start_offset, end_offset, found)
