@@ -21,11 +21,13 @@ class CompactedRecords:
     Args:
         now_s: the simulated time.
         tombstones_stay_s: for how long a tombstone stays at least after its commit, by the clock of any node.
+        drift: by how many seconds a second the clocks of two nodes part: one sets the horizon, and another one finds it reached.
     """
 
-    def __init__(self, now_s: Callable[[], float], tombstones_stay_s: float) -> None:
+    def __init__(self, now_s: Callable[[], float], tombstones_stay_s: float, drift: float = 0.0) -> None:
         self._now_s = now_s
         self._tombstones_stay_s = tombstones_stay_s
+        self._drift = drift
         self._batches: dict[int, _Known] = {}
         self._records: dict[int, Record] = {}
         self._offsets: list[int] = []
@@ -73,7 +75,8 @@ class CompactedRecords:
             end_offset: the offset after the last one.
             found: the offsets of the records that are there.
         """
-        gone_s = self._now_s() - self._tombstones_stay_s
+        now_s = self._now_s()
+        gone_s = now_s - max(0.0, self._tombstones_stay_s - now_s * self._drift)
         for offset in self._offsets[bisect_left(self._offsets, start_offset) : bisect_left(self._offsets, end_offset)]:
             record = self._records[offset]
             if offset in found or self._latest[record.key] > offset:

@@ -529,10 +529,11 @@ class Run:
         return self._metadata.minimums.least_since(topic_id, partition, partition_epoch)
 
     def _begin_compacted(self) -> CompactedRecords:
-        """The model of a compacted partition. Wall clocks that jump make tombstones old at once; others are up to 10 % fast."""
+        """The model of a compacted partition. Wall clocks that jump make tombstones old at once; others part by up to 20 %."""
         jumps = FaultKind.CLOCK_JUMP in self._profile.fault_means_s
-        stay_s = 0.0 if jumps else DELETE_RETENTION_MS / 1000 / max(self._profile.clock_rates)
-        return CompactedRecords(self._world.loop.time, stay_s)
+        rates = self._profile.clock_rates
+        stay_s = 0.0 if jumps else DELETE_RETENTION_MS / 1000 / max(rates)
+        return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
         view = self._replicas.views.get(node_id, {}).get(key)

@@ -54,6 +54,15 @@ def test_a_tombstone_goes_when_it_has_stayed_long_enough(compacted, clock):
     assert compacted.find_lost(0, 4, {2}) is None
 
 
+def test_clocks_that_part_make_a_tombstone_old_sooner(clock):
+    model = CompactedRecords(lambda: clock[0], tombstones_stay_s=3.0, drift=0.1)
+    model.on_commit(batch(0, (b"b", None)))
+    clock[0] = 2.6
+    assert model.find_lost(0, 1, set()) is not None
+    clock[0] = 2.8
+    assert model.find_lost(0, 1, set()) is None
+
+
 def test_a_deleted_key_is_not_back_when_its_tombstone_goes(compacted):
     assert compacted.find_returned([3], [1, 2]) == "b'b' was deleted at 3, and is back with 1"
     assert compacted.find_returned([3], [2]) is None
