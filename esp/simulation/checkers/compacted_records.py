@@ -63,7 +63,7 @@ class CompactedRecords:
         if offsets != sorted(set(offsets)):
             return f"its records have the offsets {offsets}"
         changed = [record.offset for record in found if known.records.get(record.offset) != record]
-        return f"the records at {changed} are not those that were written" if changed else None
+        return f"the records at {changed} differ from the written ones" if changed else None
 
     def find_lost(self, start_offset: int, end_offset: int, found: Collection[int]) -> str | None:
         """The first committed record of an interval that should be there, as a sentence.

@@ -1,4 +1,4 @@
-"""Every replacement of segments by a compacted one, while it happens: views of replicas read those segments again."""
+"""Every replacement of segments by a compacted one, while it happens: views of replicas read the segments again."""
 
 import contextlib
 from collections.abc import Iterator

@@ -14,9 +14,6 @@ COMPACTED: Final = "compacted"
 COMPACTING_SHARE: Final = 0.3
 """Of the runs."""
 
-CHANGING_SHARE: Final = 0.4
-"""Of those: a client changes the topic's policy and its ``min.compaction.lag.ms``."""
-
 DELETE_RETENTION_MS: Final = 3_000
 
 _RETENTION: Final[tuple[Mapping[str, str], ...]] = (
@@ -39,7 +36,6 @@ class CompactionProfile:
     """``log.cleaner.backoff.ms``."""
     map_bytes: int
     """``log.cleaner.dedupe.buffer.size``: room for a few keys, or for all."""
-    changes_policy: bool
 
     @classmethod
     def draw(cls, rng: Random) -> "CompactionProfile | None":
@@ -62,7 +58,6 @@ class CompactionProfile:
             tombstone_share=rng.choice((0.05, 0.2, 0.5)),
             backoff_ms=rng.choice((200, 1_000)),
             map_bytes=rng.choice((1_300, 1_300, 1 << 20)),
-            changes_policy=rng.random() < CHANGING_SHARE,
         )
 
     def applied_to(self, settings: BrokerSettings) -> BrokerSettings:

@@ -138,8 +138,7 @@ class Run:
     def execute(self) -> Outcome:
         """Run, and say what came of it. Violations are part of the outcome; nothing else is caught but what ends a simulation."""
         world = self._world
-        violation: ViolationError | None = None
-        details = ""
+        violation, details = None, ""
         try:
             with self._watched(), logged_to(world.trace, _running_process):
                 world.loop.run(self._main())
