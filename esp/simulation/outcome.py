@@ -78,6 +78,8 @@ class Outcome:
     """Replicas whose producers' states were held against the batches alone that have not rotted (INV-PROD-FOLD, REC-4)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
+    replaced_segments: int = 0
+    """Segments that compaction put in the place of others."""
     forgotten_producers: int = 0
     """Batches that did not go on with the sequences of a producer of which nothing was left above the log start (PROD-2)."""
     retired_batches: int = 0

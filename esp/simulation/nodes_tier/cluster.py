@@ -23,6 +23,7 @@ from esp.settings.broker import (
     QuorumServer,
     QuorumVoter,
 )
+from esp.simulation.nodes_tier.compaction_profile import CompactionProfile
 from esp.simulation.nodes_tier.group_profile import GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import IsrProfile
 from esp.simulation.nodes_tier.layout import Layout
@@ -71,6 +72,7 @@ def node_settings(
     reads_from_followers: bool = False,
     log_starts: LogStartProfile | None = None,
     has_more: bool = False,
+    compaction: CompactionProfile | None = None,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
 
@@ -107,6 +109,8 @@ def node_settings(
         settings = _with_repairs(settings, repairs)
     if log_starts is not None:
         settings = log_starts.applied_to(settings)
+    if compaction is not None:
+        settings = compaction.applied_to(settings)
     if not snapshots_metadata:
         return settings
     return dataclasses.replace(

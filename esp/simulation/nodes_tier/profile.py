@@ -10,6 +10,7 @@ from random import Random
 from typing import Final
 
 from esp.controller.image import MIN_INSYNC_REPLICAS
+from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
@@ -162,6 +163,8 @@ class Profile:
     """The nodes' upgrade to a newer release, if they begin with an older one."""
     transactions: TransactionProfile | None = None
     """The transactional producers, if there are any."""
+    compaction: CompactionProfile | None = None
+    """The compacted topic, if there is one."""
 
     @property
     def node_count(self) -> int:
@@ -243,7 +246,8 @@ class Profile:
             drawn = replace(drawn, fault_means_s=means_s, chaos_s=max(CHAOS_S, drawn.chaos_s))
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
-        return _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
+        drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
+        return _with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed)))
 
 
 def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Profile:
@@ -252,6 +256,15 @@ def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Pr
         return profile
     topics = tuple(replace(topic, configs={**topic.configs, **log_starts.topic_configs}) for topic in profile.topics)
     return replace(profile, topics=topics, log_starts=log_starts)
+
+
+def _with_compaction(profile: Profile, compaction: CompactionProfile | None) -> Profile:
+    """The same with a compacted topic, which else is like the first one."""
+    if compaction is None:
+        return profile
+    like = profile.topics[0]
+    topic = replace(like, name=COMPACTED, partitions=1, configs={**like.configs, **compaction.topic_configs})
+    return replace(profile, topics=(*profile.topics, topic), compaction=compaction)
 
 
 def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfile:

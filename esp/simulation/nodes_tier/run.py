@@ -11,6 +11,7 @@ from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.ids import TopicId
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
+from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.convergence import (
     find_helpless,
     find_rot_in_service,
@@ -31,9 +32,10 @@ from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_qu
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
+from esp.simulation.nodes_tier.compaction_profile import DELETE_RETENTION_MS
 from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
-from esp.simulation.nodes_tier.faults import Fault
+from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.groups import Groups
 from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
@@ -91,6 +93,7 @@ class Run:
         self._replicas = ReplicaChecker(
             self._min_isr, self._min_isr_since, self._is_flushed, self._leader_epoch, self._ledger
         )
+        self._replicas.begin_compacted = self._begin_compacted
         self._losses = LossesTold()
         self._replicas.on_loss = self._losses.on_loss
         self._metadata = MetadataChecker(self._replicas, self._ledger)
@@ -139,8 +142,7 @@ class Run:
     def execute(self) -> Outcome:
         """Run, and say what came of it. Violations are part of the outcome; nothing else is caught but what ends a simulation."""
         world = self._world
-        violation: ViolationError | None = None
-        details = ""
+        violation, details = None, ""
         try:
             with self._watched(), logged_to(world.trace, _running_process):
                 world.loop.run(self._main())
@@ -198,6 +200,7 @@ class Run:
             unseen_minimums=self._metadata.minimums.unseen,
             excused_folds=len(self._replicas.excused_folds),
             moved_replicas=self._replicas.moved,
+            replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
             excused_reads=world.network.flips.excused,
             details=details,
@@ -206,7 +209,15 @@ class Run:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Let the checkers look at what nodes do within their steps, until the block ends."""
-        within_steps = (self._losses, self._replicas.rises, self._rebalance, self._one_life, self._sessions)
+        replicas = self._replicas
+        within_steps = (
+            self._losses,
+            replicas.rises,
+            replicas.replacements,
+            self._rebalance,
+            self._one_life,
+            self._sessions,
+        )
         with contextlib.ExitStack() as stack:
             for checker in within_steps:
                 stack.enter_context(checker.watched())
@@ -378,6 +389,7 @@ class Run:
             if (
                 self._profile.asks_offsets
                 and committed.last is not None
+                and committed.compacted is None
                 and not self._transactions.is_open(committed.name)
             ):
                 state = topic.partitions[partition]
@@ -531,6 +543,13 @@ class Run:
 
     def _min_isr_since(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
         return self._metadata.minimums.least_since(topic_id, partition, partition_epoch)
+
+    def _begin_compacted(self) -> CompactedRecords:
+        """The model of a compacted partition. Wall clocks that jump make tombstones old at once; others part by up to 20 %."""
+        jumps = FaultKind.CLOCK_JUMP in self._profile.fault_means_s
+        rates = self._profile.clock_rates
+        stay_s = 0.0 if jumps else DELETE_RETENTION_MS / 1000 / max(rates)
+        return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
         view = self._replicas.views.get(node_id, {}).get(key)

@@ -77,6 +77,7 @@ class World:
                             reads_from_followers=profile.asks_offsets,
                             log_starts=profile.log_starts,
                             has_more=profile.has_more,
+                            compaction=profile.compaction,
                         ),
                         profile.isr,
                     ),
