@@ -1,4 +1,4 @@
-"""All records of a compacted partition that were ever committed: the model against which what compaction leaves is held."""
+"""All records of a compacted partition that were ever committed: the model against which compacted replicas are held."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
@@ -49,7 +49,7 @@ class CompactedRecords:
             self._committed_s[offset] = self._now_s()
 
     def find_difference(self, data: bytes) -> str | None:
-        """What a whole batch says that the committed one at its place did not say, as a sentence; None if it has just fewer records."""
+        """The difference between a whole batch and the committed one at its place, as a sentence; None if it has just fewer records."""
         header = read_header(data)
         known = self._batches.get(header.base_offset)
         if known is None:

@@ -54,7 +54,7 @@ class LostLife(NamedTuple):
     def check(self, view: ReplicaView, compacted: CompactedRecords | None = None) -> bool:
         """Hold the recovered replica against it; return True if it starts below the log start that a rotten file does not say any more.
 
-        Of a log that is ``compacted`` the segments of before a replacement may be there, or those of after it (CLEAN-7).
+        Of a log that is ``compacted`` the segments of before a replacement may be there, or the segments of after it (CLEAN-7).
 
         Raises:
             ViolationError: INV-RECOVER-PREFIX (REC-3).
@@ -99,7 +99,7 @@ def check_epochs(view: ReplicaView, log: Log) -> None:
     if is_bare and log.settings.is_compacted:
         entries = entries[
             1:
-        ]  # of its first epoch a batch stands below the log start, and those behind it are superseded
+        ]  # of its first epoch a batch stands below the log start, and the batches behind it are superseded
     if entries != expected:
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"the cache says {entries}, the batches say {expected}")
 

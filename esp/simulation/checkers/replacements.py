@@ -9,7 +9,7 @@ from esp.storage.steps import Syncing
 
 
 class Replacements:
-    """Remembers whose segments are being replaced, and whose were."""
+    """Remembers the logs of which segments are being replaced, and the logs of which some were."""
 
     def __init__(self) -> None:
         self.count = 0
