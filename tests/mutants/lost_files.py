@@ -38,7 +38,7 @@ LOST_FILES_MUTANTS: Final = (
         "KIP-113 broken",
         "KIP-113",
         "esp.broker.replication.log_dir_move",
-        "            if self._has_ended() or not self._take_the_rest(source):\n"
+        "            if self._has_ended() or not self._is_confirmed() or not self._take_the_rest(source):\n"
         "                return False\n"
         "            async with self.busy:\n"
         "                await self.copy.flush()\n"
@@ -50,7 +50,7 @@ LOST_FILES_MUTANTS: Final = (
         "                return False\n"
         "            if self.copy.recovery_point < source.recovery_point:  # there was no room for its indexes or leader epochs\n"
         "                return False\n",
-        "            if self._has_ended():\n"
+        "            if self._has_ended() or not self._is_confirmed():\n"
         "                return False\n"
         "            async with self.busy:\n"
         "                await self.copy.flush()\n"
