@@ -115,9 +115,9 @@ async def _by_time(
         if wanted.timestamp < 0 and wanted.timestamp != MAX_TIMESTAMP:
             raise ApiError(ErrorCode.unsupported_version)
         found: TimestampAndOffset | None = None
-        # The search ends at the high watermark at which it begins: if it finds nothing, that one must have been current.
-        was_current = leader.is_high_watermark_current
         async with services.searches:
+            # The search ends at the high watermark at which it begins: if it finds nothing, that one must have been current.
+            was_current = leader.is_high_watermark_current
             if request.is_abandoned:  # no client sees the answer
                 pass
             elif wanted.timestamp == MAX_TIMESTAMP:
