@@ -20,12 +20,19 @@ COMPACTION_MUTANTS: Final = (
         "CLEAN-5 broken, as in Kafka",
         "CLEAN-5",
         "esp.storage.compaction.round",
-        """        found = self._last_dirty.get(producer_id)
-        if found is not None:
-            return found
-        return max((offset for offset in known if offset < self.end_offset), default=ANY_BATCH)
+        """        ends = {offset for offset in known if offset < self.end_offset}.union(self._last_dirty.get(producer_id, ()))
+        return min(sorted(ends)[-BATCHES_KEPT:], default=ANY_BATCH)
 """,
         "        return max(known, default=ANY_BATCH)\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "last-batch-of-producer-alone-stays",
+        "PROD-5 broken by compaction, as in Kafka",
+        "CLEAN-5",
+        "esp.storage.compaction.round",
+        "        return min(sorted(ends)[-BATCHES_KEPT:], default=ANY_BATCH)\n",
+        "        return max(ends, default=ANY_BATCH)\n",
         tiers=(LOG,),
     ),
     Mutant(

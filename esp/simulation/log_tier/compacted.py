@@ -387,6 +387,9 @@ class CompactedLogRun:
                 self._fail(
                     "INV-CLEAN-STATE", f"the last batch of producer {producer_id}, at {state.last_offset}, is gone"
                 )
+            stand = {header.base_offset for header in headers}
+            if any(log.log_start_offset <= batch.base_offset not in stand for batch in state.batches):
+                self._fail("INV-CLEAN-STATE", f"of the last batches of producer {producer_id} some are gone")
             if state.last_sequence + 1 != self._sequences[producer_id]:
                 self._fail("INV-PROD-FOLD", f"producer {producer_id} goes on at {state.last_sequence + 1}")
 

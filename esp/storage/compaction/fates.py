@@ -14,7 +14,7 @@ GONE: Final = b""
 """The fate of a batch of which nothing stays."""
 
 ANY_BATCH: Final = -1
-"""In place of the end of a producer's last batch: any of its batches may be that one."""
+"""In place of the end of the first of a producer's last batches: any of its batches may be one of them."""
 
 
 class Aborted:
@@ -61,8 +61,9 @@ class Fates:
     """Decides about the batches of a log, which are asked about once each and in their order.
 
     A batch stays, if need be without records, where nothing else says what it says: it is the first of its leader epoch, so that a replica
-    that copies the log learns where epochs begin; or it is the last of its producer below the end, whose sequence goes on there.
-    Kafka looks for the last batch of all: if that one is not committed and is cut, the producer's sequence is lost.
+    that copies the log learns where epochs begin; or it is one of the last five of its producer below the end: the sequence goes on behind
+    them, and a repeated one is known as such (PROD-5). Kafka leaves the last batch of all alone: if that one is not committed and is cut,
+    the producer's sequence is lost.
 
     Batches of transactions stay as they are, and so do markers: the transactions that are read off the log remain the same (CLEAN-3). Kafka
     removes superseded and aborted records, and markers in the end.
@@ -72,7 +73,7 @@ class Fates:
         end_offset: the end of that part; batches from there on stay as they are.
         now_ms: wall time.
         delete_retention_ms: for how long a tombstone stays after the first round that finds nothing older of its key.
-        last_of_producers: of each producer that the log knows, the end of its last batch below ``end_offset``.
+        last_of_producers: of each producer that the log knows, the end of the first of its last batches below ``end_offset``.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Fates:
         if header.base_offset >= self._end_offset or header.is_control or header.is_transactional:
             return None
         last = self._last_of_producers.get(header.producer_id)
-        is_last_of_producer = last is not None and last in (header.last_offset, ANY_BATCH)
+        is_last_of_producer = last is not None and header.last_offset >= last
         must_stay = is_first_of_epoch or is_end or is_last_of_producer
         if not header.record_count:
             return None if must_stay else GONE

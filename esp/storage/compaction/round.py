@@ -6,6 +6,7 @@ time, beside the loop, which may append, read, flush, and drop segments from the
 records that superseded others may be gone (:attr:`CleaningRound.is_void`).
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,7 @@ from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
 from esp.storage.compaction.key_map import KeyMap
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.producer_state import BATCHES_KEPT
 from esp.storage.segment import Segment
 from esp.storage.transaction_index import AbortedTransaction
 
@@ -84,8 +86,8 @@ class CleaningRound:
             for producer_id, state in log.producers.items()
         }
         """The ends of the last batches of each producer that the log knows."""
-        self._last_dirty: dict[int, int] = {}
-        """The end of each producer's last batch in the dirty part."""
+        self._last_dirty: dict[int, deque[int]] = {}
+        """The ends of each producer's last batches in the dirty part."""
 
     @property
     def is_void(self) -> bool:
@@ -139,8 +141,8 @@ class CleaningRound:
             if self._supersedes(header) and not self._index_batch(header, chunk.data, index):
                 return False
             self.end_offset = header.next_offset
-            if header.producer_id >= 0:
-                self._last_dirty[header.producer_id] = header.last_offset
+            if header.producer_id >= 0 and not header.is_control:
+                self._last_dirty.setdefault(header.producer_id, deque(maxlen=BATCHES_KEPT)).append(header.last_offset)
         self.counts.map_utilization = self._map.utilization
         return True
 
@@ -187,14 +189,13 @@ class CleaningRound:
         )
 
     def _find_last(self, producer_id: int, known: tuple[int, ...]) -> int:
-        """The end of a producer's last batch below the end of the dirty part, which holds its sequence if all later batches are cut.
+        """The end of the first of a producer's last batches below the end of the dirty part; as many stay as a log remembers (PROD-5).
 
-        If the log remembers later batches only, nothing tells which one it is (:data:`~esp.storage.compaction.fates.ANY_BATCH`).
+        The sequence goes on behind them if all later batches are cut. If the log remembers later batches only, nothing tells which they are
+        (:data:`~esp.storage.compaction.fates.ANY_BATCH`).
         """
-        found = self._last_dirty.get(producer_id)
-        if found is not None:
-            return found
-        return max((offset for offset in known if offset < self.end_offset), default=ANY_BATCH)
+        ends = {offset for offset in known if offset < self.end_offset}.union(self._last_dirty.get(producer_id, ()))
+        return min(sorted(ends)[-BATCHES_KEPT:], default=ANY_BATCH)
 
     def groups_blocking(self) -> list[Sequence[Segment]]:
         """The segments to be copied, each group into one. Raises OSError."""
