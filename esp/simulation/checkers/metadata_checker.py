@@ -307,9 +307,12 @@ def _check_eligible(
 
 
 def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
-    """True if a leader was elected as the last one to say that it has nothing, where no replica was known to have more (BRK-11)."""
+    """True if a leader was elected as the last one to say that it has nothing, where no replica was known to have more (BRK-11).
+
+    What others said just before may have come as one change with it.
+    """
     places = dict(zip(new.replicas, new.directories, strict=False))
-    has_none = not (old.isr or old.elr or old.last_known_elr) and new.partition_epoch == old.partition_epoch + 1
+    has_none = not (old.isr or old.elr or old.last_known_elr)
     others_are_lost = all(place == LOST_DIRECTORY for node, place in places.items() if node != new.leader)
     return has_none and new.recovering and others_are_lost and places.get(new.leader) == NOWHERE
 
