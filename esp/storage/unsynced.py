@@ -247,25 +247,33 @@ class Unsynced:
         self.flushed_bytes = max(self.flushed_bytes, size)
         return True
 
-    def settling(self, replaced: Mapping[str, bytes]) -> Generator[None, None, None]:
-        """Bring everything to the device that was written, and some small files; yields where all that was written before must be there.
+    def settling(self, snapshots: Mapping[str, bytes]) -> Generator[None, None, None]:
+        """Bring everything to the device that was written, and the last snapshot; yields where all that was written before must be there.
+
+        A file is replaced under a temporary name. A snapshot that is new gets its name at once, which takes half of the renames of a stop:
+        the checksum in it tells a part from the whole.
 
         Nothing else is written to the log from now on.
 
         Args:
-            replaced: the paths and the bytes of files to replace.
+            snapshots: the paths and the bytes of producer snapshots.
 
         Raises:
             OSError: the device failed or is full, now or before; or what is thrown at a yield.
         """
         self._require_sound()
-        small = dict(replaced)
+        replaced: dict[str, bytes] = {}
+        for path, data in snapshots.items():
+            if self._disk.exists(path):
+                replaced[path] = data
+            else:
+                self._disk.write_file(path, data)
         if self._epochs.version != self._epochs_saved:
-            small[f"{self._path}/{LEADER_EPOCH_FILE}"] = self._epochs.encode()
-        for path, data in small.items():
+            replaced[f"{self._path}/{LEADER_EPOCH_FILE}"] = self._epochs.encode()
+        for path, data in replaced.items():
             self._disk.write_file(path + TEMPORARY_SUFFIX, data)
         yield
-        for path in small:
+        for path in replaced:
             self._disk.rename(path + TEMPORARY_SUFFIX, path)
         yield
         self._epochs_saved = self._epochs.version

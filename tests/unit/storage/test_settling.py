@@ -115,7 +115,7 @@ def test_a_power_loss_in_the_midst_of_it_leaves_logs_that_are_recovered(changes:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "round_"), [("*.log", 0), ("*.index", 0), ("*.snapshot.tmp", 0), ("*epoch*", 0), ("/", 0), ("/", 1)]
+    ("pattern", "round_"), [("*.log", 0), ("*.index", 0), ("*.snapshot", 0), ("*epoch*", 0), ("/", 0), ("/", 1)]
 )
 def test_an_error_of_the_sync_takes_the_logs_offline_and_leaves_no_clean_marker(pattern: str, round_: int) -> None:
     disk = new_disk()
