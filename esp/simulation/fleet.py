@@ -38,6 +38,8 @@ class Summary:
     lost_files: int = 0
     taken_places: int = 0
     excused_folds: int = 0
+    unverified_batches: int = 0
+    unjudged_transactions: int = 0
     markers_in_place: int = 0
     repairs: int = 0
     abandoned_nodes: int = 0
@@ -114,6 +116,8 @@ class Summary:
         yield f"files that rotted                {self.rotten_files:>12,}"
         yield f"  nodes ended by that, repaired  {self.repairs:>12,}"
         yield f"  producers of what is left      {self.excused_folds:>12,}"
+        yield f"transactions not judged          {self.unjudged_transactions:>12,}"
+        yield f"  batches of them not verified   {self.unverified_batches:>12,}"
         yield f"devices that lost what they held {self.lost_caches:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"

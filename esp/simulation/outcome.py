@@ -76,6 +76,10 @@ class Outcome:
     """Changes in which several epochs of a partition came as one: any minimum may have counted in all but the last (ELR-3)."""
     excused_folds: int = 0
     """Replicas whose producers' states were held against the batches alone that have not rotted (INV-PROD-FOLD, REC-4)."""
+    unverified_batches: int = 0
+    """Batches and markers that were not held against a coordinator's log, as more was lost than is promised (INV-TXN-VERIFIED)."""
+    unjudged_transactions: int = 0
+    """Transactions that were not judged as a whole, because a partition lost more than is promised, or has no leader (INV-TXN-ATOMIC)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

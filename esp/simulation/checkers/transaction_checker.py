@@ -60,13 +60,19 @@ class TransactionChecker:
         """Markers that a partition had already."""
         self.unread = 0
         """Aborted batches that readers left out."""
+        self.unverified = 0
+        """Batches and markers that were not held against the coordinator's log, as a partition has lost more than is promised."""
+        self.unjudged = 0
+        """Transactions that were not judged in the end, for the same reason, or because a partition of theirs cannot have a leader."""
         self._topic = topic
         self._clock = clock
         self._is_excused = is_excused
         self._folds: dict[TopicPartition, PartitionFold] = {}
         self._by_producer: dict[int, str] = {}
-        self._has_lost = False
-        """True if the partition of a coordinator has lost more than is promised at any time."""
+        self._coordinators: dict[str, TopicPartition] = {}
+        """The partition whose leader coordinates the transactions of an id."""
+        self._lost: set[TopicPartition] = set()
+        """Those of them that have lost more than is promised at any time."""
 
     def fold(self, partition: TopicPartition) -> PartitionFold:
         """The transactions of a partition."""
@@ -108,6 +114,7 @@ class TransactionChecker:
 
     def _on_move(self, partition: TopicPartition, transactional_id: str, after: TransactionValue) -> None:
         now_s = self._clock()
+        self._coordinators[transactional_id] = partition
         state = self.ids.get(transactional_id)
         if state is None:
             state = self.ids[transactional_id] = IdState(transactional_id, after, now_s)
@@ -162,11 +169,12 @@ class TransactionChecker:
 
     # --- partitions --------------------------------------------------------------------------------------------------------------
 
-    def _is_unknown(self, partition: TopicPartition) -> bool:
-        """True if the partition, or a coordinator's, has lost more than is promised: then decisions may be gone."""
-        coordinators = (TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(STATE_PARTITIONS_MAX))
-        self._has_lost = self._has_lost or any(map(self._is_excused, coordinators))
-        return self._has_lost or self._is_excused(partition)
+    def _is_unknown(self, partition: TopicPartition, transactional_id: str | None) -> bool:
+        """True if the partition, or that of the id's coordinator, has lost more than is promised: then decisions may be gone."""
+        known = self._coordinators.get(transactional_id or "")
+        every = [TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(STATE_PARTITIONS_MAX)]
+        self._lost.update(filter(self._is_excused, every))
+        return not self._lost.isdisjoint(every if known is None else (known,)) or self._is_excused(partition)
 
     def _state_of(self, producer_id: int) -> IdState | None:
         return self.ids.get(self._by_producer.get(producer_id, ""))
@@ -174,7 +182,8 @@ class TransactionChecker:
     def _on_data(self, partition: TopicPartition, batch: BatchView) -> None:
         """INV-TXN-VERIFIED: the coordinator's log has the partition in the open transaction of the batch's epoch (TXN-4)."""
         self.fold(partition).on_data(batch.producer_id, batch.base_offset, batch.crc)
-        if self._is_unknown(partition):
+        if self._is_unknown(partition, self._by_producer.get(batch.producer_id)):
+            self.unverified += 1
             return
         state = self._state_of(batch.producer_id)
         if (
@@ -207,11 +216,14 @@ class TransactionChecker:
         )
         is_repeated = not is_open and last is not None and last[1:] == marker[1:]
         self.repeated_markers += is_repeated
-        if not (is_decided or is_repeated or self._is_unknown(partition)):
+        if is_decided or is_repeated:
+            return
+        if not self._is_unknown(partition, self._by_producer.get(batch.producer_id)):
             known = None if state is None else state.value
             raise ViolationError(
                 "INV-TXN-DECIDE-ONCE", f"{partition}", f"{marker} stands there; the coordinator has {known}"
             )
+        self.unverified += 1
 
     # --- readers -----------------------------------------------------------------------------------------------------------------
 
@@ -273,9 +285,13 @@ class TransactionChecker:
             ViolationError: INV-TXN-ATOMIC.
         """
         for transaction in self.history.transactions:
-            if not any(
-                batch.partition in given_up or self._is_unknown(batch.partition) for batch in transaction.batches
+            transactional_id = transaction.transactional_id
+            if any(
+                batch.partition in given_up or self._is_unknown(batch.partition, transactional_id)
+                for batch in transaction.batches
             ):
+                self.unjudged += 1
+            else:
                 self._judge(transaction)
 
     def _judge(self, transaction: SentTransaction) -> None:

@@ -199,6 +199,8 @@ class Run:
             unseen_acks=sum(len(committed.unseen_acks) for committed in self._replicas.committed.values()),
             unseen_minimums=self._metadata.minimums.unseen,
             excused_folds=len(self._replicas.excused_folds),
+            unverified_batches=self._transactions.checker.unverified,
+            unjudged_transactions=self._transactions.checker.unjudged,
             moved_replicas=self._replicas.moved,
             replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,

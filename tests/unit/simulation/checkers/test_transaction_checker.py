@@ -1,0 +1,108 @@
+"""Each transactional batch and marker is held against the coordinator's log, unless the log of that coordinator was lost."""
+
+import pytest
+
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
+from esp.records.batch_header import read_header
+from esp.records.builder import NewRecord, build_batch
+from esp.schemas.transaction_record_codec import encode_transaction_key, encode_transaction_value
+from esp.schemas.transaction_records import TransactionStatus, TransactionValue
+from esp.simulation.checkers.replica_view import ReplicaView
+from esp.simulation.checkers.transaction_checker import TransactionChecker
+from esp.simulation.checkers.transaction_history import Fate, SentTransaction, TransactionBatch, TransactionHistory
+from esp.simulation.checkers.violation import ViolationError
+from esp.storage.log import Log
+from esp.transactions.requests import Producer
+from tests.unit.storage.helpers import TOPIC_ID, append, append_marker, new_disk, new_log
+
+S = TransactionStatus
+TOPIC = "transactional"
+DATA = TopicPartition(TOPIC, 0)
+COORDINATORS = [TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(2)]
+
+
+class Scene:
+    """A log for each partition; everything that is appended is committed."""
+
+    def __init__(self) -> None:
+        self.lost: set[TopicPartition] = set()
+        self.history = TransactionHistory()
+        self.checker = TransactionChecker(TOPIC, lambda: 1.0, self.history, self.lost.__contains__)
+        self._logs: dict[TopicPartition, tuple[Log, ReplicaView]] = {}
+
+    def move(self, coordinator: TopicPartition, name: str, status: TransactionStatus, producer_id: int) -> None:
+        value = TransactionValue(producer_id, 0, 1000, status, ((TOPIC, (0,)),), 0, 0)
+        record = NewRecord(encode_transaction_value(value, 0), key=encode_transaction_key(name))
+        log = self._log(coordinator)
+        data = build_batch([record], base_offset=log.log_end_offset, leader_epoch=0, timestamp_ms=1000)
+        log.append(data, read_header(data), 0)
+        self._commit(coordinator)
+
+    def write(self, producer_id: int) -> int:
+        """Append a batch of a transaction; returns its CRC."""
+        data = append(self._log(DATA), producer=(producer_id, 0, 0), transactional=True)
+        self._commit(DATA)
+        return read_header(data).crc
+
+    def mark(self, producer_id: int, *, is_commit: bool) -> None:
+        append_marker(self._log(DATA), (producer_id, 0), is_commit=is_commit)
+        self._commit(DATA)
+
+    def _log(self, partition: TopicPartition) -> Log:
+        if partition not in self._logs:
+            disk = new_disk()
+            log = new_log(disk)[1]
+            self._logs[partition] = log, ReplicaView("node 1", disk, log.path, TOPIC_ID, 0)
+        return self._logs[partition][0]
+
+    def _commit(self, partition: TopicPartition) -> None:
+        log, view = self._logs[partition]
+        self.checker.on_committed(partition, view.read_to(log.log_end_offset))
+
+
+def test_a_batch_of_a_transaction_that_the_coordinator_does_not_have_open_is_a_violation() -> None:
+    scene = Scene()
+    scene.move(COORDINATORS[0], "a", S.EMPTY, 7)
+    with pytest.raises(ViolationError, match="INV-TXN-VERIFIED"):
+        scene.write(7)
+
+
+def test_a_marker_without_a_decision_is_a_violation() -> None:
+    scene = Scene()
+    scene.move(COORDINATORS[0], "a", S.EMPTY, 7)
+    scene.move(COORDINATORS[0], "a", S.ONGOING, 7)
+    scene.write(7)
+    with pytest.raises(ViolationError, match="INV-TXN-DECIDE-ONCE"):
+        scene.mark(7, is_commit=True)
+
+
+def test_a_coordinator_s_lost_log_excuses_its_own_transactions_alone() -> None:
+    scene = Scene()
+    for coordinator, name, producer_id in zip(COORDINATORS, "ab", (7, 8), strict=True):
+        scene.move(coordinator, name, S.EMPTY, producer_id)
+    scene.lost.add(COORDINATORS[1])
+    scene.write(8)
+    scene.mark(8, is_commit=True)
+    assert scene.checker.unverified == 2
+    with pytest.raises(ViolationError, match="INV-TXN-VERIFIED"):
+        scene.write(7)
+
+
+def test_a_producer_that_no_log_names_may_be_one_of_the_lost_coordinator() -> None:
+    scene = Scene()
+    scene.lost.add(COORDINATORS[1])
+    scene.write(9)
+    assert scene.checker.unverified == 1
+
+
+def test_a_transaction_that_cannot_be_judged_is_counted() -> None:
+    scene = Scene()
+    for coordinator, name, producer_id in zip(COORDINATORS, "ab", (7, 8), strict=True):
+        scene.move(coordinator, name, S.EMPTY, producer_id)
+        scene.move(coordinator, name, S.ONGOING, producer_id)
+        sent = TransactionBatch(DATA, scene.write(producer_id), 1)
+        scene.history.begin(SentTransaction(name, name, Producer(producer_id, 0), 0.0, [sent], Fate.COMMITTED))
+    scene.lost.add(COORDINATORS[0])
+    with pytest.raises(ViolationError, match=r"INV-TXN-ATOMIC at b: .* none counts"):
+        scene.checker.judge([])
+    assert scene.checker.unjudged == 1
