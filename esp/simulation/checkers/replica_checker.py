@@ -148,7 +148,7 @@ class ReplicaChecker:
                 self._check_derived(hosted, view)
 
     def _check_derived(self, hosted: HostedPartition, view: ReplicaView) -> None:
-        """What a log derives from its batches, all of which the view has read. Raises ViolationError."""
+        """Check the state that a log derives from its batches, all of which the view has read. Raises ViolationError."""
         check_epochs(view, hosted.log)
         self._check_producers(view, hosted.log)
         self._check_records(hosted, view)

@@ -155,7 +155,10 @@ class Run:
             details = traceback.format_exc()
         if violation is not None:
             world.trace.say("checker", str(violation))
-        history = self._clients.history
+        return self._outcome(violation, details)
+
+    def _outcome(self, violation: ViolationError | None, details: str) -> Outcome:
+        world, history = self._world, self._clients.history
         return Outcome(
             seed=self._profile.seed,
             violation=str(violation) if violation is not None else None,
