@@ -8,6 +8,7 @@ from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
 from esp.storage.log import Log
+from esp.storage.segment import noted_timestamp
 
 Key = tuple[TopicId, int]
 
@@ -114,4 +115,5 @@ class LogStartChecker:
 
 
 def _timestamp_of(batch: BatchView) -> int:
-    return read_header(batch.content.written(batch.position, batch.position + batch.size)).max_timestamp
+    """The largest timestamp of the batch's records; a header without records holds no segment back (decision 45)."""
+    return noted_timestamp(read_header(batch.content.written(batch.position, batch.position + batch.size)))
