@@ -47,6 +47,9 @@ class Summary:
     group_commits: int = 0
     group_generations: int = 0
     excused_groups: int = 0
+    expired_offsets: int = 0
+    expired_answers: int = 0
+    unwitnessed_expiries: int = 0
     forgotten_producers: int = 0
     retired_batches: int = 0
     losses: int = 0
@@ -94,6 +97,9 @@ class Summary:
         yield f"offsets committed by groups      {self.group_commits:>12,}"
         yield f"generations of groups            {self.group_generations:>12,}"
         yield f"groups excused from durability   {self.excused_groups:>12,}"
+        yield f"offsets that expired             {self.expired_offsets:>12,}"
+        yield f"  answers that rest on that      {self.expired_answers:>12,}"
+        yield f"  after an unwritten generation  {self.unwitnessed_expiries:>12,}"
         yield f"offsets reported to clients      {self.told_offsets:>12,}"
         yield f"  by brokers that changed roles  {self.told_unplaced:>12,}"
         yield f"  by leaders that were replaced  {self.told_stale:>12,}"

@@ -46,6 +46,12 @@ class Outcome:
     """Generations of groups in which a member had an assignment."""
     excused_groups: int = 0
     """Groups whose coordinators lost more than the promise covers: only that they become stable was asked from then on."""
+    expired_offsets: int = 0
+    """Committed offsets that expired, each by a tombstone that was held against INV-GROUP-EXPIRY."""
+    expired_answers: int = 0
+    """Answers that told of no offset, as the acknowledged ones had expired (INV-GROUP-OFFSETS)."""
+    unwitnessed_expiries: int = 0
+    """Offsets that expired of a group whose last generation is not in the log (INV-GROUP-EXPIRY)."""
     losses: int = 0
     """Leaders that began without what had been committed, beyond what is promised, and said so."""
     waiting_partitions: int = 0

@@ -11,6 +11,7 @@ UNMUTATED: Final = "unmutated"
 BEYOND_PROMISE: Final = "beyond the promise"
 LOST_FILES: Final = "lost files"
 ASKED_OFFSETS: Final = "asked offsets"
+EXPIRING_OFFSETS: Final = "expiring offsets"
 
 
 class Mutant(NamedTuple):

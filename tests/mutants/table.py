@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.compaction import COMPACTION_MUTANTS
 from tests.mutants.controller import CONTROLLER_MUTANTS
 from tests.mutants.divergence import DIVERGENCE_MUTANTS
+from tests.mutants.expiry import EXPIRY_MUTANTS
 from tests.mutants.groups import GROUP_MUTANTS
 from tests.mutants.histories import HISTORY_MUTANTS
 from tests.mutants.losses import LOSS_MUTANTS
@@ -40,6 +41,7 @@ ALL: Final = (
     *THROTTLE_MUTANTS,
     *REPAIR_MUTANTS,
     *GROUP_MUTANTS,
+    *EXPIRY_MUTANTS,
     *HISTORY_MUTANTS,
     *LOSS_MUTANTS,
     *ROT_MUTANTS,

@@ -86,15 +86,23 @@ class GroupChecker:
         clock: virtual seconds.
         is_excused: whether more of a group's partition of ``__consumer_offsets`` was lost than is promised (ELECT-5).
         is_committed: whether a commit of a group, by the text beside it, stands in that partition below what is committed of it.
+        expired: the commits of a group and partition that have expired, by the texts beside them, and the times since which it is known.
     """
 
     def __init__(
-        self, clock: Callable[[], float], is_excused: Callable[[str], bool], is_committed: Callable[[str, str], bool]
+        self,
+        clock: Callable[[], float],
+        is_excused: Callable[[str], bool],
+        is_committed: Callable[[str, str], bool],
+        expired: Callable[[str, TopicPartition], Mapping[str, float]] = lambda _group_id, _partition: {},
     ) -> None:
         self.groups: dict[str, GroupHistory] = {}
+        self.expired_answers = 0
+        """Answers that told of no offset of a partition, because every acknowledged one had expired."""
         self._clock = clock
         self._is_excused = is_excused
         self._is_committed = is_committed
+        self._expired = expired
 
     def group(self, group_id: str) -> GroupHistory:
         """The history of a group."""
@@ -164,9 +172,16 @@ class GroupChecker:
         if told is not None and told.committed_s == NEVER_S and not self._is_committed(group_id, metadata):
             raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, which is not committed yet")
         if is_newest:
-            for commit in sent:
-                if commit.committed_s <= asked_s and (told is None or told.is_before(commit)):
+            expired = self._expired(group_id, partition)
+            if told is not None and expired.get(told.metadata, NEVER_S) <= asked_s:
+                raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, which had expired")
+            lost = [
+                commit for commit in sent if commit.committed_s <= asked_s and (told is None or told.is_before(commit))
+            ]
+            for commit in lost:
+                if told is not None or commit.metadata not in expired:
                     raise ViolationError("INV-GROUP-OFFSETS", who, f"returned {told}, and lost {commit}")
+            self.expired_answers += bool(lost)
         if told is not None:
             told.committed_s = min(told.committed_s, self._clock())
 

@@ -32,6 +32,16 @@ def hosted_partitions(node: SimulatedNode) -> list[HostedPartition]:
     return [*chain.from_iterable([partitions.values() for partitions in broker.replicas.by_topic.values()])]
 
 
+def group_generation(node: SimulatedNode, partition: int, leader_epoch: int, group_id: str) -> int | None:
+    """The generation of a group at the node, if it coordinates a partition of ``__consumer_offsets`` in this epoch; None if it does not."""
+    broker = _broker(node)
+    driver = broker.groups.coordinator_at(partition) if broker is not None else None
+    if driver is None or driver.has_ended or driver._leader.leader_epoch != leader_epoch:  # noqa: SLF001 - the module's purpose
+        return None
+    group = driver._core._state.directory.find(group_id)  # noqa: SLF001
+    return None if group is None else group.generation_id
+
+
 def directory_moves(nodes: Iterable[SimulatedNode]) -> list[str]:
     """The replicas that are on their way between the log directories of their nodes."""
     found: list[str] = []

@@ -25,6 +25,8 @@ class SimulatedClock:
         self._us_per_s = rate * 1_000_000
         self.wall_shift_ms = 0
         """The time by which the wall clock was set; it jumps when this changes."""
+        self.lapse_ms = 0
+        """The time by which the wall clocks of all nodes went ahead together; it only grows."""
         self.processor: LoopProcessor | None = None
         """Of the process that looks at it, if what that does takes time."""
         self._shown_us = 0
@@ -39,7 +41,7 @@ class SimulatedClock:
 
     def wall_ms(self) -> int:
         """See :class:`esp.ports.clock.Clock`."""
-        return WALL_START_MS + self.wall_shift_ms + self.monotonic_us() // 1000
+        return WALL_START_MS + self.lapse_ms + self.wall_shift_ms + self.monotonic_us() // 1000
 
     def call_later_us(self, delay_us: int, callback: Callable[[], None]) -> Timer:
         """See :class:`esp.ports.clock.Clock`."""

@@ -123,6 +123,8 @@ def node_settings(
 
 def _with_groups(settings: BrokerSettings, groups: GroupsProfile) -> BrokerSettings:
     """The same for a run whose consumers are in groups."""
+    if groups.expiry is not None:
+        settings = groups.expiry.applied_to(settings)
     return dataclasses.replace(
         settings,
         min_insync_replicas=groups.min_insync_replicas,

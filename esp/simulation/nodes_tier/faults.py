@@ -76,6 +76,8 @@ class FaultKind(Enum):
     """A voter is shut down cleanly, and listens at another port for the other controllers when it is back."""
     CLOCK_JUMP = "clock jump"
     """The operator sets the wall clock by ``amount`` seconds."""
+    LAPSE = "lapse"
+    """The wall clocks of all nodes go ahead by ``amount`` seconds, as if nothing had happened for so long."""
     TARGETED = "targeted"
     """At the next named point of the code that is reached, the nastiest thing for that place happens; ``amount`` chooses among them."""
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
+
 NO_GROUPS_SHARE: Final = 0.5
 """Of the runs: what groups do costs time, and hides little."""
 
@@ -33,6 +35,8 @@ class GroupsProfile:
     """``offsets.topic.num.partitions``."""
     min_insync_replicas: int = 1
     """The brokers' default, which no topic of the workload leaves to them."""
+    expiry: ExpiryProfile | None = None
+    """The expiry of committed offsets, if they expire."""
 
     @classmethod
     def draw(cls, rng: Random, brokers: int) -> "GroupsProfile":

@@ -1,7 +1,7 @@
 """The consumer groups of a run: sets them to work, lets them come to rest, and says whether all is well with them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final
 
 from esp.controller.image import ClusterImage
@@ -10,16 +10,21 @@ from esp.model.ids import OFFSETS_TOPIC, TopicId, TopicPartition
 from esp.ports.network import Address
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.checkers.offsets_log import OffsetsLog
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.nodes_tier.cluster import bootstrap_addresses
+from esp.simulation.nodes_tier.expiry_profile import LAST_LAPSE_S, RETENTION_MINUTES
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.group_client import GroupClient
-from esp.simulation.workload.group_crew import GroupCrew
+from esp.simulation.workload.group_crew import CrewExpiry, GroupCrew
 from esp.simulation.workload.history import History
 
 STABLE_S: Final = 120.0
 """The time that groups may take in a cluster that is whole: a few rebalances, and clients that wait for nodes that never answer."""
+
+_MINUTE_MS: Final = 60_000
 
 Key = tuple[TopicId, int]
 Until = Callable[[float, str, Callable[[], list[str]]], Awaitable[None]]
@@ -38,13 +43,22 @@ class Groups:
     def __init__(
         self, world: World, history: History, image: Callable[[], ClusterImage], replicas: ReplicaChecker
     ) -> None:
-        self.checker = GroupChecker(world.loop.time, self._is_excused, self._is_committed)
         self._world = world
         self._image = image
         self._replicas = replicas
         self._silences: list[tuple[Address, float]] = []
         self._by_host = {node.host: node for node in world.nodes.values()}
         profile = world.profile
+        expiry = profile.groups.expiry
+        names = frozenset(group.name for group in profile.groups.groups)
+        self.offsets_log = OffsetsLog(
+            world.loop.time,
+            None if expiry is None else RETENTION_MINUTES * _MINUTE_MS,
+            self._is_excused,
+            names.__contains__,
+            self._generation_at,
+        )
+        self.checker = GroupChecker(world.loop.time, self._is_excused, self._is_committed, self.offsets_log.expired)
         partitions = [
             TopicPartition(topic.name, number) for topic in profile.topics for number in range(topic.partitions)
         ]
@@ -57,6 +71,7 @@ class Groups:
                 self.checker,
                 self._new_client,
                 looks_closely=profile.asks_offsets,
+                expiry=None if expiry is None else CrewExpiry(expiry, world.random(f"recesses of {group.name}")),
             )
             for group in profile.groups.groups
         ]
@@ -68,6 +83,11 @@ class Groups:
             for place in range(crew.profile.members):
                 self._working.append(self._world.spawn(crew.keep(place)))
             self._working.append(self._world.spawn(crew.look_on()))
+            self._working.append(self._world.spawn(crew.take_recesses()))
+
+    def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
+        """Batches were seen to be committed for the first time. Raises ViolationError: INV-GROUP-EXPIRY."""
+        self.offsets_log.on_committed(partition, batches)
 
     def calm(self) -> None:
         """From now on nothing befalls members."""
@@ -88,7 +108,7 @@ class Groups:
             core: the nodes that have to answer.
 
         Raises:
-            ViolationError: LIVE-GROUP, LIVE-NO-STUCK, INV-GROUP-OFFSETS.
+            ViolationError: LIVE-GROUP, LIVE-NO-STUCK, LIVE-EXPIRY, INV-GROUP-OFFSETS.
         """
         whole_s = self._world.loop.time()
         await until(STABLE_S, "LIVE-GROUP", lambda: self.find_unstable(whole_s, find_helpless()))
@@ -98,6 +118,14 @@ class Groups:
         await until(
             STABLE_S, "LIVE-GROUP", lambda: [] if reading.done() else ["no coordinator reports the committed offsets"]
         )
+        if self._world.profile.groups.expiry is not None:
+            self._world.lapse(LAST_LAPSE_S)
+            expiring = [self._world.spawn(crew.await_expiry()) for crew in self._readable(find_helpless())]
+            await until(
+                STABLE_S,
+                "LIVE-EXPIRY",
+                lambda: [] if all(task.done() for task in expiring) else ["committed offsets do not expire"],
+            )
         await until(0, "LIVE-NO-STUCK", lambda: self.find_silent(whole_s, core))
 
     def find_running(self) -> list[str]:
@@ -107,9 +135,12 @@ class Groups:
 
     async def _read_back(self, given_up: Collection[Key]) -> None:
         """Ask for all offsets of groups whose partitions can have a leader."""
-        for crew in self._crews:
-            if self._key(crew.profile.name) not in given_up:
-                await crew.read_back()
+        for crew in self._readable(given_up):
+            await crew.read_back()
+
+    def _readable(self, given_up: Collection[Key]) -> list[GroupCrew]:
+        """The crews of groups whose partitions can have a leader."""
+        return [crew for crew in self._crews if self._key(crew.profile.name) not in given_up]
 
     def find_unstable(self, since_s: float, given_up: Collection[Key]) -> list[str]:
         """The problems that remain before LIVE-GROUP holds, as sentences.
@@ -180,6 +211,15 @@ class Groups:
         if key is None or committed is None:
             return False
         return committed.holds_bytes(metadata.encode(), [view for _, view in self._replicas.replicas(key)])
+
+    def _generation_at(self, partition: int, leader_epoch: int, group_id: str) -> int | None:
+        """The generation of a group at its coordinator of an epoch, if that is still there."""
+        found = (
+            probe.group_generation(node, partition, leader_epoch, group_id)
+            for node in self._world.nodes.values()
+            if node.is_alive
+        )
+        return next((generation for generation in found if generation is not None), None)
 
     def _leading_epoch(self, group_id: str, address: Address) -> int | None:
         """See :data:`~esp.simulation.workload.group_client.LeadingEpoch`."""

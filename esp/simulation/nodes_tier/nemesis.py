@@ -15,6 +15,7 @@ from esp.simulation.machine.links import LinkCondition, LinkRule
 from esp.simulation.nodes_tier.beyond_promise import BeyondPromise
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, node_host
 from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
+from esp.simulation.nodes_tier.expiry_profile import draw_lapse_s
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.late_timers import LateTimers
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
@@ -101,6 +102,7 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.FULL_DISK: lambda rng: float(rng.choice((0, 100, 5_000, 50_000))),
     FaultKind.IO_ERROR: lambda rng: float(rng.choice((1, 1, 3, -1))),
     FaultKind.CLOCK_JUMP: _draw_clock_jump,
+    FaultKind.LAPSE: draw_lapse_s,
     FaultKind.TARGETED: Random.random,
     FaultKind.BIT_ROT: Random.random,
     FaultKind.OLD_DISK: Random.random,
@@ -180,6 +182,7 @@ class Nemesis:
             FaultKind.RELOCATE: lambda _fault, node: self._relocation.bring(node),
             FaultKind.LATE_TIMER: self._late_timers.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
+            FaultKind.LAPSE: lambda fault, _node: self._lapse(fault),
             FaultKind.TARGETED: self._arm,
         }
 
@@ -381,6 +384,10 @@ class Nemesis:
 
     def _clock_jump(self, fault: Fault, node: SimulatedNode) -> bool:
         node.clock.wall_shift_ms = int(fault.amount * 1000)
+        return True
+
+    def _lapse(self, fault: Fault) -> bool:
+        self._world.lapse(fault.amount)
         return True
 
     # --- the nastiest thing for a place ------------------------------------------------------------------------------------------

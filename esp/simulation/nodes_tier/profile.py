@@ -11,6 +11,7 @@ from typing import Final
 
 from esp.controller.image import MIN_INSYNC_REPLICAS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
+from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
@@ -246,8 +247,18 @@ class Profile:
             drawn = replace(drawn, fault_means_s=means_s, chaos_s=max(CHAOS_S, drawn.chaos_s))
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
+        if drawn.groups.groups:
+            drawn = _with_expiry(drawn, ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
         return _with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed)))
+
+
+def _with_expiry(profile: Profile, expiry: ExpiryProfile | None) -> Profile:
+    """The same, with offsets that expire."""
+    if expiry is None:
+        return profile
+    means_s = {**profile.fault_means_s, FaultKind.LAPSE: expiry.lapse_mean_s}
+    return replace(profile, fault_means_s=means_s, groups=replace(profile.groups, expiry=expiry))
 
 
 def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Profile:

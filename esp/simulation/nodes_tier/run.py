@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from esp.controller.features import SUPPORTED_FEATURES
-from esp.model.ids import TopicId
+from esp.model.ids import TopicId, TopicPartition
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
 from esp.simulation.checkers.compacted_records import CompactedRecords
@@ -25,6 +25,7 @@ from esp.simulation.checkers.metadata_checker import MetadataChecker
 from esp.simulation.checkers.one_life import OneLifeChecker
 from esp.simulation.checkers.quorum_checker import QuorumChecker
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.session_checker import SessionChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
@@ -118,6 +119,7 @@ class Run:
         self._transactions = Transactions(
             world, self._clients.history, lambda: self._metadata.image, self._replicas, self._client_checker.on_read
         )
+        self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
@@ -158,6 +160,7 @@ class Run:
         return self._outcome(violation, details)
 
     def _outcome(self, violation: ViolationError | None, details: str) -> Outcome:
+        """The run in figures."""
         world, history = self._world, self._clients.history
         return Outcome(
             seed=self._profile.seed,
@@ -185,6 +188,9 @@ class Run:
             group_commits=self._groups.acked_commits,
             group_generations=self._groups.generations,
             excused_groups=self._groups.excused,
+            expired_offsets=self._groups.offsets_log.expiries,
+            expired_answers=self._groups.checker.expired_answers,
+            unwitnessed_expiries=self._groups.offsets_log.unwitnessed,
             retired_batches=history.retired_batches,
             forgotten_producers=sum(len(committed.restarts) for committed in self._replicas.committed.values()),
             losses=self._losses.losses,
@@ -500,6 +506,10 @@ class Run:
                 self._metadata.look(node, self._world.loop.time())
                 self._replicas.look(node)
 
+    def _on_committed(self, partition: TopicPartition, batches: list[BatchView]) -> None:
+        self._groups.on_committed(partition, batches)
+        self._transactions.on_committed(partition, batches)
+
     def _on_found(self, violation: ViolationError) -> None:
         """Something was found in the midst of a node's step; the first one counts, when the turn ends."""
         self._found = self._found or violation
@@ -551,7 +561,7 @@ class Run:
 
     def _begin_compacted(self) -> CompactedRecords:
         """The model of a compacted partition. Wall clocks that jump make tombstones old at once; others part by up to 20 %."""
-        jumps = FaultKind.CLOCK_JUMP in self._profile.fault_means_s
+        jumps = not self._profile.fault_means_s.keys().isdisjoint((FaultKind.CLOCK_JUMP, FaultKind.LAPSE))
         rates = self._profile.clock_rates
         stay_s = 0.0 if jumps else DELETE_RETENTION_MS / 1000 / max(rates)
         return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))

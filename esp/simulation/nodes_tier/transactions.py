@@ -2,7 +2,7 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
@@ -16,6 +16,7 @@ from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.replica_view import BatchView
 from esp.simulation.checkers.transaction_checker import TransactionChecker
 from esp.simulation.checkers.transaction_history import TransactionHistory
 from esp.simulation.checkers.violation import ViolationError
@@ -82,8 +83,11 @@ class Transactions:
         ]
         self._reader = self._new_reader("reader of committed records")
         self._working: list[asyncio.Task[None]] = []
-        if profile is not None:
-            replicas.on_committed = self.checker.on_committed
+
+    def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
+        """Batches were seen to be committed for the first time. Raises ViolationError: see TransactionChecker.on_committed."""
+        if self._profile is not None:
+            self.checker.on_committed(partition, batches)
 
     def begin(self) -> None:
         """Raise the level, then set all clients to work."""

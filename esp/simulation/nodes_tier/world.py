@@ -122,6 +122,11 @@ class World:
         if error is not None:
             raise error
 
+    def lapse(self, seconds: float) -> None:
+        """Let the wall clocks of all nodes go ahead by some seconds."""
+        for node in self.nodes.values():
+            node.clock.lapse_ms += int(seconds * 1000)
+
     async def boot(self) -> None:
         """Format all disks and start all nodes at once; returns when they serve."""
         rng = self.random("format")

@@ -9,6 +9,7 @@ from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.join_group.v7.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.leave_group.v4.request import LeaveGroupRequest, MemberIdentity
+from kio.schema.offset_commit.v4 import request as up_to_4
 from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -17,7 +18,7 @@ from kio.schema.offset_commit.v9.request import (
 from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
 from kio.schema.types import GroupId, TopicName
-from kio.static.primitive import i8, i32, i32Timedelta, i64
+from kio.static.primitive import i8, i32, i32Timedelta, i64, i64Timedelta
 
 from esp.groups.group import PROTOCOL_TYPE
 from esp.model.ids import TopicPartition
@@ -28,6 +29,9 @@ SYNC_GROUP_VERSION: Final = 5
 HEARTBEAT_VERSION: Final = 4
 LEAVE_GROUP_VERSION: Final = 4
 OFFSET_COMMIT_VERSION: Final = 9
+RETAINED_COMMIT_VERSION: Final = 4
+"""The last in which a client asks for a retention of its own."""
+
 OFFSET_FETCH_VERSION: Final = 8
 
 PROTOCOL: Final = "range"
@@ -123,6 +127,21 @@ def commit(identity: Identity, offsets: Mapping[TopicPartition, int], metadata: 
         topics=tuple(
             OffsetCommitRequestTopic(name=TopicName(name), partitions=tuple(parts)) for name, parts in topics.items()
         ),
+    )
+
+
+def commit_retained(
+    group_id: str, partition: TopicPartition, offset: int, metadata: str, retention_s: float
+) -> up_to_4.OffsetCommitRequest:
+    """Commit an offset from outside the group, as an old client, and ask for a retention."""
+    part = up_to_4.OffsetCommitRequestPartition(
+        partition_index=i32(partition.partition), committed_offset=i64(offset), committed_metadata=metadata
+    )
+    return up_to_4.OffsetCommitRequest(
+        group_id=GroupId(group_id),
+        member_id="",
+        retention_time=i64Timedelta.parse(dt.timedelta(seconds=retention_s)),
+        topics=(up_to_4.OffsetCommitRequestTopic(name=TopicName(partition.topic), partitions=(part,)),),
     )
 
 

@@ -1,11 +1,12 @@
 """Commits offsets of a group and asks for them, as a member or from outside, and lets the checker see both."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.protocol.registry import ApiKey
-from esp.simulation.checkers.group_checker import GroupChecker
+from esp.simulation.checkers.group_checker import Commit, GroupChecker
 from esp.simulation.workload import group_requests as requests
 from esp.simulation.workload.connection import NoAnswerError, RefusedError
 from esp.simulation.workload.group_client import LOOK_AGAIN, GroupClient
@@ -41,14 +42,33 @@ class OffsetsClient:
         Raises:
             NoAnswerError, RefusedError: they may be committed or not.
         """
-        self._commits += 1
-        metadata = f"{self._client.client.name}#{self._commits};"
+        metadata = self._new_metadata()
         commits = self._checker.on_commit_sent(identity, offsets, metadata)
         reply = await self._client.call(
             ApiKey.OFFSET_COMMIT, requests.OFFSET_COMMIT_VERSION, requests.commit(identity, offsets, metadata)
         )
+        self._take_commits(reply.answer, commits)
+
+    async def commit_retained(self, partition: TopicPartition, offset: int, retention_s: float) -> None:
+        """Commit an offset from outside the group, and ask for a retention.
+
+        Raises:
+            NoAnswerError, RefusedError: it may be committed or not.
+        """
+        group_id, metadata = self._client.group_id, self._new_metadata()
+        commits = self._checker.on_commit_sent(Identity(group_id), {partition: offset}, metadata)
+        request = requests.commit_retained(group_id, partition, offset, metadata, retention_s)
+        reply = await self._client.call(ApiKey.OFFSET_COMMIT, requests.RETAINED_COMMIT_VERSION, request)
+        self._take_commits(reply.answer, commits)
+
+    def _new_metadata(self) -> str:
+        """A text that no other commit has beside it."""
+        self._commits += 1
+        return f"{self._client.client.name}#{self._commits};"
+
+    def _take_commits(self, answer: Any, commits: Mapping[TopicPartition, Commit]) -> None:
         refusal = ErrorCode.none
-        for topic in reply.answer.topics:
+        for topic in answer.topics:
             for part in topic.partitions:
                 partition = TopicPartition(topic.name, part.partition_index)
                 if part.error_code is ErrorCode.none:

@@ -27,8 +27,12 @@ class Scene:
         self.now_s = 0.0
         self.is_excused = False
         self.is_committed = True
+        self.expired = {}
         self.checker = GroupChecker(
-            lambda: self.now_s, lambda _group: self.is_excused, lambda _group, _metadata: self.is_committed
+            lambda: self.now_s,
+            lambda _group: self.is_excused,
+            lambda _group, _metadata: self.is_committed,
+            lambda _group, _partition: self.expired,
         )
         self.count = 0
 
@@ -83,6 +87,40 @@ def test_acknowledged_commit_that_is_lost_is_found():
     scene.commit(5)
     with violation("INV-GROUP-OFFSETS"):
         scene.fetch(None)
+
+
+def test_expired_offset_is_not_missed_and_the_answer_is_counted():
+    scene = Scene()
+    commits = [scene.commit(5), scene.commit(6)]
+    scene.expired.update((commit.metadata, scene.tick()) for commit in commits)
+    scene.fetch(None)
+    assert scene.checker.expired_answers == 1
+
+
+def test_offset_that_was_committed_after_an_expiry_is_missed():
+    scene = Scene()
+    scene.expired[scene.commit(5).metadata] = scene.tick()
+    scene.commit(6)
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(None)
+
+
+def test_expired_offset_that_comes_back_is_found():
+    scene = Scene()
+    commit = scene.commit(5)
+    asked_s = scene.tick()
+    scene.expired[commit.metadata] = scene.tick()
+    scene.fetch(commit, asked_s=asked_s)
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(commit)
+
+
+def test_expiry_of_an_offset_excuses_no_answer_with_an_earlier_one():
+    scene = Scene()
+    first, second = scene.commit(5), scene.commit(6)
+    scene.expired[second.metadata] = scene.tick()
+    with violation("INV-GROUP-OFFSETS"):
+        scene.fetch(first)
 
 
 def test_offset_that_falls_back_to_an_earlier_commit_is_found():

@@ -41,3 +41,15 @@ def test_a_fast_clock_counts_more_and_its_timers_are_early():
         assert clock.wall_ms() == WALL_START_MS + 1100
 
     SimulatedLoop().run(main())
+
+
+def test_lapse_moves_the_wall_clock_and_no_timer():
+    async def main():
+        clock = SimulatedClock(asyncio.get_running_loop())
+        before_us = clock.monotonic_us()
+        clock.lapse_ms += 5_000
+        clock.wall_shift_ms = -1_000
+        assert clock.wall_ms() == WALL_START_MS + 4_000 + before_us // 1000
+        assert clock.monotonic_us() == before_us
+
+    SimulatedLoop().run(main())

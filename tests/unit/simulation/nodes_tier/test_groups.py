@@ -7,6 +7,8 @@ from esp.controller.image import EMPTY_IMAGE
 from esp.model.ids import TopicPartition
 from esp.ports.network import Address
 from esp.simulation.nodes_tier.cluster import node_host
+from esp.simulation.nodes_tier.expiry_profile import ExpiryProfile
+from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.group_profile import GroupProfile, GroupsProfile
 from esp.simulation.nodes_tier.groups import Groups
 from esp.simulation.nodes_tier.profile import Profile, TopicProfile
@@ -31,8 +33,8 @@ SINCE_S = 0.0
 def profile_with_groups(**changes):
     drawn = Profile.draw(5, node_count=1)
     topics = (TopicProfile("topic", 2, 1, 1, {"min.insync.replicas": "1"}),)
-    groups = GroupsProfile((GROUP,), 1, 1)
-    return dataclasses.replace(drawn, topics=topics, groups=groups, fault_means_s={}, **changes)
+    plain = {"topics": topics, "groups": GroupsProfile((GROUP,), 1, 1), "fault_means_s": {}}
+    return dataclasses.replace(drawn, **(plain | changes))
 
 
 class Scene:
@@ -117,3 +119,15 @@ def test_group_of_a_calm_run_rebalances_and_commits():
     assert outcome.group_commits > 20
     assert outcome.group_generations > 1
     assert any("member" in line for line in lines)
+
+
+def test_offsets_of_a_calm_run_expire_only_when_their_time_is_over():
+    expiry = ExpiryProfile(check_interval_ms=200, lapse_mean_s=4.0, reads_part=False)
+    profile = profile_with_groups(
+        chaos_s=40.0, groups=GroupsProfile((GROUP,), 1, 1, expiry), fault_means_s={FaultKind.LAPSE: 4.0}
+    )
+    outcome = Run(profile).execute()
+    assert outcome.violation is None
+    assert outcome.expired_offsets > 2
+    assert outcome.expired_answers > 2
+    assert outcome.unwitnessed_expiries == 0
