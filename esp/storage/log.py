@@ -226,6 +226,12 @@ class Log:
             _logger.error("%s: %s", self.path, error)
             self.on_rot()
 
+    def note_rot_of_segments(self) -> None:
+        """Report the batches that did not match their checksums when the segments were opened, or cut."""
+        for segment in self._segments:
+            if segment.time_rot is not None:
+                self.note_rot(segment.time_rot)
+
     def raise_log_start(self, offset: int) -> None:
         """Hide all below ``offset``, which is at most the high watermark (LOG-12); a smaller one than now changes nothing."""
         assert offset <= self.high_watermark, "the log start never passes the high watermark (LOG-12)"
@@ -789,6 +795,7 @@ class Log:
         self.lower_recovery_point(end_offset)
         self.lower_high_watermark(end_offset)
         files.cut(place)
+        self.note_rot_of_segments()
         self.log_end_offset = end_offset
         self.leader_epochs.truncate_from_end(end_offset)
         files.unsynced.save_epochs_blocking()

@@ -226,6 +226,7 @@ def load_log_blocking(
     log.is_whole, log.was_there = loader.is_whole, loader.was_there
     log.checkpointed_high_watermark, log.cleaned_to = known.high_watermark, known.cleaned_within(recovery_point)
     log.high_watermark = max(log.log_start_offset, min(known.high_watermark, log.log_end_offset))
+    log.note_rot_of_segments()
     if not is_new:
         log.load_producers_blocking(now_ms, producer_id_expiration_ms, loader.unindexed_from)
     log.check_offsets()

@@ -91,13 +91,15 @@ def noted_timestamp(header: HeaderFields) -> int:
 class SegmentIndexes:
     """Both indexes of one segment."""
 
-    __slots__ = ("is_from_file", "offsets", "times")
+    __slots__ = ("is_from_file", "is_unproven", "offsets", "times")
 
     def __init__(self, base_offset: int) -> None:
         self.offsets = OffsetIndex(base_offset)
         self.times = TimeIndex(base_offset)
         self.is_from_file = False
         """True if entries were read from the files: they have no checksum, so each is held against its batch before it is used (REC-4)."""
+        self.is_unproven = False
+        """True if the entries were made from headers that were not held against their checksums: no search by time relies on them."""
 
     @property
     def unsaved(self) -> int:
@@ -152,6 +154,7 @@ class Segment:
         "oldest_open_offset",
         "size",
         "suspect_end",
+        "time_rot",
         "unchecked_time",
     )
 
@@ -196,6 +199,8 @@ class Segment:
         """True if the largest timestamp rests on the time index file, which has no checksum (:mod:`esp.storage.time_proof`)."""
         self.unchecked_time: UncheckedTime | None = None
         """The largest timestamp by the time index file, until a search has held it against its batch."""
+        self.time_rot: CorruptionError | None = None
+        """A rotten batch that may have had a larger timestamp than the segment is known to have: no search by time passes it."""
         self._bytes_since_entry = 0
         self.index_is_full = False
 
@@ -275,6 +280,15 @@ class Segment:
         """The device was asked for bytes of the segment: the bytes in memory now are checked before readers get them."""
         self.suspect_end = self.size
         self.checked_start = self.checked_end = 0
+
+    def is_older_than(self, timestamp: int) -> bool:
+        """True if all records are older, by what is known of the largest timestamp."""
+        return self.time_rot is None and self.max_timestamp < timestamp
+
+    def require_known_times(self) -> None:
+        """Raise the CorruptionError of a rotten batch because of which the largest timestamp is not certain, if there is one."""
+        if self.time_rot is not None:
+            raise CorruptionError(str(self.time_rot))
 
     def seal(self) -> None:
         """Complete the time index: the segment gets no more batches, or the log is closed."""
@@ -421,6 +435,7 @@ class Segment:
         rebuilt.seal()
         indexes = self.indexes = rebuilt.indexes
         assert indexes is not None
+        indexes.is_unproven = True
         return indexes
 
     def find_place(self, indexes: SegmentIndexes, offset: int) -> Reading[int]:
@@ -438,8 +453,8 @@ class Segment:
                 place = indexes.offsets.floor(offset)
         return place
 
-    def is_right_entry(self, place: int, timestamp: int, offset: int) -> Reading[bool]:
-        """True if a batch ends at ``offset``, with exactly this largest timestamp, as an entry of the time index says.
+    def find_entry(self, place: int, timestamp: int, offset: int) -> Reading[int | None]:
+        """The position of the batch that an entry of the time index names; None if no batch ends at ``offset`` with this largest timestamp.
 
         One flipped bit makes an entry disagree with its batch. ``place`` is the position of a batch at or before it.
 
@@ -451,10 +466,12 @@ class Segment:
                 file, place, self.size, lambda _position, header: header.last_offset >= offset
             )
         except CorruptionError:
-            return False
+            return None
         finally:
             file.close()
-        return found is not None and (found[1].last_offset, found[1].max_timestamp) == (offset, timestamp)
+        if found is None or (found[1].last_offset, found[1].max_timestamp) != (offset, timestamp):
+            return None
+        return found[0]
 
     def visit(self, position: int, header: BatchHeader) -> bool:
         """As :meth:`note`, for :func:`find_batch`, which it lets go on.

@@ -57,7 +57,12 @@ NoteRot = Callable[[CorruptionError], None]
 
 
 def iterate_headers_blocking(
-    file: File, position: int, end: int, verify_from: int = LONG_MAX, note_rot: NoteRot | None = None
+    file: File,
+    position: int,
+    end: int,
+    verify_from: int = LONG_MAX,
+    note_rot: NoteRot | None = None,
+    note_flushed_rot: NoteRot | None = None,
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield position and header of each batch in ``[position, end)``; from offset ``verify_from`` on checksums are held against the bytes.
 
@@ -67,6 +72,8 @@ def iterate_headers_blocking(
         end: where the last one ends.
         verify_from: an offset.
         note_rot: told of batches that do not match their checksums, which are passed over then; None: they are an error.
+        note_flushed_rot: told of batches before ``verify_from`` that do not match their checksums, which are yielded all the same; None:
+            their checksums are not looked at.
 
     Raises:
         CorruptionError: the next bytes are no whole batch that follows the previous ones.
@@ -93,19 +100,24 @@ def iterate_headers_blocking(
             raise CorruptionError(
                 f"a batch of offsets {base_offset} to {base_offset + header[6]} where {next_offset} comes next"
             )
-        if base_offset >= verify_from:
+        is_verified = base_offset >= verify_from
+        if is_verified or note_flushed_rot is not None:
             if index + size > len(chunk):
                 chunk = memoryview(file.read_blocking(position, max(_CHUNK_BYTES, size)))
                 start, index = position, 0
             if crc32c(chunk[index + ATTRIBUTES_OFFSET : index + size]) != header[4]:
-                if note_rot is None:
-                    raise CorruptionError("a batch that does not match its checksum")
-                note_rot(
-                    CorruptionError(f"{file.path} is corrupt at {position}: a batch that does not match its checksum")
+                error = CorruptionError(
+                    f"{file.path} is corrupt at {position}: a batch that does not match its checksum"
                 )
-                next_offset = base_offset + 1
-                position += size
-                continue
+                if is_verified:
+                    if note_rot is None:
+                        raise CorruptionError("a batch that does not match its checksum")
+                    note_rot(error)
+                    next_offset = base_offset + 1
+                    position += size
+                    continue
+                if note_flushed_rot is not None:
+                    note_flushed_rot(error)
         next_offset = base_offset + header[6] + 1
         yield position, header
         position += size
@@ -155,7 +167,8 @@ def restore_segment_blocking(
     Args:
         segment: as it was made from its name; its file is there.
         disk: where it lives.
-        trusted_end: batches below this offset were flushed: their checksums are not looked at.
+        trusted_end: batches below this offset were flushed: one that does not match its checksum is noted (``segment.time_rot``), and no
+            error, unless it is the last one.
         trust: the trusted entries of the index files.
         next_offset: no batch has a smaller offset.
         epochs: gets the epochs of batches that it does not know yet (LOG-10).
@@ -164,6 +177,10 @@ def restore_segment_blocking(
         CorruptionError: a batch below ``trusted_end`` is broken or missing.
     """
     segment.start_over()
+
+    def note_flushed_rot(error: CorruptionError) -> None:
+        segment.time_rot = segment.time_rot or error
+
     leader_epoch = -1
     file = segment.file
     file_size = file.size()
@@ -171,7 +188,8 @@ def restore_segment_blocking(
     reason = None
     note = segment.note
     try:
-        for position, header in iterate_headers_blocking(file, start, file_size, trusted_end):
+        headers = iterate_headers_blocking(file, start, file_size, trusted_end, note_flushed_rot=note_flushed_rot)
+        for position, header in headers:
             epoch = header[2]
             if header[0] < next_offset or header[0] + header[6] > segment.last_offset_max:
                 raise CorruptionError(f"offset {header[0]} where {next_offset} comes next")

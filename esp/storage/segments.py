@@ -135,7 +135,7 @@ class Segments:
         if place is None:
             indexes = yield from self.load_indexes(segment)
             place = yield from segment.find_place(indexes, told.offset)
-        if not (yield from segment.is_right_entry(place, told.timestamp, told.offset)):
+        if (yield from segment.find_entry(place, told.timestamp, told.offset)) is None:
             return False
         if segment.unchecked_time is told:  # the segment was not cut meanwhile
             segment.unchecked_time = None

@@ -90,7 +90,10 @@ class TimeProof:
             )
             segment.take_over(found, is_active=is_active)
         segment.has_unproven_time = False
-        segment.unchecked_time = None
+        if not self.rot:  # else a search holds the file's word against its batch
+            segment.unchecked_time = None
+        elif self.is_wrong:
+            segment.time_rot = self.rot[0]
 
     def adopt(self, *, is_active: bool) -> None:
         """As :meth:`conclude`, for memory alone: the files of a sealed segment stay, and the indexes that were found are kept instead."""
@@ -107,6 +110,8 @@ class TimeProof:
             self.segment.max_timestamp, self.segment.max_timestamp_offset = known
         self.segment.has_unproven_time = False
         self.segment.unchecked_time = None
+        if self.rot:
+            self.segment.time_rot = self.rot[0]
 
     def close(self) -> None:
         """Let go of the file."""

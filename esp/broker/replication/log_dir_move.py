@@ -23,8 +23,12 @@ LAST_BYTES: Final = 4 * 1024 * 1024
 POLL_US: Final = 20_000
 """The interval at which a complete copy looks for more records, and for its directory in the metadata."""
 
-RETRY_US: Final = 1_000_000
-"""After a batch that cannot be read: the replica may be renewed, which ends the move. So long a throttled copy waits for its turn, too."""
+THROTTLED_US: Final = 1_000_000
+"""The longest time for which a throttled copy waits for its turn before it asks again."""
+
+
+class _StoppedReplicaError(Exception):
+    """The replica takes part in nothing any more, though its directory has not failed (TRUNC-8)."""
 
 
 class MoveHost(Protocol):
@@ -111,20 +115,23 @@ class LogDirMove:
         self._turn.wake()
 
     async def run(self) -> Exception | None:
-        """Move the replica; None when that is done, or was stopped, else what is wrong with the copy or its source."""
+        """Move the replica; None when that is done, or was stopped, else the reason why it cannot be done.
+
+        A replica with a rotten batch cannot be moved: it is made anew from its leader, or it is the only one in sync and stays for an
+        operator to repair. One that was stopped rather than cut (TRUNC-8) gets no more records, and its files stay as they are.
+        """
         try:
             while not self._stopped:
+                if self.hosted.is_offline:
+                    return _StoppedReplicaError("the replica is offline")
                 began_us = self._env.clock.monotonic_us()
-                try:
-                    pause_us = await self._step()
-                except CorruptionError:  # the replica has rotted, of which it has heard itself
-                    pause_us = RETRY_US
+                pause_us = await self._step()
                 if pause_us is None:
                     return None
                 # A turn of the loop at least, and as much time for others as the step took.
                 took_us = self._env.clock.monotonic_us() - began_us
                 await self._turn.wait(max(pause_us, took_us))
-        except (OSError, ApiError) as error:
+        except (OSError, ApiError, CorruptionError) as error:
             return error
         return None
 
@@ -153,7 +160,7 @@ class LogDirMove:
         if self._throttle.is_active:
             most = self._throttle.claim(self, self._turn.wake, COPY_BYTES)
             if not most:
-                return RETRY_US
+                return THROTTLED_US
         try:
             offset, end_offset = self.copy.log_end_offset, source.log_end_offset
             records = source.read(offset, most, end_offset, at_least_one=True)

@@ -3,8 +3,9 @@
 A move copies the replica's log into a directory of its own (``<topic>-<n>.<id>-future``), while the replica keeps working. When the copy
 is complete, the controller is notified of the new directory; when the metadata names it, the copy takes the replica's place within one turn
 of the loop, and the old log is put aside. Only an empty replica without a leader, whose directory is withheld from the controller (BRK-11),
-changes places without that. The existence of the copy's directory is the only record of a move: after a restart the move continues from
-there (:mod:`esp.broker.replication.loading`).
+changes places without that. A move that cannot be done is given up, and the copy is dropped: where the replica has rotted or was stopped
+(TRUNC-8), or the copy cannot be written. The existence of the copy's directory is the only record of a move: after a restart the move
+continues from there (:mod:`esp.broker.replication.loading`).
 """
 
 import logging
@@ -127,7 +128,12 @@ class LogDirMoves:
     async def _run(self, move: LogDirMove) -> None:
         problem = await move.run()
         if problem is not None:
-            log.error("the move of %s to %s has ended: %s", move.hosted.log.path, move.target.path, problem)
+            log.error(
+                "the move of %s to %s is given up, and the replica stays where it is: %s. When it is repaired, request the move again",
+                move.hosted.log.path,
+                move.target.path,
+                problem,
+            )
             async with self._host.directories_lock:
                 if self._moves.get(move.hosted) is move:
                     await self.cancel(move.hosted)

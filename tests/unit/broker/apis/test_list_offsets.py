@@ -4,7 +4,7 @@ import pytest
 from crc32c import crc32c
 
 from esp.model.errors import ErrorCode
-from esp.records.batch_header import HEADER_SIZE
+from esp.records.batch_header import HEADER_SIZE, MAX_TIMESTAMP_OFFSET
 from esp.storage import timestamp_search
 from tests.unit.broker.conversation import create_topic, list_offset, produce
 from tests.unit.broker.simulated_node import RefusedError, records, simulated
@@ -102,6 +102,19 @@ async def test_a_batch_whose_records_make_no_sense_costs_an_error_and_not_the_no
         assert (await list_offset(client, "t", timestamp)).error_code is ErrorCode.corrupt_message
     assert node.hosted("t").log.rot is None, "what is there is what was written"
     assert (await list_offset(client, "t", -1)).offset == 10
+
+
+@simulated()
+async def test_a_header_with_a_flipped_bit_costs_an_error_and_hides_no_record(node):
+    client = await filled(node)
+    first = len(node.disk.read_file(SEGMENT)) // 3
+    assert (await list_offset(client, "t", NOW_MS + 1)).offset == 1
+    node.disk.corrupt(SEGMENT, first + MAX_TIMESTAMP_OFFSET + 7, 2)
+    for timestamp in (NOW_MS + 1, -3):
+        answer = await list_offset(client, "t", timestamp)
+        assert (answer.error_code, answer.offset) == (ErrorCode.corrupt_message, -1)
+    assert node.hosted("t").log.rot is not None
+    assert (await list_offset(client, "t", NOW_MS)).offset == 0, "a batch before it is found"
 
 
 @simulated()

@@ -7,6 +7,7 @@ import pytest
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, DirectoryId, NodeId, TopicPartition
+from esp.replication.partition_follower import CommittedDataLossError
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.conversation import fetch, produce, produce_later
@@ -388,6 +389,64 @@ async def test_a_copy_that_cannot_be_written_is_dropped(cluster):
     assert directory_of(broker) == moving.origin
     assert await moving.append() == 10
     assert len(broker.replicas.directories.online) == 2
+
+
+@pytest.mark.parametrize("is_copied", [False, True], ids=["being copied", "copied"])
+@clustered(count=1, **TWO)
+async def test_a_replica_that_is_stopped_rather_than_cut_moves_no_more(cluster, caplog, is_copied):
+    """TRUNC-8: it takes part in nothing any more, so that no metadata will ever confirm its new directory."""
+    moving = await filled(cluster, MB)
+    broker = moving.broker
+    cluster.controller.delay_s = 1.0
+    if not is_copied:
+        await moving.slow_down(MB // 10)
+    await moving.begin()
+    if is_copied:
+        await cluster.until(lambda: cluster.controller.assigned)
+    assert directory_of(broker) == moving.origin
+    before = broker.bytes_of()
+    broker.replicas.take_offline(broker.hosted(), CommittedDataLossError("its leader has another log"))
+    await cluster.until(lambda: moving.is_over)
+    assert directory_of(broker) == moving.origin
+    assert broker.bytes_of() == before
+    await cluster.until(lambda: kinds(broker, moving.target) == ["delete"])
+    await cluster.until(lambda: cluster.controller.state().directories == (LOST_DIRECTORY,))
+    assert given_up(caplog) == ["the replica is offline"]
+    broker.kill()
+    await broker.start()
+    await cluster.until(lambda: cluster.controller.state().directories == (broker.directory_ids[0],))
+    assert moving.is_over
+    assert directory_of(broker) == moving.origin
+    await moving.begin()
+    await moving.until_moved()
+
+
+def given_up(caplog):
+    """The reasons for which moves were given up, as logged."""
+    texts = [record.getMessage() for record in caplog.records]
+    return [text.partition("stays where it is: ")[2].partition(". When")[0] for text in texts if "is given up" in text]
+
+
+@clustered(count=1, **TWO)
+async def test_the_move_of_a_rotten_replica_that_is_alone_in_sync_is_given_up(cluster, caplog):
+    moving = await filled(cluster, MB)
+    broker = moving.broker
+    segment = f"{moving.origin}/t-0/{0:020d}.log"
+    await broker.log().flush()
+    broker.disk.corrupt(segment, 5 * BATCH)
+    broker.disk.make_cold(segment)
+    for _ in range(2):
+        await moving.begin()
+        await cluster.until(lambda: moving.is_over)
+        assert directory_of(broker) == moving.origin
+        await cluster.until(lambda: set(kinds(broker, moving.target)) == {"delete"})
+    assert len(given_up(caplog)) == 2
+    assert all(f"{segment} is corrupt at" in reason for reason in given_up(caplog))
+    assert "is the only in-sync replica, and it is corrupt" in caplog.text
+    assert await moving.append() == 10, "it goes on where it is"
+    broker.disk.corrupt(segment, 5 * BATCH)  # an operator has restored the file
+    await moving.begin()
+    await moving.until_moved()
 
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
