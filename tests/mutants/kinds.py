@@ -6,13 +6,16 @@ from typing import Final
 
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.profile import Profile
-from tests.mutants.mutant import ASKED_OFFSETS, BEYOND_PROMISE, EXPIRING_OFFSETS, LOST_FILES
+from tests.mutants.mutant import ASKED_OFFSETS, BEYOND_PROMISE, EXPIRING_OFFSETS, LOST_FILES, TRANSACTED_OFFSETS
 
 KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     BEYOND_PROMISE: lambda profile: profile.breaks_promise,
     LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
     ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
+    TRANSACTED_OFFSETS: lambda profile: (
+        profile.transactions is not None and any(one.commits_offsets for one in profile.transactions.ids)
+    ),
 }
 """By name, whether a run is of the kind."""
 

@@ -12,6 +12,7 @@ BEYOND_PROMISE: Final = "beyond the promise"
 LOST_FILES: Final = "lost files"
 ASKED_OFFSETS: Final = "asked offsets"
 EXPIRING_OFFSETS: Final = "expiring offsets"
+TRANSACTED_OFFSETS: Final = "offsets in transactions"
 
 
 class Mutant(NamedTuple):

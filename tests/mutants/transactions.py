@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import TRANSACTED_OFFSETS, Mutant
 
 TRANSACTION_MUTANTS: Final = (
     Mutant(
@@ -113,5 +113,32 @@ TRANSACTION_MUTANTS: Final = (
         "        if file_index is not None and self._checksum == file_index.checksum():\n",
         "        if file_index is not None:\n",
         tiers=(LOG,),
+    ),
+    Mutant(
+        "offsets-of-an-aborted-transaction-count",
+        "TXN-10 broken",
+        "TXN-10",
+        "esp.groups.offset_store",
+        "            if is_commit:\n                self.apply(changes, order)\n",
+        "            if changes:\n                self.apply(changes, order)\n",
+        kind=TRANSACTED_OFFSETS,
+    ),
+    Mutant(
+        "pending-offsets-are-not-told-to-be-unstable",
+        "KIP-447 broken",
+        "TXN-10",
+        "esp.groups.offset_requests",
+        "                if partition in unstable\n",
+        "                if partition in ()\n",
+        kind=TRANSACTED_OFFSETS,
+    ),
+    Mutant(
+        "pending-offsets-are-lost-when-groups-are-loaded",
+        "TXN-10 broken",
+        "TXN-10",
+        "esp.groups.coordinator",
+        "            self._state.offsets.begin_transactional(producer_id, tuple(changes))\n",
+        "            pass\n",
+        kind=TRANSACTED_OFFSETS,
     ),
 )

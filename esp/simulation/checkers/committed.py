@@ -142,7 +142,7 @@ class CommittedLog:
         return added
 
     def _commit(self, view: ReplicaView, batch: BatchView) -> None:
-        if batch.producer_id >= 0 and not batch.is_control:
+        if batch.producer_id >= 0 and batch.base_sequence >= 0 and not batch.is_control:
             key = (batch.producer_id, batch.producer_epoch)
             due, known_end = self._sequences.get(key, (batch.base_sequence, 0))
             # A replica that began at the log start of its leader never had what lies below it, and as a leader takes any sequence of a

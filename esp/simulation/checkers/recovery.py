@@ -142,6 +142,7 @@ def _fold(batches: Iterable[BatchView]) -> dict[int, tuple[int, int, int]]:
                 states[batch.producer_id] = (batch.producer_epoch, -1, -1)
         elif batch.producer_id >= 0:
             count = batch.next_offset - batch.base_offset
-            last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF
+            has_sequence = batch.base_sequence >= 0  # which coordinators leave out
+            last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF if has_sequence else -1
             states[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)
     return states

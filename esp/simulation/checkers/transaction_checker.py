@@ -3,14 +3,14 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
-from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
+from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from esp.records.batch import iterate_records
 from esp.records.batch_header import BatchHeader, read_header
 from esp.records.transaction_marker import read_marker
 from esp.schemas.transaction_record_codec import decode_transaction_record
 from esp.schemas.transaction_records import TransactionStatus, TransactionValue
 from esp.simulation.checkers.replica_view import BatchView
-from esp.simulation.checkers.transaction_history import Fate, SentTransaction, TransactionHistory
+from esp.simulation.checkers.transaction_history import Fate, SentTransaction, ToldOffset, TransactionHistory
 from esp.simulation.checkers.transaction_log import (
     AT_REST,
     DECISIONS,
@@ -28,7 +28,7 @@ CLOCK_SLACK: Final = 0.85
 _MS_PER_S: Final = 1000
 
 STATE_PARTITIONS_MAX: Final = 2
-"""The most partitions that coordinators have in a run."""
+"""The most partitions that coordinators of transactions have in a run."""
 
 
 class TransactionChecker:
@@ -72,7 +72,7 @@ class TransactionChecker:
         self._coordinators: dict[str, TopicPartition] = {}
         """The partition whose leader coordinates the transactions of an id."""
         self._lost: set[TopicPartition] = set()
-        """Those of them that have lost more than is promised at any time."""
+        """The partitions of coordinators that have lost more than is promised at any time."""
 
     def fold(self, partition: TopicPartition) -> PartitionFold:
         """The transactions of a partition."""
@@ -84,7 +84,7 @@ class TransactionChecker:
         Raises:
             ViolationError: INV-TXN-VERIFIED, INV-TXN-DECIDE-ONCE, INV-TXN-OWNER.
         """
-        if partition.topic not in (TRANSACTIONS_TOPIC, self._topic):
+        if partition.topic not in (TRANSACTIONS_TOPIC, OFFSETS_TOPIC, self._topic):
             return
         for batch in batches:
             data = bytes(batch.content.written(batch.position, batch.position + batch.size))
@@ -172,9 +172,16 @@ class TransactionChecker:
     def _is_unknown(self, partition: TopicPartition, transactional_id: str | None) -> bool:
         """True if the partition, or that of the id's coordinator, has lost more than is promised: then decisions may be gone."""
         known = self._coordinators.get(transactional_id or "")
-        every = [TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(STATE_PARTITIONS_MAX)]
+        lost = self._find_lost(TRANSACTIONS_TOPIC)
+        return (bool(lost) if known is None else known in lost) or self._is_excused(partition)
+
+    def _find_lost(self, topic: str) -> set[TopicPartition]:
+        """The partitions of a topic of coordinators that have lost more than is promised at any time."""
+        every = {partition for partition in self._folds if partition.topic == topic}
+        if topic == TRANSACTIONS_TOPIC:
+            every = {TopicPartition(topic, number) for number in range(STATE_PARTITIONS_MAX)}
         self._lost.update(filter(self._is_excused, every))
-        return not self._lost.isdisjoint(every if known is None else (known,)) or self._is_excused(partition)
+        return self._lost & every
 
     def _state_of(self, producer_id: int) -> IdState | None:
         return self.ids.get(self._by_producer.get(producer_id, ""))
@@ -285,8 +292,10 @@ class TransactionChecker:
             given_up: partitions that cannot have a leader: markers may be missing there.
 
         Raises:
-            ViolationError: INV-TXN-ATOMIC.
+            ViolationError: INV-TXN-ATOMIC, INV-OFFSETS-TXN.
         """
+        for told in self.history.offsets_told:
+            self._judge_offset(told, given_up)
         for transaction in self.history.transactions:
             transactional_id = transaction.transactional_id
             if any(
@@ -296,6 +305,31 @@ class TransactionChecker:
                 self.unjudged += 1
             else:
                 self._judge(transaction)
+
+    def _judge_offset(self, told: ToldOffset, given_up: Collection[TopicPartition]) -> None:
+        """An offset counts if the records of its transaction do, and none is told once that of a later one counts (TXN-10)."""
+        who = told.transactional_id
+        own = [one for one in self.history.transactions if one.transactional_id == who and one.offset is not None]
+        places = {batch.partition for one in own for batch in one.batches}
+        is_lost = bool(self._find_lost(OFFSETS_TOPIC)) or any(self._is_unknown(place, who) for place in places)
+        if is_lost or not places.isdisjoint(given_up):
+            self.unjudged += 1
+            return
+        committed = {
+            one.offset
+            for one in own
+            if any(self.fold(batch.partition).is_committed(batch.crc) for batch in one.batches)
+        }
+        if told.offset >= 0 and told.offset not in committed:
+            raise ViolationError("INV-OFFSETS-TXN", who, f"offset {told.offset} was told, and its records do not count")
+        acked = (
+            one.offset
+            for one in own
+            if one.offset is not None and one.committed_s is not None and one.committed_s < told.asked_s
+        )
+        newest = max(acked, default=-1)
+        if told.is_newest and told.offset < newest:
+            raise ViolationError("INV-OFFSETS-TXN", who, f"offset {told.offset} was told after {newest} was committed")
 
     def _judge(self, transaction: SentTransaction) -> None:
         who = transaction.transactional_id

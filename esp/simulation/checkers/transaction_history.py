@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from esp.model.ids import TopicPartition
 from esp.transactions.requests import Producer
@@ -40,6 +41,8 @@ class SentTransaction:
     fate: Fate = Fate.NEVER_COMMITTED
     committed_s: float | None = None
     """The time at which the commit was acknowledged."""
+    offset: int | None = None
+    """The offset that a group's coordinator took for it: the number of the transaction among all of the application."""
 
     def __str__(self) -> str:
         return f"a transaction of {self.instance} as {tuple(self.producer)}, {self.fate.value}"
@@ -63,6 +66,16 @@ class InitRequest:
     answered_s: float | None = None
 
 
+class ToldOffset(NamedTuple):
+    """An offset that was told to an application as committed; -1 if none was."""
+
+    transactional_id: str
+    offset: int
+    asked_s: float
+    is_newest: bool
+    """True if it came from the newest leader, which knew that when it was asked."""
+
+
 @dataclass(slots=True)
 class TransactionHistory:
     """All of a run's transactions, and the requests that may end one, by transactional id."""
@@ -70,6 +83,7 @@ class TransactionHistory:
     transactions: list[SentTransaction] = field(default_factory=list)
     ends: dict[str, list[EndRequest]] = field(default_factory=dict)
     inits: dict[str, list[InitRequest]] = field(default_factory=dict)
+    offsets_told: list[ToldOffset] = field(default_factory=list)
 
     def begin(self, transaction: SentTransaction) -> None:
         """An instance begins a transaction."""

@@ -69,7 +69,7 @@ class Groups:
                 world.random(f"crew of {group.name}"),
                 history,
                 self.checker,
-                self._new_client,
+                self.new_client,
                 looks_closely=profile.asks_offsets,
                 expiry=None if expiry is None else CrewExpiry(expiry, world.random(f"recesses of {group.name}")),
             )
@@ -237,7 +237,8 @@ class Groups:
         )
         return state.leader_epoch if leads and state.leader == node.node_id else None
 
-    def _new_client(self, group_id: str, name: str) -> GroupClient:
+    def new_client(self, group_id: str, name: str) -> GroupClient:
+        """A client of a group, under a name of its own."""
         world = self._world
         client = ClusterClient(
             world.client_network(), bootstrap_addresses(world.profile.layout), name, world.random(f"client {name}")

@@ -258,7 +258,10 @@ def _with_expiry(profile: Profile, expiry: ExpiryProfile | None) -> Profile:
     if expiry is None:
         return profile
     means_s = {**profile.fault_means_s, FaultKind.LAPSE: expiry.lapse_mean_s}
-    return replace(profile, fault_means_s=means_s, groups=replace(profile.groups, expiry=expiry))
+    expiring = replace(profile, fault_means_s=means_s, groups=replace(profile.groups, expiry=expiry))
+    if profile.transactions is None:
+        return expiring
+    return replace(expiring, transactions=profile.transactions.without_offsets())
 
 
 def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Profile:

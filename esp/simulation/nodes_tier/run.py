@@ -117,7 +117,12 @@ class Run:
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
         self._transactions = Transactions(
-            world, self._clients.history, lambda: self._metadata.image, self._replicas, self._client_checker.on_read
+            world,
+            self._clients.history,
+            lambda: self._metadata.image,
+            self._replicas,
+            self._client_checker.on_read,
+            self._groups.new_client,
         )
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))

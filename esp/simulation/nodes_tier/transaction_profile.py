@@ -10,6 +10,9 @@ from esp.settings.broker import BrokerSettings
 TRANSACTIONS_SHARE: Final = 0.2
 """Of all runs."""
 
+OFFSETS_SHARE: Final = 0.5
+"""Of the transactional ids."""
+
 TRANSACTIONAL_TOPIC: Final = "transactional"
 """The topic to which all transactional producers write, and no other one does."""
 
@@ -35,6 +38,8 @@ class TransactionalIdProfile:
     """Mean time until another instance of the application takes the id over."""
     zombie_share: float
     """The share of the instances that live on when another one has taken over."""
+    commits_offsets: bool = False
+    """True if each transaction commits an offset of a group, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,10 @@ class TransactionProfile:
             min_insync_replicas=min(2, brokers, copies),
         )
 
+    def without_offsets(self) -> "TransactionProfile":
+        """The same, without offsets in the transactions: those of a group without members expire where any do."""
+        return dataclasses.replace(self, ids=tuple(dataclasses.replace(one, commits_offsets=False) for one in self.ids))
+
     def applied_to(self, settings: BrokerSettings) -> BrokerSettings:
         """A node's settings in such a run."""
         return dataclasses.replace(
@@ -83,4 +92,5 @@ def _draw_id(rng: Random, name: str) -> TransactionalIdProfile:
         pause_s=rng.choice((0.05, 0.3, 1.0)),
         life_s=rng.choice((2.0, 6.0, 20.0)),
         zombie_share=rng.choice((0.0, 0.5, 1.0)),
+        commits_offsets=rng.random() < OFFSETS_SHARE,
     )

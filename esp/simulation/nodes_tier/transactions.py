@@ -12,7 +12,7 @@ from esp.controller.feature_updates import UpgradeType
 from esp.controller.features import TRANSACTION_VERSION
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
-from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
+from esp.model.ids import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.replica_checker import ReplicaChecker
@@ -30,7 +30,7 @@ from esp.simulation.workload.committed_reader import CommittedReader
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.consumer import Seen
 from esp.simulation.workload.history import History
-from esp.simulation.workload.transaction_crew import TransactionCrew
+from esp.simulation.workload.transaction_crew import NewGroupClient, TransactionCrew
 
 STABLE_S: Final = 120.0
 """The time that transactions may take to end in a cluster that is whole, beside the longest of their timeouts."""
@@ -38,6 +38,7 @@ STABLE_S: Final = 120.0
 TIMEOUT_S: Final = 10.0
 BACKOFF_S: Final = 0.5
 READ_TRIES: Final = 10_000
+OFFSET_TRIES: Final = 100
 UPDATE_FEATURES_VERSION: Final = 2
 
 
@@ -50,6 +51,7 @@ class Transactions:
         image: the newest committed metadata.
         replicas: knows what is committed, and whether a partition lost more than is promised.
         seen: told of what readers got.
+        new_group_client: makes a client of a group by the group's and its own name.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Transactions:
         image: Callable[[], ClusterImage],
         replicas: ReplicaChecker,
         seen: Seen,
+        new_group_client: NewGroupClient,
     ) -> None:
         self._world = world
         self._history = history
@@ -78,6 +81,7 @@ class Transactions:
                 self.checker.history,
                 history,
                 self._new_client,
+                new_group_client,
             )
             for one in (profile.ids if profile else ())
         ]
@@ -154,7 +158,7 @@ class Transactions:
             find_helpless: partitions that cannot have a leader.
 
         Raises:
-            ViolationError: LIVE-TXN, LIVE-NO-STUCK, INV-TXN-NO-HANG, INV-TXN-ATOMIC, INV-LSO, INV-ABORTED-LIST.
+            ViolationError: LIVE-TXN, LIVE-NO-STUCK, INV-TXN-NO-HANG, INV-TXN-ATOMIC, INV-OFFSETS-TXN, INV-LSO, INV-ABORTED-LIST.
         """
         if self._profile is None:
             return
@@ -167,6 +171,8 @@ class Transactions:
         longest_s = max(one.timeout_s for one in self._profile.ids)
         await until(STABLE_S, "LIVE-NO-STUCK", self._find_running)
         await until(STABLE_S + longest_s, "LIVE-TXN", lambda: self._find_hanging(given_up))
+        if not given_up:
+            await self._ask_offsets()
         self.checker.judge(given_up)
         await self._read_everything(given_up)
 
@@ -180,7 +186,7 @@ class Transactions:
         )
         every = [
             TopicPartition(name, number)
-            for name in (TRANSACTIONS_TOPIC, TRANSACTIONAL_TOPIC)
+            for name in (TRANSACTIONS_TOPIC, TRANSACTIONAL_TOPIC, OFFSETS_TOPIC)
             if name in image.topics_by_name
             for number in range(len(image.topics_by_name[name].partitions))
         ]
@@ -215,6 +221,24 @@ class Transactions:
                 ):
                     found.append(f"{node.name}, {hosted.name}: stable up to {log.last_stable_offset}")
         return found
+
+    async def _ask_offsets(self) -> None:
+        """Ask once more for the offset of each application, all transactions of which have ended."""
+        for crew in self._crews:
+            if not crew.profile.commits_offsets:
+                continue
+            offsets = crew.new_offsets(f"last reader of offsets of {crew.profile.name}")
+            for _ in range(OFFSET_TRIES):
+                try:
+                    await offsets.ask()
+                except NoAnswerError as error:
+                    answer = error
+                    await asyncio.sleep(BACKOFF_S)
+                else:
+                    break
+            else:
+                raise ViolationError("LIVE-TXN", offsets.client.group_id, f"tells no offset: {answer}")
+            offsets.client.client.close()
 
     async def _read_everything(self, given_up: Collection[TopicPartition]) -> None:
         topic = self._image().topics_by_name[TRANSACTIONAL_TOPIC]

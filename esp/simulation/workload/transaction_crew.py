@@ -9,8 +9,10 @@ from esp.model.ids import TopicPartition
 from esp.simulation.checkers.transaction_history import TransactionHistory
 from esp.simulation.nodes_tier.transaction_profile import TransactionalIdProfile
 from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.history import History
 from esp.simulation.workload.transaction_client import TransactionClient
+from esp.simulation.workload.transactional_offsets import TransactionalOffsets
 from esp.simulation.workload.transactional_producer import TransactionalProducer
 
 LOOK_S: Final = 0.2
@@ -18,6 +20,8 @@ DEAD_SHARE: Final = 0.5
 """Of the instances that are alive when the run ends: they die with whatever is open."""
 
 NewClient = Callable[[str], ClusterClient]
+NewGroupClient = Callable[[str, str], GroupClient]
+"""Makes a client by the group's and its own name."""
 
 
 class TransactionCrew:
@@ -30,6 +34,7 @@ class TransactionCrew:
         transactions: takes every transaction.
         history: counts what the instances met with.
         new_client: makes the connections of an instance.
+        new_group_client: makes those to the coordinator of its group.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class TransactionCrew:
         transactions: TransactionHistory,
         history: History,
         new_client: NewClient,
+        new_group_client: NewGroupClient,
     ) -> None:
         self.profile = profile
         self.is_calm = False
@@ -51,6 +57,8 @@ class TransactionCrew:
         self._transactions = transactions
         self._history = history
         self._new_client = new_client
+        self._new_group_client = new_group_client
+        self._numbers = TransactionalOffsets.new_numbers()
         self._count = 0
         self._living: dict[asyncio.Task[None], TransactionalProducer] = {}
 
@@ -96,11 +104,19 @@ class TransactionCrew:
             self._rng,
             self._transactions,
             self._history,
+            self.new_offsets(name) if self.profile.commits_offsets else None,
         )
         task = asyncio.ensure_future(instance.run())
         self._living[task] = instance
         task.add_done_callback(self._on_end)
         return task
+
+    def new_offsets(self, name: str) -> TransactionalOffsets:
+        """A client of the group of the application, under a name of its own."""
+        group_id = f"group of {self.profile.name}"
+        client = self._new_group_client(group_id, f"{name} at its group")
+        client.client.keeps_epochs = self.is_calm
+        return TransactionalOffsets(client, self.profile.name, self._transactions, self._numbers)
 
     def _replace(self, task: "asyncio.Task[None]") -> None:
         """The instance dies, or lives on without knowing that another one takes its place."""

@@ -2,8 +2,9 @@
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
+from kio.schema.add_offsets_to_txn.v3.request import AddOffsetsToTxnRequest
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kio.schema.end_txn.v3.request import EndTxnRequest as EndTxnRequestV3
 from kio.schema.end_txn.v5.request import EndTxnRequest as EndTxnRequestV5
@@ -15,8 +16,10 @@ from kio.schema.produce.v11.request import TopicProduceData as TopicDataV11
 from kio.schema.produce.v12.request import PartitionProduceData as PartitionDataV12
 from kio.schema.produce.v12.request import ProduceRequest as ProduceRequestV12
 from kio.schema.produce.v12.request import TopicProduceData as TopicDataV12
-from kio.schema.types import ProducerId, TopicName, TransactionalId
-from kio.static.primitive import Records, i8, i16, i32, i32Timedelta
+from kio.schema.txn_offset_commit.v3 import request as txn_offset_commit_v3
+from kio.schema.txn_offset_commit.v5 import request as txn_offset_commit_v5
+from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
+from kio.static.primitive import Records, i8, i16, i32, i32Timedelta, i64
 
 from esp.model.ids import TopicPartition
 from esp.transactions.requests import Producer
@@ -24,9 +27,11 @@ from esp.transactions.requests import Producer
 FIND_COORDINATOR_VERSION: Final = 4
 INIT_PRODUCER_ID_VERSION: Final = 5
 ADD_PARTITIONS_VERSION: Final = 3
+ADD_OFFSETS_VERSION: Final = 3
 PRODUCE_VERSIONS: Final[Mapping[int, int]] = {1: 11, 2: 12}
 END_VERSIONS: Final[Mapping[int, int]] = {1: 3, 2: 5}
-"""The versions of Produce and EndTxn by the version of the transaction protocol that a client uses."""
+COMMIT_OFFSET_VERSIONS: Final[Mapping[int, int]] = {1: 3, 2: 5}
+"""The versions of Produce, EndTxn and TxnOffsetCommit by the version of the transaction protocol that a client uses."""
 
 _TRANSACTION: Final = 1
 _ALL: Final = -1
@@ -93,6 +98,33 @@ def end(
         producer_id=ProducerId(producer.producer_id),
         producer_epoch=i16(producer.epoch),
         committed=is_commit,
+    )
+
+
+def add_offsets(transactional_id: str, producer: Producer, group_id: str) -> AddOffsetsToTxnRequest:
+    """Have a group's offsets join the transaction: a client of version 1 does so before it commits them."""
+    return AddOffsetsToTxnRequest(
+        transactional_id=TransactionalId(transactional_id),
+        producer_id=ProducerId(producer.producer_id),
+        producer_epoch=i16(producer.epoch),
+        group_id=GroupId(group_id),
+    )
+
+
+def commit_offset(
+    version: int, transactional_id: str, group_id: str, producer: Producer, partition: TopicPartition, offset: int
+) -> Any:
+    """Commit an offset with the transaction, from outside of the group, as a client of that version of the protocol does."""
+    schema = txn_offset_commit_v3 if version == 1 else txn_offset_commit_v5
+    part = schema.TxnOffsetCommitRequestPartition(
+        partition_index=i32(partition.partition), committed_offset=i64(offset), committed_metadata=None
+    )
+    return schema.TxnOffsetCommitRequest(
+        transactional_id=TransactionalId(transactional_id),
+        group_id=GroupId(group_id),
+        producer_id=ProducerId(producer.producer_id),
+        producer_epoch=i16(producer.epoch),
+        topics=(schema.TxnOffsetCommitRequestTopic(name=TopicName(partition.topic), partitions=(part,)),),
     )
 
 

@@ -16,6 +16,7 @@ from esp.simulation.workload import transaction_requests as requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
 from esp.simulation.workload.transaction_client import LOOK_AGAIN, TransactionClient
+from esp.simulation.workload.transactional_offsets import TransactionalOffsets
 from esp.transactions.requests import Producer
 
 BACKOFF_S: Final = 0.05
@@ -28,6 +29,8 @@ SILENCE_SHARE: Final = 0.06
 """Of the transactions: the client is silent until the transaction has timed out, and goes on then."""
 WRONG_EPOCH_SHARE: Final = 0.04
 """Of the transactions: before its own request the client asks to end the transaction of an epoch that it was never given."""
+ASK_SHARE: Final = 0.3
+"""Of the transactions with an offset: the client asks for it at once."""
 
 AGAIN: Final = frozenset(
     {
@@ -75,6 +78,7 @@ class TransactionalProducer:
         rng: its own stream of randomness.
         transactions: takes every transaction and every request that may end one.
         history: counts what it met with.
+        offsets: commits an offset with each transaction; None if there is none to commit.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class TransactionalProducer:
         rng: Random,
         transactions: TransactionHistory,
         history: History,
+        offsets: TransactionalOffsets | None = None,
     ) -> None:
         self.is_stopping = False
         self._client = client
@@ -95,6 +100,7 @@ class TransactionalProducer:
         self._rng = rng
         self._transactions = transactions
         self._history = history
+        self._offsets = offsets
         self._producer: Producer | None = None
         self._sequences: dict[TopicPartition, int] = {}
         self._count = 0
@@ -105,6 +111,8 @@ class TransactionalProducer:
         """Send transactions until told to stop, or fenced."""
         try:
             self._producer = await self._init(None)
+            if self._offsets is not None:
+                await self._ask_offset(self._offsets)
             while not self.is_stopping:
                 await self._run_one(self._producer)
                 await asyncio.sleep(self._profile.pause_s * self._rng.uniform(0.2, 1.8))
@@ -112,6 +120,8 @@ class TransactionalProducer:
             self._history.on_refusal(self._name, f"{error}, and ends")
         finally:
             self._client.client.close()
+            if self._offsets is not None:
+                self._offsets.client.client.close()
 
     async def _run_one(self, producer: Producer) -> None:
         """One transaction; afterwards there is a producer for the next one."""
@@ -120,6 +130,8 @@ class TransactionalProducer:
         commits = self._rng.random() < COMMIT_SHARE
         try:
             await self._write(transaction)
+            if self._offsets is not None:
+                await self._commit_offset(transaction, self._offsets)
             if self._rng.random() < SILENCE_SHARE:
                 await asyncio.sleep(self._profile.timeout_s * self._rng.uniform(0.8, 2))
             if self._rng.random() < WRONG_EPOCH_SHARE:
@@ -129,6 +141,8 @@ class TransactionalProducer:
             self._history.on_refusal(self._name, error.code.name)
             await self._recover(transaction, is_fenced=error.code is ErrorCode.producer_fenced)
             return
+        if self._offsets is not None and self._rng.random() < ASK_SHARE:
+            await self._ask_offset(self._offsets)
         self._begin_epoch(next_producer)
         if self._profile.version == 1 and self._is_doubtful:
             self._begin_epoch(await self._init(self._producer))
@@ -201,6 +215,49 @@ class TransactionalProducer:
         batch = TransactionBatch(partition, read_header(data).crc, count)
         transaction.batches.append(batch)
         return batch, data
+
+    async def _ask_offset(self, offsets: TransactionalOffsets) -> None:
+        """Ask where to go on: when there is a producer, and at once after a commit, whose marker may still be on its way."""
+        while not self.is_stopping:
+            try:
+                await offsets.ask()
+            except NoAnswerError as error:
+                self._history.on_no_answer(self._name, str(error))
+                await asyncio.sleep(BACKOFF_S)
+            else:
+                return
+
+    async def _commit_offset(self, transaction: SentTransaction, offsets: TransactionalOffsets) -> None:
+        """Commit the transaction's number as an offset, until that is acknowledged."""
+        offset = offsets.next_number()
+        if self._profile.version == 1:
+            await self._add_offsets(transaction.producer, offsets.client.group_id)
+        for _ in range(DELIVERY_TRIES):
+            try:
+                code = await offsets.commit(self._profile.version, transaction.producer, offset)
+            except NoAnswerError as error:
+                self._on_no_answer(error)
+            else:
+                if code is ErrorCode.none:
+                    transaction.offset = offset
+                    return
+                self._is_doubtful |= code in LOOK_AGAIN
+                if code not in AGAIN:
+                    raise BrokenTransactionError(code)
+            await asyncio.sleep(BACKOFF_S)
+        self._is_doubtful = True
+        raise BrokenTransactionError(ErrorCode.request_timed_out)
+
+    async def _add_offsets(self, producer: Producer, group_id: str) -> None:
+        request = requests.add_offsets(self._profile.name, producer, group_id)
+        while True:
+            answer = await self._try(ApiKey.ADD_OFFSETS_TO_TXN, requests.ADD_OFFSETS_VERSION, request)
+            if answer is not None:
+                code = ErrorCode(answer.error_code)
+                if code is ErrorCode.none:
+                    return
+                self._check({code})
+            await asyncio.sleep(BACKOFF_S)
 
     async def _end(self, transaction: SentTransaction, *, is_commit: bool) -> Producer:
         """Commit or abort, until there is an answer; returns the producer of the next transaction."""

@@ -1,5 +1,7 @@
 """Each transactional batch and marker is held against the coordinator's log, unless the log of that coordinator was lost."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
@@ -9,7 +11,14 @@ from esp.schemas.transaction_record_codec import encode_transaction_key, encode_
 from esp.schemas.transaction_records import TransactionStatus, TransactionValue
 from esp.simulation.checkers.replica_view import ReplicaView
 from esp.simulation.checkers.transaction_checker import TransactionChecker
-from esp.simulation.checkers.transaction_history import Fate, SentTransaction, TransactionBatch, TransactionHistory
+from esp.simulation.checkers.transaction_history import (
+    EndRequest,
+    Fate,
+    SentTransaction,
+    ToldOffset,
+    TransactionBatch,
+    TransactionHistory,
+)
 from esp.simulation.checkers.violation import ViolationError
 from esp.storage.log import Log
 from esp.transactions.requests import Producer
@@ -93,6 +102,41 @@ def test_a_producer_that_no_log_names_may_be_one_of_the_lost_coordinator() -> No
     scene.lost.add(COORDINATORS[1])
     scene.write(9)
     assert scene.checker.unverified == 1
+
+
+def commit_with_offsets(scene: Scene, *offsets: int) -> None:
+    """Transactions of one id, each with an offset; the commit of number n is acknowledged at second n."""
+    for number, offset in enumerate(offsets):
+        for status in (S.EMPTY, S.ONGOING):
+            scene.move(COORDINATORS[0], "a", status, 7)
+        sent = TransactionBatch(DATA, scene.write(7), 1)
+        scene.move(COORDINATORS[0], "a", S.PREPARE_COMMIT, 7)
+        scene.mark(7, is_commit=True)
+        scene.move(COORDINATORS[0], "a", S.COMPLETE_COMMIT, 7)
+        transaction = SentTransaction("a", "a 1", Producer(7, 0), 0.0, [sent], Fate.COMMITTED, number)
+        transaction.offset = offset
+        scene.history.begin(transaction)
+
+
+@pytest.mark.parametrize(
+    ("told", "asked_s", "is_newest", "problem"),
+    [
+        (5, 1.5, True, None),
+        (-1, 0.0, True, None),
+        (4, 0.5, True, None),
+        (4, 1.5, False, None),
+        (4, 1.5, True, "offset 4 was told after 5 was committed"),
+        (-1, 0.5, True, "offset -1 was told after 4 was committed"),
+        (6, 1.5, True, "offset 6 was told, and its records do not count"),
+    ],
+)
+def test_an_offset_counts_with_its_transaction(told: int, asked_s: float, is_newest: bool, problem: str | None) -> None:
+    scene = Scene()
+    scene.history.ends["a"] = [EndRequest(Producer(7, 0), is_commit=True, sent_s=0)]
+    commit_with_offsets(scene, 4, 5)
+    scene.history.offsets_told.append(ToldOffset("a", told, asked_s, is_newest))
+    with nullcontext() if problem is None else pytest.raises(ViolationError, match=f"INV-OFFSETS-TXN.*{problem}"):
+        scene.checker.judge([])
 
 
 def test_a_transaction_that_cannot_be_judged_is_counted() -> None:

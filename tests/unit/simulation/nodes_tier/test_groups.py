@@ -105,7 +105,7 @@ def test_partition_without_a_commit_since_the_cluster_is_whole_is_found():
 
 def test_silence_counts_from_nodes_that_must_answer_and_for_new_questions_only():
     scene = Scene()
-    client = scene.groups._new_client(GROUP.name, "somebody")
+    client = scene.groups.new_client(GROUP.name, "somebody")
     client._on_silence(Address(node_host(1), 9092), 4.0)
     assert scene.groups.find_silent(5.0, {1}) == []
     assert scene.groups.find_silent(3.0, {2}) == []
