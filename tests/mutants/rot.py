@@ -108,6 +108,7 @@ ROT_MUTANTS: Final = (
                 except CorruptionError:
                     pause_us = 1_000_000
 """,
+        is_gap=True,
     ),
     Mutant(
         "stopped-replica-is-moved-for-ever",
@@ -116,6 +117,7 @@ ROT_MUTANTS: Final = (
         "esp.broker.replication.log_dir_move",
         "                if self.hosted.is_offline:\n",
         "                if self.hosted.is_offline and self._stopped:\n",
+        is_gap=True,
     ),
     Mutant(
         "rotten-checkpoint-stops-the-node",
