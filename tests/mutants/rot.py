@@ -67,7 +67,57 @@ ROT_MUTANTS: Final = (
         "esp.storage.segments",
         "        if told is None or told.timestamp < 0:\n",
         "        if told is None or told.timestamp < LONG_MAX:\n",
-        first=39,
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "rotten-headers-hide-records",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.timestamp_search",
+        "        if last_offset >= proven_end:\n",
+        "        if last_offset < 0:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "rotten-headers-are-believed-at-start",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.segment_recovery",
+        "trusted_end, note_flushed_rot=note_flushed_rot)\n",
+        "trusted_end)\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "segments-of-unknown-times-are-passed",
+        "REC-4 broken",
+        "REC-4",
+        "esp.storage.segment",
+        "        return self.time_rot is None and self.max_timestamp < timestamp\n",
+        "        return self.max_timestamp < timestamp\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "rotten-replica-is-moved-for-ever",
+        "REC-4 broken",
+        "REC-4",
+        "esp.broker.replication.log_dir_move",
+        """                pause_us = await self._step()
+""",
+        """                try:
+                    pause_us = await self._step()
+                except CorruptionError:
+                    pause_us = 1_000_000
+""",
+        is_gap=True,
+    ),
+    Mutant(
+        "stopped-replica-is-moved-for-ever",
+        "TRUNC-8 broken",
+        "TRUNC-8",
+        "esp.broker.replication.log_dir_move",
+        "                if self.hosted.is_offline:\n",
+        "                if self.hosted.is_offline and self._stopped:\n",
+        is_gap=True,
     ),
     Mutant(
         "rotten-checkpoint-stops-the-node",

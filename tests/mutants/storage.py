@@ -66,8 +66,8 @@ STORAGE_MUTANTS: Final = (
         "REC-3 broken",
         "REC-3",
         "esp.storage.segment_recovery",
-        "        if base_offset >= verify_from:\n",
-        "        if base_offset < 0:\n",
+        "        is_verified = base_offset >= verify_from\n",
+        "        is_verified = base_offset < 0\n",
         tiers=(LOG,),
     ),
     Mutant(

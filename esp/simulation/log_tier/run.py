@@ -27,6 +27,7 @@ from esp.simulation.log_tier.checks import (
     check_reads,
     check_recovered,
 )
+from esp.simulation.log_tier.timed_searches import search_with_rot
 from esp.simulation.log_tier.transactions import TransactionCheck
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.machine.disk_faults import ProcessKilledError
@@ -53,6 +54,9 @@ _HOLE_SHARE: Final = 0.1
 
 _TIMES_SHARE: Final = 0.05
 """Of the starts of runs with rot: another log, of records with times, has a rotten time index."""
+
+_SEARCHES_SHARE: Final = 0.1
+"""Of the starts of runs with rot: another log, of records with times, is searched after one of its bits has flipped."""
 
 _TIMED_MS: Final = 1_700_000_000_000
 _YOUNG_MS: Final = 3_600_000
@@ -105,6 +109,7 @@ class LogRun:
         """The offsets from which on the log may know its batches: see :class:`TransactionCheck`."""
         self._hole_random = stream("holes", seed)
         self._time_random = stream("rotten times", seed)
+        self._search_random = stream("rotten searches", seed)
         self._steps: list[Callable[[], None]] = [
             *[self._append] * 12,
             *[self._flush] * 3,
@@ -431,6 +436,8 @@ class LogRun:
             self._open_with_a_hole()
         if self._rots and self._time_random.random() < _TIMES_SHARE:
             self._retain_with_a_rotten_time()
+        if self._rots and self._search_random.random() < _SEARCHES_SHARE:
+            search_with_rot(self._search_random, PARTITION, _TOPIC_ID)
 
     def _open_with_a_hole(self) -> None:
         """A segment in the midst of what was flushed has vanished, on a copy of the disk: the log is broken there, not shorter (REC-11)."""

@@ -73,6 +73,7 @@ def node_settings(
     log_starts: LogStartProfile | None = None,
     has_more: bool = False,
     compaction: CompactionProfile | None = None,
+    directory_moves_rate: int | None = None,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
 
@@ -111,6 +112,8 @@ def node_settings(
         settings = log_starts.applied_to(settings)
     if compaction is not None:
         settings = compaction.applied_to(settings)
+    if directory_moves_rate is not None:
+        settings = dataclasses.replace(settings, replica_alter_log_dirs_io_max_bytes_per_second=directory_moves_rate)
     if not snapshots_metadata:
         return settings
     return dataclasses.replace(

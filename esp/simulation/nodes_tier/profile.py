@@ -60,6 +60,9 @@ SEVERAL_DIRECTORIES_SHARE: Final = 0.4
 DIRECTORY_MOVING_SHARE: Final = 0.5
 """Of those: replicas are moved from one to the other."""
 
+DIRECTORY_MOVE_RATES: Final = (None, None, 20_000, 50_000)
+"""In bytes per second, for each node: with a limit a move takes seconds, in which its replica may rot, go offline or be cut."""
+
 LOSSES_MEAN_S: Final = (8.0, 120.0)
 """Least and most seconds between two losses of files while a node is down, on the average, where they come."""
 
@@ -160,6 +163,8 @@ class Profile:
     """The lag time of replicas in the in-sync sets, and the changes of their minimum."""
     moves_directories: bool = False
     """True if replicas move between the log directories of their nodes."""
+    directory_moves_rate: int | None = None
+    """The rate of all moves of a node between its log directories together, in bytes per second; None: no limit."""
     upgrade: UpgradeProfile | None = None
     """The nodes' upgrade to a newer release, if they begin with an older one."""
     transactions: TransactionProfile | None = None
@@ -241,7 +246,8 @@ class Profile:
             transactions=TransactionProfile.draw(stream("transactions", seed), brokers, copies),
         )
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
-            drawn = replace(drawn, moves_directories=True)
+            rate = stream("rates of moves between directories", seed).choice(DIRECTORY_MOVE_RATES)
+            drawn = replace(drawn, moves_directories=True, directory_moves_rate=rate)
         if has_late_timers(stream("late timers", seed), layout):
             means_s = with_late_timers({**drawn.fault_means_s})
             drawn = replace(drawn, fault_means_s=means_s, chaos_s=max(CHAOS_S, drawn.chaos_s))

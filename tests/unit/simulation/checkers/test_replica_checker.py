@@ -1,5 +1,7 @@
 """Replicas that contradict one another, or themselves, are found in the turn in which they do."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from esp.records.batch_header import read_header
@@ -412,6 +414,30 @@ def test_replica_that_moves_to_another_directory_is_followed_there():
     move.log.truncate_to(0)
     with violation("INV-NO-TRUNC-BELOW-HW"):
         move.scene.look()
+
+
+def test_replica_that_has_moved_and_grown_in_one_turn_is_looked_at_when_all_of_it_is_read():
+    move = Move()
+    append(move.log, producer=(7, 0, 0))
+    move.scene.look()
+    assert move.view.end_offset == 4
+    checker, node = move.scene.checker, move.scene.second
+    checker.check_deeply(node)
+    move.log.producers.expire(1 << 40, 0)
+    with violation("INV-PROD-FOLD"):
+        checker.check_deeply(node)
+
+
+def test_compacted_replica_that_has_grown_in_the_same_turn_is_looked_at_when_all_of_it_is_read():
+    scene = Scene()
+    files = scene.third.log.files
+    scene.checker.replacements = SimpleNamespace(under_way={files: 0}, take=lambda taken: taken is files)
+    append_to_all(scene.nodes, producer=(7, 0, 0))
+    scene.look()
+    assert scene.checker.views[3][KEY].end_offset == 4
+    scene.third.log.producers.expire(1 << 40, 0)
+    with violation("INV-PROD-FOLD"):
+        scene.look()
 
 
 @pytest.mark.parametrize("lacks", [{"batches": 2}, {"flushes": False}])
