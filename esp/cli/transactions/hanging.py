@@ -1,0 +1,244 @@
+"""Transactions that no coordinator will end: found, and ended by a marker, as ``kafka-transactions`` does."""
+
+from typing import Annotated, Final
+
+import typer
+
+from esp.cli.kafka.answers import RefusedError
+from esp.cli.kafka.client import LOOK_TIMEOUT_S
+from esp.cli.kafka.transactions import (
+    AbortMarker,
+    ListFilter,
+    TransactionsAdmin,
+    by_leader,
+    open_transactions,
+)
+from esp.cli.options import BootstrapServer, Json
+from esp.cli.output import print_columns, print_json, print_line, print_warning, working
+from esp.cli.transactions.places import chosen_partitions, known_producers
+from esp.cli.transactions.reports import now_ms
+from esp.doctor.open_transactions import MAX_TIMEOUT_MS, KnownTransaction, OpenTransaction, find_hanging
+from esp.model.errors import OperatorError
+from esp.model.ids import TopicPartition
+
+_MS_PER_MINUTE: Final = 60_000
+_FIRST_COORDINATOR_EPOCH: Final = 0
+"""For a producer without a marker in the partition: no coordinator has a lower epoch (KIP-664)."""
+_ALL: Final = "--producer-id, --producer-epoch and --coordinator-epoch"
+
+
+def known_owners(
+    admin: TransactionsAdmin, opened: list[OpenTransaction]
+) -> tuple[dict[int, KnownTransaction], str | None]:
+    """Return the transactions of the producers by producer id, and the reason for which some may be missing; None if there is none."""
+    problem = None
+    listed, silent = admin.list_transactions(ListFilter(producer_ids=tuple({each.producer_id for each in opened})))
+    if silent:
+        problem = f"brokers do not tell of the transactions that they coordinate: {', '.join(map(str, silent))}"
+    elif unled := admin.unled_coordinators():
+        problem = f"partitions of __transaction_state have no leader: {', '.join(map(str, unled))}"
+    found: dict[int, KnownTransaction] = {}
+    for each in admin.describe(each.transactional_id for each in listed).values():
+        if isinstance(each, RefusedError):
+            problem = problem or f"a coordinator refused to describe a transaction: {each.message}"
+        else:
+            found[each.producer_id] = each
+    return found, problem
+
+
+def still_hanging(
+    admin: TransactionsAdmin, by_broker: dict[int, list[TopicPartition]], opened: list[OpenTransaction]
+) -> tuple[list[OpenTransaction], str | None]:
+    """Return the transactions that hang, and the reason for which that cannot be told of all; None if there is none.
+
+    The partitions are asked again after the coordinators: a marker may have been on its way.
+    """
+    if not opened:
+        return [], None
+    owners, problem = known_owners(admin, opened)
+    hanging = find_hanging(
+        opened if problem is None else [each for each in opened if each.producer_id in owners], owners
+    )
+    names = {each.partition for each in hanging}
+    again = {node: [name for name in some if name in names] for node, some in by_broker.items()}
+    now_open = open_transactions(admin.producers({node: some for node, some in again.items() if some})[0])
+    present = {(each.partition, each.producer_id, each.start_offset) for each in now_open}
+    return [each for each in hanging if (each.partition, each.producer_id, each.start_offset) in present], problem
+
+
+def find(
+    bootstrap_server: BootstrapServer = "127.0.0.1:9092",
+    topic: Annotated[str | None, typer.Option("--topic", help="Only this topic.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="Only this partition of the topic.")
+    ] = None,
+    broker_id: Annotated[
+        int | None,
+        typer.Option("--broker-id", min=0, help="Only partitions of this broker, as its replicas have them."),
+    ] = None,
+    max_transaction_timeout: Annotated[
+        int,
+        typer.Option(
+            "--max-transaction-timeout",
+            metavar="MINUTES",
+            min=0,
+            help="The longest time that a coordinator leaves a transaction open; younger ones are not looked into.",
+        ),
+    ] = MAX_TIMEOUT_MS // _MS_PER_MINUTE,
+    json: Json = False,
+) -> None:
+    """Find transactions that are open in a partition and that no coordinator will end there.
+
+    [bold]Examples[/bold]
+
+    esp transactions find-hanging
+
+    esp transactions find-hanging --topic orders --max-transaction-timeout 60
+    """
+    if partition is not None and topic is None:
+        raise OperatorError("--partition needs --topic", "Write --topic NAME --partition NUMBER")
+    with TransactionsAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("asking the replicas"):
+        names = chosen_partitions(admin, None if topic is None else [topic], partition, broker_id)
+        by_broker = by_leader(names) if broker_id is None else {broker_id: list(names)}
+        opened = open_transactions(known_producers(admin, by_broker))
+        now = now_ms()
+        limit_ms = max_transaction_timeout * _MS_PER_MINUTE
+        found, problem = still_hanging(admin, by_broker, [each for each in opened if each.is_older_than(limit_ms, now)])
+    if json:
+        print_json([{**each._asdict(), **each.partition._asdict()} for each in found])
+    else:
+        headings = (
+            *("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset"),
+            *("LastTimestamp", "Duration(min)"),
+        )
+        print_columns([(each, 0) for each in headings], [_cells(each, now) for each in found])
+    if problem is not None:
+        raise OperatorError(
+            f"some transactions may hang that are not shown: {problem}",
+            "Start these brokers, or wait until others have taken over, and try again.",
+        )
+
+
+def _cells(each: OpenTransaction, now: int) -> list[str]:
+    return [
+        each.partition.topic,
+        str(each.partition.partition),
+        str(each.producer_id),
+        str(each.producer_epoch),
+        str(each.coordinator_epoch),
+        str(each.start_offset),
+        str(each.last_timestamp_ms),
+        str(max(0, now - each.last_timestamp_ms) // _MS_PER_MINUTE),
+    ]
+
+
+def abort(
+    topic: Annotated[str, typer.Option("--topic", help="The topic.")],
+    partition: Annotated[int, typer.Option("--partition", min=0, help="The partition.")],
+    bootstrap_server: BootstrapServer = "127.0.0.1:9092",
+    start_offset: Annotated[
+        int | None, typer.Option("--start-offset", min=0, help="The transaction's first offset.")
+    ] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", min=0, help="The producer's id, in place of --start-offset.")
+    ] = None,
+    producer_epoch: Annotated[int | None, typer.Option("--producer-epoch", min=0, max=32_767)] = None,
+    coordinator_epoch: Annotated[int | None, typer.Option("--coordinator-epoch", min=-1)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the marker only.")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Write the marker.")] = False,
+) -> None:
+    """End a transaction that hangs in a partition: write the marker that aborts it.
+
+    With --start-offset, the marker is made from the partition's state, and a transaction that its coordinator still has is refused.
+    With the producer's id and both epochs, no coordinator is asked.
+
+    [bold]Examples[/bold]
+
+    esp transactions abort --topic orders --partition 0 --start-offset 4711
+
+    esp transactions abort --topic orders --partition 0 --start-offset 4711 --execute
+    """
+    name = TopicPartition(topic, partition)
+    numbers = (producer_id, producer_epoch, coordinator_epoch)
+    given = [each for each in numbers if each is not None]
+    if start_offset is not None and given:
+        raise OperatorError(f"--start-offset excludes {_ALL}", "Give the offset alone, or the other three.")
+    if start_offset is None and len(given) != len(numbers):
+        raise OperatorError(
+            f"abort needs --start-offset, or {_ALL}",
+            f"See the transactions: esp transactions find-hanging --topic {topic} --partition {partition}",
+        )
+    if execute and dry_run:
+        raise OperatorError("--execute and --dry-run exclude each other", "Give one of them.")
+    with TransactionsAdmin(bootstrap_server, None if execute else LOOK_TIMEOUT_S) as admin:
+        with working("asking the leader"):
+            names = chosen_partitions(admin, [topic], partition)
+            if start_offset is not None:
+                marker = _marker_of(_open_at(admin, by_leader(names), name, start_offset))
+            else:
+                marker = AbortMarker(name, given[0], given[1], max(_FIRST_COORDINATOR_EPOCH, given[2]))
+        if execute:
+            _write(admin, marker)
+    text = (
+        f"the marker that aborts the transaction of producer {marker.producer_id} with epoch {marker.producer_epoch} in {name}, "
+        f"with coordinator epoch {marker.coordinator_epoch}"
+    )
+    if execute:
+        print_line(f"Wrote {text}.")
+        return
+    print_line(f"Would write {text}.")
+    if not dry_run:
+        print_warning("no marker is written without --execute; --dry-run silences this warning")
+
+
+def _open_at(
+    admin: TransactionsAdmin, by_broker: dict[int, list[TopicPartition]], name: TopicPartition, offset: int
+) -> OpenTransaction:
+    """The transaction that hangs and begins at an offset.
+
+    Raises:
+        OperatorError: there is none, or a coordinator has it, or that cannot be told.
+    """
+    found, unknown = admin.producers(by_broker)
+    for reason in unknown.values():
+        raise OperatorError(
+            f"the transactions of {name} are unknown: {reason}",
+            f"See its replicas: esp topics --describe --topic {name.topic}",
+        )
+    where = f"--topic {name.topic} --partition {name.partition}"
+    opened = [each for each in open_transactions(found) if each.start_offset == offset]
+    if not opened:
+        raise OperatorError(
+            f"no open transaction begins at offset {offset} of {name}",
+            f"See the start offsets: esp transactions describe-producers {where}",
+        )
+    owners, problem = known_owners(admin, opened)
+    owner = owners.get(opened[0].producer_id)
+    if owner is not None and name in owner.partitions:
+        raise OperatorError(
+            f"the transaction at offset {offset} of {name} does not hang: broker {owner.coordinator} has it as {owner.transactional_id} "
+            f"in state {owner.state}, and aborts it at the latest {owner.timeout_ms} ms after its start",
+            f"Wait for that, or see it: esp transactions describe --transactional-id {owner.transactional_id}",
+        )
+    if owner is None and problem is not None:
+        raise OperatorError(
+            f"a coordinator that does not answer may have the transaction at offset {offset} of {name}: {problem}",
+            f"Start these brokers and try again; {_ALL} write the marker without asking.",
+        )
+    return opened[0]
+
+
+def _marker_of(opened: OpenTransaction) -> AbortMarker:
+    epoch = max(_FIRST_COORDINATOR_EPOCH, opened.coordinator_epoch)
+    return AbortMarker(opened.partition, opened.producer_id, opened.producer_epoch, epoch)
+
+
+def _write(admin: TransactionsAdmin, marker: AbortMarker) -> None:
+    try:
+        admin.abort(marker)
+    except RefusedError as error:
+        raise OperatorError(
+            f"the leader of {marker.partition} refused the marker: {error.message}",
+            f"See the epochs that it knows: esp transactions describe-producers --topic {marker.partition.topic} "
+            f"--partition {marker.partition.partition}",
+        ) from error
