@@ -23,11 +23,11 @@ run: $(STAMP)  ## Play the flights of 2013 through a broker and Spark, check eve
 	$(BIN)/python -m pyspark_jobs.run $(if $(PIPELINE_NODES),--nodes $(PIPELINE_NODES) --kill-leaders) $(ARGS)
 
 test: $(STAMP)  ## Run all tests: units, properties, real clients, Kafka's own tools, Spark (PROCESSES=3 side by side; ARGS=...)
-	$(BIN)/pytest --numprocesses $(or $(PROCESSES),3) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/pytest --numprocesses $(or $(PROCESSES),3) --max-worker-restart 1 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(STAMP)  ## Check in a few minutes what most changes break: style, types, units, a short simulation (PROCESSES=3 side by side)
 	@$(MAKE) lint
-	$(BIN)/pytest --numprocesses $(or $(PROCESSES),3) --dist loadfile --no-loadscope-reorder -q -m "not spark and not kafka" tests/unit tests/scenarios tests/architecture $(ARGS)
+	$(BIN)/pytest --numprocesses $(or $(PROCESSES),3) --max-worker-restart 1 --dist loadfile --no-loadscope-reorder -q -m "not spark and not kafka" tests/unit tests/scenarios tests/architecture $(ARGS)
 	$(BIN)/python -m esp.simulation run --seeds 12 --first 1
 
 lint: $(STAMP)  ## Check style, types and layer contracts

@@ -15,6 +15,7 @@ from esp.cli.dump_log import dump_log
 from esp.cli.get_offsets import get_offsets
 from esp.cli.groups.command import groups
 from esp.cli.help import ToolGroup, wrap_help
+from esp.cli.interruption import STATUS, was_interrupted
 from esp.cli.leader_election import leader_election
 from esp.cli.log_dirs import log_dirs
 from esp.cli.node.broker import run as run_broker
@@ -120,6 +121,8 @@ def run_tools(arguments: Sequence[str]) -> int:
     try:
         app(list(arguments), prog_name="esp")
     except OperatorError as error:
+        if was_interrupted():
+            return STATUS
         print_error(error.problem, error.remedy)
         return 1
     except SystemExit as end:  # how typer ends, whatever became of the command

@@ -162,7 +162,8 @@ class _Ending:
         try:
             yield
         finally:
-            signal.alarm(0)
+            if self._is_due:  # an alarm of the process that runs the command is left alone
+                signal.alarm(0)
             self._is_held = False
         if self._is_due:
             raise KeyboardInterrupt

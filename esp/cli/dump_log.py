@@ -35,6 +35,9 @@ def dump_log(
     offsets_decoder: Annotated[
         bool, typer.Option("--offsets-decoder", help="Decode the records as those of __consumer_offsets.")
     ] = False,
+    transaction_log_decoder: Annotated[
+        bool, typer.Option("--transaction-log-decoder", help="Decode the records as those of __transaction_state.")
+    ] = False,
     skip_record_metadata: Annotated[
         bool, typer.Option("--skip-record-metadata", help="Print keys and values of records, and nothing else.")
     ] = False,
@@ -62,12 +65,18 @@ def dump_log(
 
     esp dump-log --cluster-metadata-decoder esp-data/__cluster_metadata-0
     """
-    if cluster_metadata_decoder and offsets_decoder:
-        raise typer.BadParameter("the records are of one kind", param_hint="--offsets-decoder")
+    decoders = {
+        Decoder.METADATA: cluster_metadata_decoder,
+        Decoder.OFFSETS: offsets_decoder,
+        Decoder.TRANSACTIONS: transaction_log_decoder,
+    }
+    chosen = [decoder for decoder, is_chosen in decoders.items() if is_chosen]
+    if len(chosen) > 1:
+        raise typer.BadParameter("the records are of one kind: choose one decoder", param_hint="--offsets-decoder")
     found = find_files([*(paths or ()), *(Path(part.strip()) for part in files.split(",") if part.strip())])
     if not found:
         raise OperatorError("no file to read is given", "Name files or directories of a log, or use --files.")
-    decoder = Decoder.METADATA if cluster_metadata_decoder else Decoder.OFFSETS if offsets_decoder else Decoder.TEXT
+    decoder = chosen[0] if chosen else Decoder.TEXT
     payloads = print_data_log or skip_record_metadata or decoder is not Decoder.TEXT
     depth = Depth(
         records=deep_iteration or payloads, payloads=payloads, payloads_only=skip_record_metadata, decoder=decoder

@@ -26,6 +26,11 @@ def _on_interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def was_interrupted() -> bool:
+    """True if Ctrl-C was pressed: an error that comes after it may be what a library has made of the exception."""
+    return signal.getsignal(signal.SIGINT) is end_interrupted
+
+
 def end_interrupted(_number: int = 0, _frame: FrameType | None = None) -> NoReturn:
     """Report the interruption, and end the process without waiting for the threads of clients."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

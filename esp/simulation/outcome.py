@@ -68,12 +68,18 @@ class Outcome:
     """Replicas that came back with records below their log starts, because the file with the log starts had rotted (REC-6)."""
     half_cuts: int = 0
     """Cuts that failed halfway: their logs are offline, and the files hold less than these say (LOG-13)."""
+    late_fetches: int = 0
+    """Batches that were committed by the fetch of a follower that has lost its disk since it sent the fetch (INV-HW-EVIDENCE)."""
+    unseen_acks: int = 0
+    """Acknowledged batches that retention took in the turn of their commit: the files never showed them (INV-ACK-DURABLE)."""
     unseen_minimums: int = 0
     """Changes in which several epochs of a partition came as one: any minimum may have counted in all but the last (ELR-3)."""
     excused_folds: int = 0
     """Replicas whose producers' states were held against the batches alone that have not rotted (INV-PROD-FOLD, REC-4)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
+    replaced_segments: int = 0
+    """Segments that compaction put in the place of others."""
     forgotten_producers: int = 0
     """Batches that did not go on with the sequences of a producer of which nothing was left above the log start (PROD-2)."""
     retired_batches: int = 0

@@ -8,8 +8,9 @@ import pytest
 
 from esp.testing.kafka_tools import KafkaTools
 from esp.testing.pytest_plugin import NodeFactory
-from tests.integration.dump_log import dumpable_files
+from tests.integration.dump_log import check_files, dump, dumpable_files
 from tests.integration.test_restart import SMALLEST_SEGMENT, create, fill
+from tests.integration.transactions import serve_transactions, write_by_librdkafka
 
 
 def ours(files: list[Path], *options: str) -> str:
@@ -37,3 +38,19 @@ def test_both_tools_print_the_same(fresh_node: NodeFactory, kafka_tools: KafkaTo
         theirs = kafka_tools.run("dump-log", *options, "--files", ",".join(map(str, files)), timeout_s=120).stdout
         assert ours(files, *options).splitlines() == theirs.splitlines()
         assert theirs.count("Dumping") == len(files)
+
+
+@pytest.mark.timeout(180)
+def test_both_tools_print_the_same_of_transactions(fresh_node: NodeFactory, kafka_tools: KafkaTools) -> None:
+    node = fresh_node({"transaction.state.log.num.partitions": "1"})
+    create(node, "t", 2)
+    serve_transactions(node.bootstrap, [node])
+    write_by_librdkafka(node.bootstrap, "tx-\u00fc", "t", [(True, [b"a", b"b"]), (False, [b"c", b"d"])])
+    node.stop()
+    (directory,) = [path for each in node.log_dirs for path in each.glob("__transaction_state-0")]
+    files = [directory / f"{0:020d}.log"]
+    options = ["--transaction-log-decoder"]
+    theirs = dump(kafka_tools, files, *options)
+    assert ours(files, *options).splitlines() == theirs.splitlines()
+    assert theirs.count('"transactionalId":"tx-\u00fc"') >= 7, "two transactions of a begin, a decision and an end"
+    check_files(kafka_tools, node.log_dirs)

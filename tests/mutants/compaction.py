@@ -150,4 +150,13 @@ COMPACTION_MUTANTS: Final = (
         "",
         tiers=(LOG,),
     ),
+    Mutant(
+        "tombstones-go-at-once-in-a-cluster",
+        "KAFKA-4529",
+        "CLEAN-2",
+        "esp.storage.compaction.fates",
+        "        return bool(header.attributes & DELETE_HORIZON_BIT) and header.base_timestamp <= self._now_ms\n",
+        "        return True\n",
+        first=7,
+    ),
 )

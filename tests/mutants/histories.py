@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import ASKED_OFFSETS, Mutant
 
 HISTORY_MUTANTS: Final = (
     Mutant(
@@ -18,9 +18,8 @@ HISTORY_MUTANTS: Final = (
         "KIP-207",
         "READ-4",
         "esp.broker.apis.list_offsets",
-        "        return _found(wanted, -1, -1, -1) if leader.is_high_watermark_current else _not_known_yet(request, wanted)\n",
+        "        return _found(wanted, -1, -1, -1) if was_current else _not_known_yet(request, wanted)\n",
         "        return _found(wanted, -1, -1, -1)\n",
-        is_gap=True,
     ),
     Mutant(
         "offsets-of-any-epoch",
@@ -55,7 +54,7 @@ HISTORY_MUTANTS: Final = (
         "esp.broker.apis.offset_for_leader_epoch",
         "log.leader_epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)",
         "wanted.leader_epoch, log.log_end_offset",
-        first=92075,
+        kind=ASKED_OFFSETS,
     ),
     Mutant(
         "followers-high-watermark-falls",

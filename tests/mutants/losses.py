@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import PARTITION
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import BEYOND_PROMISE, Mutant
 
 LOSS_MUTANTS: Final = (
     Mutant(
@@ -22,6 +22,6 @@ LOSS_MUTANTS: Final = (
         "esp.broker.replication.roles",
         "            if state.recovering:\n",
         "            if state.recovering and state.leader < 0:\n",
-        first=91025,
+        kind=BEYOND_PROMISE,
     ),
 )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import LOST_FILES, Mutant
 
 LOST_FILES_MUTANTS: Final = (
     Mutant(
@@ -13,7 +13,7 @@ LOST_FILES_MUTANTS: Final = (
         "esp.broker.broker_role",
         "        await replicas.tell_gone(self._replication, lambda: lifecycle.epoch)\n",
         "",
-        first=70_025,
+        kind=LOST_FILES,
     ),
     Mutant(
         "gone-replica-stays-eligible",
@@ -22,7 +22,7 @@ LOST_FILES_MUTANTS: Final = (
         "esp.controller.partition_change",
         "min_isr, unclean_shutdown if gone is None else gone)",
         "min_isr, unclean_shutdown)",
-        first=70_011,
+        kind=LOST_FILES,
     ),
     Mutant(
         "holes-are-opened",
@@ -38,7 +38,7 @@ LOST_FILES_MUTANTS: Final = (
         "KIP-113 broken",
         "KIP-113",
         "esp.broker.replication.log_dir_move",
-        "            if self._has_ended() or not self._take_the_rest(source):\n"
+        "            if self._has_ended() or not self._is_confirmed() or not self._take_the_rest(source):\n"
         "                return False\n"
         "            async with self.busy:\n"
         "                await self.copy.flush()\n"
@@ -50,7 +50,7 @@ LOST_FILES_MUTANTS: Final = (
         "                return False\n"
         "            if self.copy.recovery_point < source.recovery_point:  # there was no room for its indexes or leader epochs\n"
         "                return False\n",
-        "            if self._has_ended():\n"
+        "            if self._has_ended() or not self._is_confirmed():\n"
         "                return False\n"
         "            async with self.busy:\n"
         "                await self.copy.flush()\n"

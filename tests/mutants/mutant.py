@@ -7,6 +7,11 @@ from esp.simulation.tiers import NODES
 UNMUTATED: Final = "unmutated"
 """What stands for a mutant's name where the product is to run as it is."""
 
+# Kinds of whole-node runs (see tests.mutants.kinds).
+BEYOND_PROMISE: Final = "beyond the promise"
+LOST_FILES: Final = "lost files"
+ASKED_OFFSETS: Final = "asked offsets"
+
 
 class Mutant(NamedTuple):
     """In ``module`` the one occurrence of ``text`` becomes ``replacement``.
@@ -26,5 +31,7 @@ class Mutant(NamedTuple):
     """Why nobody can see this bug, if that is so: it is not run then."""
     first: int = 1
     """The first seed that is run: another one where hundreds are needed until the situation comes about, and one is known."""
+    kind: str = ""
+    """Of the tier of whole nodes only the seeds whose runs are of this kind (:data:`tests.mutants.kinds.KINDS`) are run and counted."""
     is_gap: bool = False
     """Nothing has been seen to catch it yet: it is run only if it is named."""

@@ -5,6 +5,7 @@
 
 import json
 import sys
+from itertools import count
 
 from tests.mutants.mutant import UNMUTATED
 from tests.mutants.patching import install
@@ -24,14 +25,23 @@ def main(name: str, tier: str, first: int, seeds: int, nodes: int | None = None)
         from esp.simulation.seeds import prepare_process  # noqa: PLC0415 - the fast tiers do without the whole product
 
         prepare_process()
+    kind = MUTANTS[name].kind if tier == NODES and name != UNMUTATED else ""
+    if kind:
+        from tests.mutants.kinds import seeds_of_kind  # noqa: PLC0415 - it needs the profiles of whole nodes
+
+        chosen = seeds_of_kind(kind, first)
+    else:
+        chosen = count(first)
     cpu_s = 0.0
-    count = 0
+    done = last = 0
     found = Found(None, None, 0.0)
-    while count < seeds and found.violation is None:
-        found = RUNS[tier](first + count, nodes)
-        count += 1
+    while done < seeds and found.violation is None:
+        last = next(chosen)
+        found = RUNS[tier](last, nodes)
+        done += 1
         cpu_s += found.cpu_s
-    json.dump({"invariant": found.invariant, "violation": found.violation, "seeds": count, "cpu_s": cpu_s}, sys.stdout)
+    told = {"invariant": found.invariant, "violation": found.violation, "seeds": done, "last": last, "cpu_s": cpu_s}
+    json.dump(told, sys.stdout)
 
 
 main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

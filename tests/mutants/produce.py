@@ -30,7 +30,6 @@ PRODUCE_MUTANTS: Final = (
         "esp.replication.refused_batches",
         "            if _is_before(each, sequence):\n",
         "            if _is_before(each, sequence) and not self.by_partition:\n",
-        is_gap=True,
     ),
     Mutant(
         "later-batch-overtakes-a-corrupt-one",

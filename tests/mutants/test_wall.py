@@ -39,8 +39,14 @@ def world(monkeypatch):
         bad = World.unmutated if name == UNMUTATED else World.mutated
         for count in range(seeds):
             if first + count in bad:
-                return {"invariant": "INV-A", "violation": "INV-A: why", "seeds": count + 1, "cpu_s": count + 1.0}
-        return {"invariant": None, "violation": None, "seeds": seeds, "cpu_s": float(seeds)}
+                return {
+                    "invariant": "INV-A",
+                    "violation": "INV-A: why",
+                    "seeds": count + 1,
+                    "last": first + count,
+                    "cpu_s": count + 1.0,
+                }
+        return {"invariant": None, "violation": None, "seeds": seeds, "last": first + seeds - 1, "cpu_s": float(seeds)}
 
     monkeypatch.setattr(wall, "_run", run)
     monkeypatch.setattr(wall, "MUTANTS", {"m": MUTANT, "same": SAME, "gap": GAP})

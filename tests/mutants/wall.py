@@ -42,6 +42,7 @@ class _Result(TypedDict):
     invariant: str | None
     violation: str | None
     seeds: int
+    last: int
     cpu_s: float
 
 
@@ -112,12 +113,13 @@ def run_mutant(mutant: Mutant, tier: str, *, first: int, seeds: int, nodes: int 
     done = void = 0
     cpu_s = 0.0
     while done < seeds:
-        result = _run(mutant.name, tier, first + done, seeds - done, size)
+        result = _run(mutant.name, tier, first, seeds - done, size)
         done += result["seeds"]
+        first = result["last"] + 1
         cpu_s += result["cpu_s"]
         if result["violation"] is None:
             break
-        if _run(UNMUTATED, tier, first + done - 1, 1, size)["violation"] is None:
+        if _run(UNMUTATED, tier, result["last"], 1, size)["violation"] is None:
             return Verdict(mutant, tier, result["invariant"], result["violation"], done, void, cpu_s)
         void += 1
     return Verdict(mutant, tier, None, None, done, void, cpu_s)

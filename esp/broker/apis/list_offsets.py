@@ -116,6 +116,8 @@ async def _by_time(
             raise ApiError(ErrorCode.unsupported_version)
         found: TimestampAndOffset | None = None
         async with services.searches:
+            # The search ends at the high watermark at which it begins: if it finds nothing, that one must have been current.
+            was_current = leader.is_high_watermark_current
             if request.is_abandoned:  # no client sees the answer
                 pass
             elif wanted.timestamp == MAX_TIMESTAMP:
@@ -125,7 +127,7 @@ async def _by_time(
     except READ_ERRORS as error:
         return _refused(wanted, code_of(error))
     if found is None or found.offset >= _visible_end(log, message):
-        return _found(wanted, -1, -1, -1) if leader.is_high_watermark_current else _not_known_yet(request, wanted)
+        return _found(wanted, -1, -1, -1) if was_current else _not_known_yet(request, wanted)
     return _found(wanted, *found)
 
 

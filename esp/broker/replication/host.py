@@ -420,7 +420,11 @@ class ReplicaHost:
         return hosted
 
     def watch_log(self, hosted: HostedPartition) -> None:
-        """The replica's log is a new one: hear of what rots in it, and of what was found while it was opened."""
+        """The replica's log is a new one: hear of what rots in it, and of what was found while it was opened.
+
+        Rot of the log before concerns the replica no more: a copy in another directory has only batches that match their checksums.
+        """
+        self._rotten.forget(hosted)
         hosted.log.on_rot = partial(self._rotten.add, hosted)
         if hosted.log.rot is not None:
             hosted.log.on_rot()
@@ -473,7 +477,7 @@ class ReplicaHost:
         known = state.directories[state.replicas.index(self._node_id)] if state.directories else here
         if state.leader != NO_NODE or known == LOST_DIRECTORY:
             self._told_gone.discard((hosted.topic_id, state.partition))
-        if state.leader == NO_NODE and hosted.log.log_end_offset == 0 and self._counts_for_nothing(hosted, state):
+        if self.withholds_directory(hosted):
             # An empty log counts as gone until there is a leader (BRK-11): it is reported again of a log that was begun anew while
             # there was a leader, if that leader went before anything was fetched.
             is_needless = known == LOST_DIRECTORY or not state.directories
@@ -486,8 +490,14 @@ class ReplicaHost:
         else:
             self._assignments.withdraw(hosted)
 
-    def _counts_for_nothing(self, hosted: HostedPartition, state: PartitionState) -> bool:
-        """True if the replica, whose log is empty, is not known to be complete; also if the metadata that says so is to come yet."""
+    def withholds_directory(self, hosted: HostedPartition) -> bool:
+        """True if the controller is not to know the directory of a replica before its partition has a leader (BRK-11).
+
+        The log of such a replica is empty, and the replica is not known to be complete; the metadata that says so may be to come yet.
+        """
+        state = hosted.state
+        if state is None or state.leader != NO_NODE or hosted.log.log_end_offset:
+            return False
         is_candidate = self._node_id in (*state.isr, *state.elr, *state.last_known_elr)
         return not is_candidate or (hosted.topic_id, state.partition) in self._told_gone
 

@@ -42,6 +42,9 @@ class MoveHost(Protocol):
     def tell_directory(self, hosted: HostedPartition) -> None:
         """Make sure that the controller knows in which directory a replica is."""
 
+    def withholds_directory(self, hosted: HostedPartition) -> bool:
+        """True if the controller is not to know the directory of a replica before its partition has a leader (BRK-11)."""
+
     def fail(self, directory: LogDirectory, reason: str) -> None:
         """Take a directory offline."""
 
@@ -177,10 +180,16 @@ class LogDirMove:
         return 0
 
     def _is_confirmed(self) -> bool:
-        """True if the metadata has the replica in its new directory: a failure of it would go unnoticed before (KIP-858)."""
+        """True if the metadata has the replica in its new directory: a failure of it would go unnoticed before (KIP-858).
+
+        An empty replica of a partition without a leader counts for nothing, wherever it is: the controller is notified of its directory
+        when there is a leader, which may need an operator. The move does not wait for that.
+        """
         state = self.hosted.state
         if state is None:
             return False
+        if self._host.withholds_directory(self.hosted):
+            return True
         if self._node_id not in state.replicas or not state.directories:
             return True
         return state.directories[state.replicas.index(self._node_id)] == self.target_id
@@ -192,8 +201,9 @@ class LogDirMove:
         lock is held, no other task writes checkpoints or cuts a log.
         """
         async with self._host.directories_lock, self.hosted.busy:
-            # What came since the copy was found to be complete may be flushed already.
-            if self._has_ended() or not self._take_the_rest(source):
+            # If a leader was elected while the move waited for the locks, the metadata must have the new directory after all. No metadata
+            # is applied while they are held. What came since the copy was found to be complete may be flushed already.
+            if self._has_ended() or not self._is_confirmed() or not self._take_the_rest(source):
                 return False
             async with self.busy:
                 await self.copy.flush()

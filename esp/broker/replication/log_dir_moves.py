@@ -2,8 +2,9 @@
 
 A move copies the replica's log into a directory of its own (``<topic>-<n>.<id>-future``), while the replica keeps working. When the copy
 is complete, the controller is notified of the new directory; when the metadata names it, the copy takes the replica's place within one turn
-of the loop, and the old log is put aside. The existence of that directory is the only record of a move: after a restart the move continues
-from there (:mod:`esp.broker.replication.loading`).
+of the loop, and the old log is put aside. Only an empty replica without a leader, whose directory is withheld from the controller (BRK-11),
+changes places without that. The existence of the copy's directory is the only record of a move: after a restart the move continues from
+there (:mod:`esp.broker.replication.loading`).
 """
 
 import logging

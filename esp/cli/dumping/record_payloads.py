@@ -18,6 +18,8 @@ from esp.schemas.control_records import decode_control_record
 from esp.schemas.group_record_codec import decode_group_record
 from esp.schemas.group_records import GroupMetadataValue
 from esp.schemas.metadata_frames import UnknownRecordError, decode_record
+from esp.schemas.transaction_record_codec import decode_transaction_record
+from esp.schemas.transaction_records import NO_PRODUCER_ID, TransactionValue
 
 
 class Decoder(StrEnum):
@@ -26,6 +28,7 @@ class Decoder(StrEnum):
     TEXT = "text"
     METADATA = "metadata"
     OFFSETS = "offsets"
+    TRANSACTIONS = "transactions"
 
 
 Payload = tuple[str, dict[str, object]]
@@ -99,6 +102,41 @@ def _describe_offsets(record: Record) -> Payload:
     return f"key: {_json(key)} payload: {_json(payload)}", {"key": key, "payload": payload}
 
 
+def _describe_transactions(record: Record) -> Payload:
+    decoded = decode_transaction_record(record.key, record.value)
+    if decoded is None or record.key is None:
+        return _describe_text(record)
+    type_, version = (str(int.from_bytes(data[:2], "big")) for data in (record.key, record.value or b""))
+    key = {"type": type_, "data": {"transactionalId": decoded.transactional_id}}
+    if decoded.value is None:
+        return f"key: {_json(key)} payload: <DELETE>", {"key": key, "payload": None}
+    payload = {"version": version, "data": _transaction_data(decoded.value)}
+    return f"key: {_json(key)} payload: {_json(payload)}", {"key": key, "payload": payload}
+
+
+def _transaction_data(value: TransactionValue) -> dict[str, object]:
+    """The fields in the order and by the names of Kafka's schema; those with a default here are left out if they have it."""
+    named = (
+        ("producerId", value.producer_id, None),
+        ("previousProducerId", value.previous_producer_id, NO_PRODUCER_ID),
+        ("nextProducerId", value.next_producer_id, NO_PRODUCER_ID),
+        ("producerEpoch", value.producer_epoch, None),
+        ("transactionTimeoutMs", value.timeout_ms, None),
+        ("transactionStatus", int(value.status), None),
+        ("transactionPartitions", _transaction_partitions(value), ()),
+        ("transactionLastUpdateTimestampMs", value.last_update_ms, None),
+        ("transactionStartTimestampMs", value.start_ms, None),
+        ("clientTransactionVersion", value.client_version, 0),
+    )
+    return {name: told for name, told, default in named if told != default}
+
+
+def _transaction_partitions(value: TransactionValue) -> object:
+    if value.partitions is None:
+        return None
+    return [{"topic": each.topic, "partitionIds": list(each.partitions)} for each in value.partitions]
+
+
 def _assignment(data: bytes) -> object:
     """A consumer's partitions; what is none stays bytes."""
     if not data:
@@ -132,6 +170,7 @@ _DESCRIBE: Final[dict[Decoder, Callable[[Record], Payload]]] = {
     Decoder.TEXT: _describe_text,
     Decoder.METADATA: _describe_metadata,
     Decoder.OFFSETS: _describe_offsets,
+    Decoder.TRANSACTIONS: _describe_transactions,
 }
 
 

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from crc32c import crc32c
 
-from esp.model.ids import OFFSETS_TOPIC, TopicId
+from esp.model.ids import INTERNAL_TOPICS, TopicId
+from esp.records.batch import iterate_records
 from esp.records.batch_header import ATTRIBUTES_OFFSET, BatchHeader
 from esp.simulation.checkers.client_history import REFUSED_BUT_WRITTEN, Outcome, Read, Sent, check
 from esp.simulation.checkers.committed import CommittedLog
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.ledger import SURVEYED
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.workload.history import History, SentBatch
 
 Committed = Mapping[tuple[TopicId, int], CommittedLog]
@@ -43,7 +45,7 @@ class ClientChecker:
         """A reader got batches.
 
         Raises:
-            ViolationError: INV-NO-ROT-SERVED, INV-READ-COMMITTED-HW, INV-READ-STABLE, INV-SNAPSHOT-FETCH.
+            ViolationError: INV-CLEAN-LATEST, INV-NO-ROT-SERVED, INV-READ-COMMITTED-HW, INV-READ-STABLE, INV-SNAPSHOT-FETCH.
         """
         committed = self._committed.get((topic_id, partition))
         if committed is None or committed.is_excused:
@@ -55,7 +57,8 @@ class ClientChecker:
                 raise ViolationError(
                     "INV-NO-ROT-SERVED", who, f"the batch at {header.base_offset} does not match its checksum"
                 )
-            if not header.base_offset <= due < header.next_offset:
+            is_before = committed.compacted is not None and due < header.base_offset
+            if not (header.base_offset <= due or is_before) or due >= header.next_offset:
                 raise ViolationError(
                     "INV-SNAPSHOT-FETCH", who, f"asked for {due}, got {header.base_offset}-{header.last_offset}"
                 )
@@ -67,8 +70,19 @@ class ClientChecker:
                     who,
                     f"read {header.base_offset}-{header.last_offset}, committed is {committed.last}",
                 )
-            if (known.crc, known.leader_epoch) != (header.crc, header.leader_epoch):
+            if committed.compacted is not None and known.crc != header.crc:
+                difference = committed.compacted.find_difference(bytes(data))
+                if difference is not None:
+                    raise ViolationError("INV-CLEAN-LATEST", who, f"read at {header.base_offset}: {difference}")
+            elif (known.crc, known.leader_epoch) != (header.crc, header.leader_epoch):
                 raise ViolationError("INV-READ-STABLE", who, f"read crc {header.crc:08x} where {known} is committed")
+        if committed.compacted is not None:
+            found = {
+                record.offset for header, data in batches if header.record_count for record in iterate_records(data)
+            }
+            lost = committed.compacted.find_lost(offset, due, found)
+            if lost is not None:
+                raise ViolationError("INV-CLEAN-LATEST", who, f"read {offset}-{due - 1}: {lost}")
 
     def check_history(self, history: History) -> None:
         """Hold every batch that was ever sent against everything that is committed.
@@ -80,10 +94,8 @@ class ClientChecker:
         for batch in history.batches:
             sent.setdefault((batch.topic_id, batch.partition), []).append(batch)
         for key, committed in self._committed.items():
-            if committed.name.topic in {
-                OFFSETS_TOPIC,
-                SURVEYED,
-            }:  # coordinators write the one, leaders change the other
+            # Coordinators write the internal ones, leaders change the surveyed one, and transactions are judged by themselves.
+            if committed.name.topic in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC}:
                 continue
             if not committed.is_excused:
                 _check_partition(committed, sent.get(key, []))
@@ -91,6 +103,7 @@ class ClientChecker:
 
 def _check_partition(committed: CommittedLog, sent: Sequence[SentBatch]) -> None:
     known = {batch.crc: _identify(batch) for batch in sent}
+    sent = [batch for batch in sent if batch.crc not in committed.unseen_acks]
     last_places = {batch.crc: batch.base_offset for batch in committed.batches.values()}
     read = [
         Read(0, batch.base_offset, *known.get(batch.crc, (f"crc {batch.crc:08x}", 0)))

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from esp.model.ids import TopicId, TopicPartition
+from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
 
@@ -37,12 +38,18 @@ class CommittedLog:
         """CRC of each batch that was acknowledged with acks=all, by base offset."""
         self.is_excused = False
         """True if more was lost than the promise covers (see :mod:`esp.simulation.nodes_tier.ledger`): durability is not asked any more."""
+        self.compacted: CompactedRecords | None = None
+        """All records, if the topic is compacted: then batches change and offsets are missing (CLEAN-2, CLEAN-5)."""
         self.doubted_epoch: int | None = None
         """The leader epoch for which that is not certain yet: its leader lost bytes, and has not shown yet which (ELECT-5)."""
         self._links: dict[tuple[int, int], _Link] = {}
         self._appenders: dict[int, str] = {}
         self._sequences: dict[tuple[int, int], tuple[int, int]] = {}
         """Of each producer and epoch the sequence that is due, and where its last batch ends."""
+        self.unseen: list[range] = []
+        """Offsets that a leader's retention took in the turn of their commit: no view has ever shown them committed."""
+        self.unseen_acks: dict[int, int] = {}
+        """By CRC, the base offsets of acknowledged batches among them."""
         self.restarts: list[BatchView] = []
         """Batches that did not go on with their producer's sequences, as nothing was left of it."""
 
@@ -52,6 +59,12 @@ class CommittedLog:
         Raises:
             ViolationError: INV-ORDER (LOG-2, LOG-3), INV-LOGMATCH (LOG-4).
         """
+        is_hole = before is not None and batch.base_offset > before.next_offset
+        if is_hole and self.compacted is not None:
+            assert before is not None
+            if batch.leader_epoch < before.leader_epoch:
+                raise ViolationError("INV-ORDER", view.who, f"{batch} follows {before}")
+            before = None  # the batch that stood there before compaction is not known here
         if before is not None and (batch.base_offset != before.next_offset or batch.leader_epoch < before.leader_epoch):
             raise ViolationError("INV-ORDER", view.who, f"{batch} follows {before}")
         key = (batch.next_offset, batch.leader_epoch)
@@ -60,7 +73,10 @@ class CommittedLog:
         if link is None:
             self._links[key] = _Link(batch.base_offset, batch.crc, above)
             return
-        if (link.base_offset, link.crc) != (batch.base_offset, batch.crc):
+        is_alike = link.base_offset == batch.base_offset and (
+            link.crc == batch.crc or self._is_compacted_copy(view, batch)
+        )
+        if not is_alike:
             raise ViolationError(
                 "INV-LOGMATCH",
                 view.who,
@@ -74,6 +90,25 @@ class CommittedLog:
                 view.who,
                 f"{batch} follows the end (offset, epoch) {above}; in another replica it follows {link.before}",
             )
+
+    def _is_compacted_copy(self, view: ReplicaView, batch: BatchView) -> bool:
+        """True if a batch is what compaction has left of another one: replicas are alike in the records that both have.
+
+        Raises:
+            ViolationError: INV-CLEAN-LATEST: it is something else.
+        """
+        if self.compacted is None:
+            return False
+        difference = None if self.is_excused else self.compacted.find_difference(batch.written())
+        if difference is not None:
+            raise ViolationError("INV-CLEAN-LATEST", view.who, f"{batch}: {difference}")
+        return True
+
+    def are_same(self, known: BatchView, batch: BatchView) -> bool:
+        """True if ``batch`` is a copy of a committed one, or what compaction has left of it."""
+        if known.is_same(batch):
+            return True
+        return self.compacted is not None and self.compacted.find_difference(batch.written()) is None
 
     def on_leader_append(self, view: ReplicaView, node: str, batch: BatchView) -> None:
         """A leader appended.
@@ -97,7 +132,7 @@ class CommittedLog:
                 break
             known = self.batches.get(batch.base_offset)
             if known is not None:
-                if not known.is_same(batch) and not self.is_excused:
+                if not self.is_excused and not self.are_same(known, batch):
                     raise ViolationError("INV-COMMIT-STABLE", view.who, f"{batch} is committed where {known} was")
             elif batch.base_offset >= self.end_offset:
                 self._commit(view, batch)
@@ -125,6 +160,8 @@ class CommittedLog:
             self._sequences[key] = (batch.base_sequence + count) % _SEQUENCES, batch.next_offset
         self.batches[batch.base_offset] = self.last = batch
         self.end_offset = batch.next_offset
+        if self.compacted is not None:
+            self.compacted.on_commit(batch)
 
     def is_repeated(self, batch: BatchView, at: int) -> bool:
         """True if a batch was appended again, ``at`` this offset, by a leader that had nothing of its producer any more (PROD-2)."""
@@ -160,7 +197,7 @@ class CommittedLog:
         if last is None or view.log_start_offset >= self.end_offset:
             return True
         found = view.find(last.base_offset)
-        return found is not None and found.is_same(last)
+        return found is not None and self.are_same(last, found)
 
     def is_retired(self, crc: int, log_start_offset: int) -> bool:
         """True if a batch was committed and has gone, being below a log start since."""
@@ -178,6 +215,11 @@ class CommittedLog:
             if one is not None and one.is_same(batch)
         )
 
+    def on_log_start(self, log_start_offset: int) -> None:
+        """A leader's log begins there, before its high watermark was looked at: what was not known to be committed below is not seen."""
+        if log_start_offset > self.end_offset:
+            self.unseen.append(range(self.end_offset, log_start_offset))
+
     def on_ack(self, who: str, base_offset: int, crc: int) -> None:
         """A producer was told that a batch is committed.
 
@@ -186,7 +228,9 @@ class CommittedLog:
         """
         self.acked[base_offset] = crc
         known = self.batches.get(base_offset)
-        if (known is None or known.crc != crc) and not self.is_excused:
+        if known is None and any(base_offset in offsets for offsets in self.unseen):
+            self.unseen_acks[crc] = base_offset
+        elif (known is None or known.crc != crc) and not self.is_excused:
             raise ViolationError(
                 "INV-ACK-DURABLE",
                 who,

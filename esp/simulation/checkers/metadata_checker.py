@@ -41,6 +41,8 @@ class MetadataChecker:
         self._last: dict[int, ClusterImage] = {}
         self._joined_isr_s: dict[tuple[TopicId, int, int], float] = {}
         self._nodes: dict[int, SimulatedNode] = {}
+        self._image_s = 0.0
+        """The time at which the newest image was seen."""
 
     def look(self, node: SimulatedNode, now_s: float) -> None:
         """Compare a node's image with what others had at the same offset. Raises ViolationError."""
@@ -61,6 +63,7 @@ class MetadataChecker:
             old, self.image = self.image, image
             self.minimums.on_change(old, image)
             self._check_change(old, image, now_s)
+            self._image_s = now_s
             self.on_change(old, image, now_s)
 
     def on_end(self, node: SimulatedNode) -> None:
@@ -153,9 +156,15 @@ class MetadataChecker:
             raise ViolationError("INV-LAST-COPY", who, f"no complete copy is left: {new} after {old}")
 
     def _held_since_s(self, node_id: int, now_s: float) -> float:
-        """The time at which a node that joins an ISR now had what it was let in for: one that is dead already had it before it died."""
+        """The time at which a node that joins an ISR now had what it was let in for.
+
+        One that is dead already had it before it died. If nothing was committed between a loss of bytes and now, the change may have been
+        proposed before the loss, and committed by the controller's successor.
+        """
         node = self._nodes.get(node_id)
-        return now_s if node is None or node.is_alive else min(now_s, self._ledger.lossy_s.get(node_id, now_s))
+        lossy_s = self._ledger.lossy_s.get(node_id, now_s)
+        is_still_there = node is None or node.is_alive
+        return now_s if is_still_there and lossy_s <= self._image_s else min(now_s, lossy_s)
 
     def _check_election(
         self, topic: TopicImage, old: PartitionState | None, new: PartitionState, who: str, reborn: Collection[NodeId]
@@ -176,7 +185,8 @@ class MetadataChecker:
         if new.leader == NO_NODE or (was_candidate and not (is_reborn and new.leader_epoch != old.leader_epoch)):
             return
         joined_s = self._joined_isr_s.get((*key, new.leader), 0.0)
-        is_reckless = topic.name == RECKLESS and new.leader not in old.last_known_elr
+        # The last known leader is elected for want of candidates; beside one that is away, any choice is by the topic's own setting.
+        is_reckless = topic.name == RECKLESS and (new.leader not in old.last_known_elr or bool(old.isr or old.elr))
         if is_reckless:
             committed.excuse()
         elif self._ledger.was_lossy_since(new.leader, joined_s, committed.name):

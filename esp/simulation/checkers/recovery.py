@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.violation import ViolationError
 from esp.storage.log import Log
@@ -50,8 +51,10 @@ class LostLife(NamedTuple):
         """The part that is certain when the machine lost power since."""
         return self._replace(floor_offset=self.synced_offset)
 
-    def check(self, view: ReplicaView) -> bool:
+    def check(self, view: ReplicaView, compacted: CompactedRecords | None = None) -> bool:
         """Hold the recovered replica against it; return True if it starts below the log start that a rotten file does not say any more.
+
+        Of a log that is ``compacted`` the segments of before a replacement may be there, or the segments of after it (CLEAN-7).
 
         Raises:
             ViolationError: INV-RECOVER-PREFIX (REC-3).
@@ -65,7 +68,9 @@ class LostLife(NamedTuple):
         known = {batch.base_offset: batch for batch in (*self.front, *self.batches)}
         for batch in view.batches:
             before = known.get(batch.base_offset)
-            if before is None or not before.is_same(batch):
+            if before is not None and before.is_same(batch):
+                continue
+            if compacted is None or compacted.find_difference(batch.written()) is not None:
                 raise ViolationError(
                     "INV-RECOVER-PREFIX", view.who, f"recovered {batch}; before the end there was {before}"
                 )
@@ -90,6 +95,11 @@ def check_epochs(view: ReplicaView, log: Log) -> None:
         entries = entries[:-1]  # an epoch that has begun, and no batch yet
     if entries and expected and entries[0][0] == expected[0][0]:
         expected[0] = entries[0] if entries[0][1] <= expected[0][1] else expected[0]
+    is_bare = len(entries) == len(expected) + 1 and entries[0][1] == start_offset > 0
+    if is_bare and log.settings.is_compacted:
+        entries = entries[
+            1:
+        ]  # of its first epoch a batch stands below the log start, and the batches behind it are superseded
     if entries != expected:
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"the cache says {entries}, the batches say {expected}")
 
@@ -123,10 +133,14 @@ def check_producers(view: ReplicaView, log: Log) -> bool:
 
 
 def _fold(batches: Iterable[BatchView]) -> dict[int, tuple[int, int, int]]:
-    """Epoch, last sequence and last offset of each producer of these batches."""
+    """Epoch, last sequence and last offset of each producer of these batches; a marker of a newer epoch leaves neither of the latter."""
     states: dict[int, tuple[int, int, int]] = {}
     for batch in batches:
-        if batch.producer_id >= 0:
+        if batch.is_control:
+            before = states.get(batch.producer_id)
+            if before is None or before[0] != batch.producer_epoch:
+                states[batch.producer_id] = (batch.producer_epoch, -1, -1)
+        elif batch.producer_id >= 0:
             count = batch.next_offset - batch.base_offset
             last_sequence = (batch.base_sequence + count - 1) & 0x7FFFFFFF
             states[batch.producer_id] = (batch.producer_epoch, last_sequence, batch.next_offset - 1)

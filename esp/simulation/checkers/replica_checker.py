@@ -7,11 +7,14 @@ from esp.model.ids import TopicId, TopicPartition
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.committed import CommittedLog
+from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.recovery import LostLife, check_epochs, check_producers
+from esp.simulation.checkers.replacements import Replacements
 from esp.simulation.checkers.replica_view import BatchView, ReplicaView
 from esp.simulation.checkers.rises import Rises
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
 from esp.storage.log import Log
@@ -40,6 +43,8 @@ class ReplicaChecker:
         ledger: Ledger,
     ) -> None:
         self.committed: dict[Key, CommittedLog] = {}
+        self.on_committed: Callable[[TopicPartition, list[BatchView]], None] = lambda _name, _batches: None
+        """Told of the batches that are committed for the first time."""
         self.views: dict[int, dict[Key, ReplicaView]] = {}
         """The replicas of each node in its present life."""
         self.highest_log_starts: dict[Key, int] = {}
@@ -48,12 +53,19 @@ class ReplicaChecker:
         """Called when a replica begins to lead a partition in an epoch and lacks committed records, beyond what is promised."""
         self.log_starts = LogStartChecker(self.committed)
         self.rises = Rises()
+        self.replacements = Replacements()
+        self.begin_compacted: Callable[[], CompactedRecords] | None = None
+        """Makes the model of a partition of the compacted topic."""
+        self._left: dict[HostedPartition, frozenset[int]] = {}
+        """The records of a compacted replica when it was last read, by offset."""
         self.fallen_starts = 0
         """The number of times that a log was cut below its start, which fell with its end."""
         self.forgotten_starts = 0
         """The number of times that a replica came back with records below its log start, because the file that says it had rotted."""
         self.half_cuts = 0
         """The number of cuts that failed halfway, so that the files hold less than their log, which is offline."""
+        self.late_fetches = 0
+        """Batches that were committed by the fetch of a follower that has lost its disk since it sent the fetch."""
         self.excused_folds: dict[str, None] = {}
         """The replicas whose producers' states were held against the batches alone that have not rotted, by name."""
         self.moved = 0
@@ -76,6 +88,8 @@ class ReplicaChecker:
             if view is None:
                 view = known[hosted] = self._begin(node, hosted)
             log = hosted.log
+            if log.settings.is_compacted or log.files in self.replacements.under_way:
+                self._look_at_segments(hosted, view)
             if (
                 log.log_end_offset != view.end_offset
                 or log.high_watermark != view.high_watermark
@@ -132,6 +146,41 @@ class ReplicaChecker:
                 continue
             check_epochs(view, hosted.log)
             self._check_producers(view, hosted.log)
+            self._check_records(hosted, view)
+
+    def _look_at_segments(self, hosted: HostedPartition, view: ReplicaView) -> None:
+        """Read a log again whose segments compaction has replaced; what it derives from them is as before (CLEAN-5)."""
+        log = hosted.log
+        view.replaced_below = self.replacements.under_way.get(log.files, 0)
+        if not self.replacements.take(log.files) or log.is_offline or log.path != view.path:
+            return
+        end_offset = view.end_offset
+        self._check_records(hosted, view)
+        view.restart(log.log_start_offset)
+        self._read(view, log, None, up_to=min(end_offset, log.log_end_offset))
+        check_epochs(view, log)
+        self._check_producers(view, log)
+        self._check_records(hosted, view)
+
+    def _check_records(self, hosted: HostedPartition, view: ReplicaView) -> None:
+        """INV-CLEAN-LATEST, of all committed records that a replica should have. Raises ViolationError."""
+        committed = self.committed[hosted.topic_id, hosted.name.partition]
+        compacted, log = committed.compacted, hosted.log
+        if compacted is None or committed.is_excused or view.path != log.path:
+            return
+        start_offset, end_offset = log.log_start_offset, min(view.end_offset, log.high_watermark, committed.end_offset)
+        found = compacted.offsets_in(view.batches)
+        problem = None
+        if log.rot is None and not log.is_offline:
+            problem = compacted.find_lost(start_offset, end_offset, found)
+        before = self._left.get(hosted, frozenset())
+        problem = problem or compacted.find_returned(
+            [offset for offset in before - found if offset < end_offset],
+            [offset for offset in sorted(found) if start_offset <= offset < end_offset],
+        )
+        self._left[hosted] = found
+        if problem is not None:
+            raise ViolationError("INV-CLEAN-LATEST", view.who, problem)
 
     def _check_producers(self, view: ReplicaView, log: Log) -> None:
         """INV-PROD-FOLD, and the count of what it excuses. Raises ViolationError."""
@@ -187,6 +236,7 @@ class ReplicaChecker:
         """Replicas are gone from a node that lives: by the metadata that it follows they must not be there, or they have rotted."""
         for hosted in [hosted for hosted in known if hosted not in replicas]:
             view = known.pop(hosted)
+            self._left.pop(hosted, None)
             self.rises.take(hosted.log)
             key = (hosted.topic_id, hosted.name.partition)
             views = self.views[node.node_id]
@@ -207,6 +257,8 @@ class ReplicaChecker:
         if key not in self.committed:
             name = TopicPartition(hosted.name.topic, hosted.name.partition)
             self.committed[key] = CommittedLog(name, hosted.topic_id)
+            if name.topic == COMPACTED and self.begin_compacted is not None:
+                self.committed[key].compacted = self.begin_compacted()
         who = f"{node.name}, {hosted.name}"
         view = ReplicaView(who, node.disk, log.path, hosted.topic_id, log.log_start_offset)
         if not self.committed[key].is_excused:
@@ -216,7 +268,7 @@ class ReplicaChecker:
             view.judged_from = view.end_offset
         lost = self._lost.get(node.node_id, {}).pop(key, None)
         if lost is not None and not self.committed[key].is_excused:
-            self.forgotten_starts += lost.check(view)
+            self.forgotten_starts += lost.check(view, self.committed[key].compacted)
         self.views.setdefault(node.node_id, {})[key] = view
         self._note_log_start(hosted)
         check_epochs(view, log)
@@ -268,6 +320,8 @@ class ReplicaChecker:
         if leader is not None and leader is not view.leader:
             self._check_new_leader(leader, view, committed)
         self._check_falls(hosted, view, left, start_left)
+        if leader is not None:
+            committed.on_log_start(log.log_start_offset)
         self._check_high_watermark(hosted, view, committed, is_same_leader=leader is view.leader and leader is not None)
         if log.recovery_point != view.recovery_point:
             self._check_synced(view, log.recovery_point, log.log_start_offset)
@@ -360,6 +414,8 @@ class ReplicaChecker:
         if new <= old:
             return
         added = committed.on_high_watermark(view, max(old, hosted.log.log_start_offset), new)
+        if added:
+            self.on_committed(hosted.name, added)
         sizes = self.rises.take(hosted.log)
         leader = hosted.leader
         if not sizes and leader is not None:
@@ -388,7 +444,11 @@ class ReplicaChecker:
                     continue
                 if not must_be_durable or found.base_offset < replica.judged_from or found.is_durable():
                     holders.append(node_id)
-            if len(holders) < min_isr:
+            # A fetch may come late: of a process that had the batch, and whose disk is gone by now.
+            gone = self._ledger.copies.keys() & _in_sync(hosted) - {*holders}
+            if len(holders) < min_isr <= len(holders) + len(gone):
+                self.late_fetches += 1
+            elif len(holders) < min_isr:
                 raise ViolationError(
                     "INV-HW-EVIDENCE",
                     view.who,
@@ -403,6 +463,11 @@ class ReplicaChecker:
                     view.who,
                     f"the recovery point is {recovery_point}, and {batch} is not on the device",
                 )
+
+
+def _in_sync(hosted: HostedPartition) -> frozenset[int]:
+    """The replicas on which a leader counts; none at a follower."""
+    return frozenset() if hosted.leader is None else frozenset(hosted.leader.state.isr)
 
 
 def _partition_of(view: ReplicaView) -> int:

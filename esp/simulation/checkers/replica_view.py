@@ -53,6 +53,10 @@ class BatchView(NamedTuple):
         data = self.content.written(self.position, self.position + self.size)
         return crc32c(data[ATTRIBUTES_OFFSET:]) == self.crc
 
+    def written(self) -> bytes:
+        """The bytes that were written there."""
+        return bytes(self.content.written(self.position, self.position + self.size))
+
     def is_rotten(self) -> bool:
         """True if its file holds something else than was written."""
         return self.content.is_rotten(self.position, self.position + self.size)
@@ -83,6 +87,8 @@ class ReplicaView:
         self.recovery_point = start_offset
         self.judged_from = start_offset
         """Records below it were found after a failed sync: the device may lack them, and the node cannot know (SYNC-1)."""
+        self.replaced_below = 0
+        """The end of the segments of which a compacted one is taking the place."""
         self.leader: object = None
         """The core that led the partition when it was last looked at."""
         self._disk = disk
@@ -182,6 +188,8 @@ class ReplicaView:
 
     def _stands(self, batch: BatchView) -> bool:
         """True if a batch is where it was: a file may have been cut, or another one may have taken its place."""
+        if batch.base_offset < self.replaced_below:
+            return True
         return batch.still_stands() and self._disk.content(self._paths[batch.content]) is batch.content
 
     def move(self, path: str, start_offset: int) -> None:

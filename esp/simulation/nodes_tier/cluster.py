@@ -23,11 +23,13 @@ from esp.settings.broker import (
     QuorumServer,
     QuorumVoter,
 )
+from esp.simulation.nodes_tier.compaction_profile import CompactionProfile
 from esp.simulation.nodes_tier.group_profile import GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import IsrProfile
 from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
+from esp.simulation.nodes_tier.transaction_profile import TransactionProfile
 
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
@@ -70,6 +72,7 @@ def node_settings(
     reads_from_followers: bool = False,
     log_starts: LogStartProfile | None = None,
     has_more: bool = False,
+    compaction: CompactionProfile | None = None,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
 
@@ -106,6 +109,8 @@ def node_settings(
         settings = _with_repairs(settings, repairs)
     if log_starts is not None:
         settings = log_starts.applied_to(settings)
+    if compaction is not None:
+        settings = compaction.applied_to(settings)
     if not snapshots_metadata:
         return settings
     return dataclasses.replace(
@@ -146,6 +151,11 @@ def with_isr(settings: BrokerSettings, isr: IsrProfile) -> BrokerSettings:
     if isr.default_minimum is not None:
         settings = dataclasses.replace(settings, min_insync_replicas=isr.default_minimum)
     return settings
+
+
+def with_transactions(settings: BrokerSettings, transactions: TransactionProfile | None) -> BrokerSettings:
+    """The same for a run with transactional producers."""
+    return settings if transactions is None else transactions.applied_to(settings)
 
 
 def _static_voters(layout: Layout) -> tuple[QuorumVoter, ...]:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Final
 
 from esp.controller.image import MIN_INSYNC_REPLICAS
+from esp.simulation.nodes_tier.compaction_profile import COMPACTED, CompactionProfile
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.group_profile import NO_GROUPS, GroupsProfile
 from esp.simulation.nodes_tier.isr_profile import USUAL_ISR, IsrProfile
@@ -22,6 +23,7 @@ from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.relocation import draw_relocations
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC, TransactionProfile
 from esp.simulation.nodes_tier.twin_profile import draw_twins
 from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
 from esp.simulation.streams import stream
@@ -159,11 +161,27 @@ class Profile:
     """True if replicas move between the log directories of their nodes."""
     upgrade: UpgradeProfile | None = None
     """The nodes' upgrade to a newer release, if they begin with an older one."""
+    transactions: TransactionProfile | None = None
+    """The transactional producers, if there are any."""
+    compaction: CompactionProfile | None = None
+    """The compacted topic, if there is one."""
 
     @property
     def node_count(self) -> int:
         """The number of nodes."""
         return len(self.layout.nodes)
+
+    @property
+    def every_topic(self) -> tuple[TopicProfile, ...]:
+        """The topics that the run begins with: those of the workload, and that of the transactional producers."""
+        found = self.transactions
+        if found is None:
+            return self.topics
+        configs = {MIN_INSYNC_REPLICAS: str(found.min_insync_replicas), "segment.ms": str(found.segment_ms)}
+        own = TopicProfile(
+            TRANSACTIONAL_TOPIC, found.partitions, found.replication_factor, found.min_insync_replicas, configs
+        )
+        return (*self.topics, own)
 
     @classmethod
     def draw(cls, seed: int, *, node_count: int | None = None) -> "Profile":
@@ -219,6 +237,7 @@ class Profile:
             has_more=stream("log directories", seed).random() < SEVERAL_DIRECTORIES_SHARE,
             isr=IsrProfile.draw(stream("in-sync sets", seed), brokers),
             upgrade=UpgradeProfile.draw(stream("upgrade", seed)),
+            transactions=TransactionProfile.draw(stream("transactions", seed), brokers, copies),
         )
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
             drawn = replace(drawn, moves_directories=True)
@@ -227,7 +246,8 @@ class Profile:
             drawn = replace(drawn, fault_means_s=means_s, chaos_s=max(CHAOS_S, drawn.chaos_s))
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
-        return _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
+        drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
+        return _with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed)))
 
 
 def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Profile:
@@ -236,6 +256,15 @@ def _with_log_starts(profile: Profile, log_starts: LogStartProfile | None) -> Pr
         return profile
     topics = tuple(replace(topic, configs={**topic.configs, **log_starts.topic_configs}) for topic in profile.topics)
     return replace(profile, topics=topics, log_starts=log_starts)
+
+
+def _with_compaction(profile: Profile, compaction: CompactionProfile | None) -> Profile:
+    """The same with a compacted topic, which else is like the first one."""
+    if compaction is None:
+        return profile
+    like = profile.topics[0]
+    topic = replace(like, name=COMPACTED, partitions=1, configs={**like.configs, **compaction.topic_configs})
+    return replace(profile, topics=(*profile.topics, topic), compaction=compaction)
 
 
 def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfile:

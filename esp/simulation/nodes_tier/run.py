@@ -11,6 +11,7 @@ from esp.controller.features import SUPPORTED_FEATURES
 from esp.model.ids import TopicId
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.client_checker import ClientChecker
+from esp.simulation.checkers.compacted_records import CompactedRecords
 from esp.simulation.checkers.convergence import (
     find_helpless,
     find_rot_in_service,
@@ -31,9 +32,10 @@ from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_qu
 from esp.simulation.machine.loop import Process, StuckError, current_process
 from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
+from esp.simulation.nodes_tier.compaction_profile import DELETE_RETENTION_MS
 from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
-from esp.simulation.nodes_tier.faults import Fault
+from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.groups import Groups
 from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
@@ -42,6 +44,7 @@ from esp.simulation.nodes_tier.outage import Outage
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.rebalance_watch import RebalanceWatch
 from esp.simulation.nodes_tier.rot import find_rotten_copies
+from esp.simulation.nodes_tier.transactions import Transactions
 from esp.simulation.nodes_tier.world import RESTART_S, World
 from esp.simulation.outcome import Outcome
 from esp.simulation.trace import logged_to
@@ -82,14 +85,15 @@ class Run:
         self._profile = profile
         self._world = world = World(profile, keep)
         self._ledger = Ledger(
-            lossy_restarts_allowed(profile.topics),
-            copies_allowed=copies_lost_allowed(profile.topics),
+            lossy_restarts_allowed(profile.every_topic),
+            copies_allowed=copies_lost_allowed(profile.every_topic),
             members_allowed=(len(profile.layout.first_voters) - 1) // 2,
             is_beyond_promise=profile.breaks_promise,
         )
         self._replicas = ReplicaChecker(
             self._min_isr, self._min_isr_since, self._is_flushed, self._leader_epoch, self._ledger
         )
+        self._replicas.begin_compacted = self._begin_compacted
         self._losses = LossesTold()
         self._replicas.on_loss = self._losses.on_loss
         self._metadata = MetadataChecker(self._replicas, self._ledger)
@@ -111,6 +115,9 @@ class Run:
             self._replicas.is_retired,
         )
         self._groups = Groups(world, self._clients.history, lambda: self._metadata.image, self._replicas)
+        self._transactions = Transactions(
+            world, self._clients.history, lambda: self._metadata.image, self._replicas, self._client_checker.on_read
+        )
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
@@ -135,8 +142,7 @@ class Run:
     def execute(self) -> Outcome:
         """Run, and say what came of it. Violations are part of the outcome; nothing else is caught but what ends a simulation."""
         world = self._world
-        violation: ViolationError | None = None
-        details = ""
+        violation, details = None, ""
         try:
             with self._watched(), logged_to(world.trace, _running_process):
                 world.loop.run(self._main())
@@ -189,9 +195,12 @@ class Run:
             fallen_log_starts=self._replicas.fallen_starts,
             forgotten_log_starts=self._replicas.forgotten_starts,
             half_cuts=self._replicas.half_cuts,
+            late_fetches=self._replicas.late_fetches,
+            unseen_acks=sum(len(committed.unseen_acks) for committed in self._replicas.committed.values()),
             unseen_minimums=self._metadata.minimums.unseen,
             excused_folds=len(self._replicas.excused_folds),
             moved_replicas=self._replicas.moved,
+            replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
             excused_reads=world.network.flips.excused,
             details=details,
@@ -200,7 +209,15 @@ class Run:
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
         """Let the checkers look at what nodes do within their steps, until the block ends."""
-        within_steps = (self._losses, self._replicas.rises, self._rebalance, self._one_life, self._sessions)
+        replicas = self._replicas
+        within_steps = (
+            self._losses,
+            replicas.rises,
+            replicas.replacements,
+            self._rebalance,
+            self._one_life,
+            self._sessions,
+        )
         with contextlib.ExitStack() as stack:
             for checker in within_steps:
                 stack.enter_context(checker.watched())
@@ -214,6 +231,7 @@ class Run:
         self._world.spawn(self._watch())
         self._administration = self._clients.administer()
         self._groups.begin()
+        self._transactions.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         cooler = Cooler(self._world, self._ledger.poisoned)
         if self._profile.cools:
@@ -226,6 +244,7 @@ class Run:
         await self._heal()
         await self._drain()
         await self._groups.end(self._until, self._find_helpless, self._core)
+        await self._transactions.end(self._until, self._find_helpless)
         await self._rest()
         await self._read_everything()
         await self._stop()
@@ -239,14 +258,16 @@ class Run:
             raise ViolationError("LIVE-NO-STUCK", ", ".join(down), self._world.nodes[1].end_reason)
 
     async def _create_topics(self) -> None:
-        for topic in self._profile.topics:
+        for topic in self._profile.every_topic:
             if not await self._clients.create_topic(topic):
                 raise ViolationError("LIVE-PRODUCE", topic.name, "the topic cannot be created")
         await self._until(
             BOOT_S,
             "LIVE-ISR",
             lambda: [
-                topic.name for topic in self._profile.topics if topic.name not in self._metadata.image.topics_by_name
+                topic.name
+                for topic in self._profile.every_topic
+                if topic.name not in self._metadata.image.topics_by_name
             ],
         )
         self._begin_topics()
@@ -256,6 +277,7 @@ class Run:
         self._phase("heal")
         self._nemesis.end()
         self._groups.calm()
+        self._transactions.calm()
         self._is_healed = True
         world = self._world
         self._clients.calm()
@@ -364,7 +386,12 @@ class Run:
                 raise ViolationError(
                     "INV-ACK-DURABLE", f"{committed.name}", f"readers come to {end} of {committed.end_offset}"
                 )
-            if self._profile.asks_offsets and committed.last is not None:
+            if (
+                self._profile.asks_offsets
+                and committed.last is not None
+                and committed.compacted is None
+                and not self._transactions.is_open(committed.name)
+            ):
                 state = topic.partitions[partition]
                 in_sync = [number for number in state.isr if number in self._core]
                 last_offset = committed.end_offset - 1
@@ -399,6 +426,7 @@ class Run:
             await asyncio.sleep(DEEP_CHECK_S)
             for node in self._world.living:
                 self._replicas.check_deeply(node)
+                self._transactions.look(node)
             self._begin_topics()
             self._rebalance.look()
             self._forget_rot()
@@ -515,6 +543,13 @@ class Run:
 
     def _min_isr_since(self, topic_id: TopicId, partition: int, partition_epoch: int) -> int:
         return self._metadata.minimums.least_since(topic_id, partition, partition_epoch)
+
+    def _begin_compacted(self) -> CompactedRecords:
+        """The model of a compacted partition. Wall clocks that jump make tombstones old at once; others part by up to 20 %."""
+        jumps = FaultKind.CLOCK_JUMP in self._profile.fault_means_s
+        rates = self._profile.clock_rates
+        stay_s = 0.0 if jumps else DELETE_RETENTION_MS / 1000 / max(rates)
+        return CompactedRecords(self._world.loop.time, stay_s, max(rates) - min(rates))
 
     def _log_start_on(self, key: tuple[TopicId, int], node_id: int) -> int:
         view = self._replicas.views.get(node_id, {}).get(key)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from esp.controller.image import ClusterImage, TopicImage
-from esp.model.ids import OFFSETS_TOPIC, NodeId, TopicId, TopicPartition
+from esp.model.ids import INTERNAL_TOPICS, NodeId, TopicId, TopicPartition
 from esp.ports.network import Address
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_checker import ClientChecker
@@ -13,9 +13,11 @@ from esp.simulation.checkers.durable_log_start import find_durable_log_start
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
+from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.nodes_tier.ledger import PASSING, SURVEYED
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
+from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.workload.admin import Administrator
 from esp.simulation.workload.budget import RepairBudget
@@ -28,7 +30,7 @@ from esp.simulation.workload.history import History, SentBatch
 from esp.simulation.workload.minimum_setter import MinimumSetter
 from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.offset_asker import OffsetAsker
-from esp.simulation.workload.producer import ALL, Producer
+from esp.simulation.workload.producer import ALL, KeyDraws, Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
 from esp.simulation.workload.record_deleter import RecordDeleter
 from esp.simulation.workload.surveyor import Surveyor
@@ -155,15 +157,17 @@ class Clients:
 
     def begin_topic(self, topic: TopicImage) -> None:
         """Produce to and read from all partitions of a topic."""
-        if topic.topic_id in self._topics or topic.name in {OFFSETS_TOPIC, SURVEYED}:
+        if topic.topic_id in self._topics or topic.name in {*INTERNAL_TOPICS, SURVEYED, TRANSACTIONAL_TOPIC}:
             return
         self._topics[topic.topic_id] = None
         for partition in range(len(topic.partitions)):
             for producer in self.producers:
+                if topic.name == COMPACTED and not producer.is_idempotent:
+                    continue  # two tombstones of one key are alike but for their sequences
                 self._world.spawn(producer.run(topic.name, topic.topic_id, partition))
             for consumer in self.consumers:
                 self._world.spawn(consumer.run(topic.name, topic.topic_id, partition))
-            if self._world.profile.asks_offsets:
+            if self._world.profile.asks_offsets and topic.name != COMPACTED:  # it knows of no records that go
                 self._world.spawn(self.asker.run(topic.name, topic.topic_id, partition))
 
     def calm(self) -> None:
@@ -343,7 +347,15 @@ class Clients:
             pause_s=profile.pause_between_batches_s,
             is_idempotent=is_idempotent,
             eager=eager if eager.random() < EAGER_SHARE else None,
+            keys=self._keys(number),
         )
+
+    def _keys(self, number: int) -> KeyDraws | None:
+        compaction = self._world.profile.compaction
+        if compaction is None:
+            return None
+        rng = self._world.random(f"keys of producer {number}")
+        return KeyDraws(rng, compaction.keys, compaction.tombstone_share)
 
     def _directory_mover(self) -> DirectoryMover:
         layout = self._world.profile.layout

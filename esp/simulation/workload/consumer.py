@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
@@ -58,6 +58,9 @@ class Consumer:
         is_spoilt: whether bits of a batch flipped on the way here: it is asked for again.
         wait_s: how long a broker may wait for records.
     """
+
+    isolation_level: ClassVar[int] = 0
+    """As in a fetch request: 1 for a reader of what is committed."""
 
     def __init__(
         self,
@@ -123,6 +126,7 @@ class Consumer:
             leader_epoch=epoch,
             max_bytes=self._rng.choice((1, 1000, 1 << 20)),
             wait_s=self._wait_s,
+            isolation_level=self.isolation_level,
         )
         answer = await connection.call(ApiKey.FETCH, requests.FETCH_VERSION, request, FETCH_TIMEOUT_S)
         if answer.error_code is not ErrorCode.none or not answer.responses:
@@ -134,7 +138,7 @@ class Consumer:
                 return start_offset
         if part.error_code is not ErrorCode.none:
             raise NoAnswerError(part.error_code.name)
-        return self._take(topic_id, partition, offset, part)
+        return self._take(topic, topic_id, partition, offset, part)
 
     async def _find_start(self, connection: ClientConnection, topic: str, topic_id: TopicId, partition: int) -> int:
         """The offset at which the log starts, as ``auto.offset.reset=earliest`` asks. Raises NoAnswerError."""
@@ -146,7 +150,7 @@ class Consumer:
         self._told_start(f"{self._client.name} of {topic}-{partition}", (topic_id, partition), part.offset)
         return int(part.offset)
 
-    def _take(self, topic_id: TopicId, partition: int, offset: int, part: Any) -> int:
+    def _take(self, _topic: str, topic_id: TopicId, partition: int, offset: int, part: Any) -> int:
         batches = split_batches(part.records, self._is_spoilt)
         if not batches:
             return offset

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
@@ -13,6 +13,7 @@ from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.simulation.checkers.client_history import Outcome
 from esp.simulation.machine.clock import WALL_START_MS
+from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.workload import requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import ClientConnection, NoAnswerError
@@ -75,8 +76,8 @@ class Lane:
         self._epoch += 1
         self._next_sequence = 0
 
-    def make(self, rng: Random, producer_id: int, acks: int, now_s: float) -> SentBatch:
-        """The next batch of one to three records; every value stands once in a run."""
+    def make(self, rng: Random, producer_id: int, acks: int, now_s: float, keys: "KeyDraws | None" = None) -> SentBatch:
+        """The next batch of one to three records; every value stands once in a run. With ``keys`` some have none, and all have keys."""
         count = rng.choice((1, 1, 2, 3))
         filler = b"." * rng.choice((0, 0, 20, 400))
         values = [
@@ -84,7 +85,7 @@ class Lane:
             for position in range(count)
         ]
         data = build_batch(
-            [NewRecord(value) for value in values],
+            [NewRecord(value) for value in values] if keys is None else [keys.draw(value) for value in values],
             timestamp_ms=WALL_START_MS + int(now_s * 1000),
             codec=rng.choice((0, 0, 0, 3)),
             producer_id=producer_id,
@@ -108,6 +109,19 @@ class Lane:
         return batch
 
 
+class KeyDraws(NamedTuple):
+    """Draws the keys of records, and which are tombstones."""
+
+    rng: Random
+    keys: int
+    tombstone_share: float
+
+    def draw(self, value: bytes) -> NewRecord:
+        """A record of some key with this value, or without one."""
+        is_tombstone = self.rng.random() < self.tombstone_share
+        return NewRecord(None if is_tombstone else value, b"key %d" % self.rng.randrange(self.keys))
+
+
 class Producer:
     """Produces to partitions of any topics, each in a task of its own.
 
@@ -124,6 +138,7 @@ class Producer:
             batches in flight, as the broker keeps a later batch from overtaking a refused one (PROD-11), and it pauses a little between
             them, so that what refuses one may have passed when the next arrives. None for a producer that waits, and sends at once all
             that it has.
+        keys: those of the records for the compacted topic.
     """
 
     def __init__(
@@ -137,6 +152,7 @@ class Producer:
         pause_s: float,
         is_idempotent: bool,
         eager: Random | None,
+        keys: KeyDraws | None = None,
     ) -> None:
         self.lanes: dict[tuple[TopicId, int], Lane] = {}
         self.is_stopping = False
@@ -147,8 +163,9 @@ class Producer:
         self._acked = acked
         self._is_retired = is_retired
         self._pause_s = pause_s
-        self._is_idempotent = is_idempotent
+        self.is_idempotent = is_idempotent
         self._eager = eager
+        self._keys = keys
         self._producer_id = -1
         self._answer_timeout_s = rng.choice((2.0, 5.0, 30.0))
         self._given_up: dict[tuple[TopicId, int], None] = {}
@@ -165,7 +182,7 @@ class Producer:
     async def run(self, topic: str, topic_id: TopicId, partition: int) -> None:
         """Produce to one partition until told to stop, and nothing is pending."""
         lane = self.lanes[topic_id, partition] = Lane(topic, topic_id, partition, self._client.name)
-        if self._is_idempotent:
+        if self.is_idempotent:
             await self._init()
         while (topic_id, partition) not in self._given_up:
             if not self.is_stopping:
@@ -179,8 +196,9 @@ class Producer:
             await asyncio.sleep(BACKOFF_S if lane.pending else pause_s)
 
     def _make(self, lane: Lane) -> None:
-        acks = ALL if self._is_idempotent else self._rng.choice((ALL, ALL, 1, 0))
-        batch = lane.make(self._rng, self._producer_id, acks, asyncio.get_running_loop().time())
+        acks = ALL if self.is_idempotent else self._rng.choice((ALL, ALL, 1, 0))
+        keys = self._keys if lane.topic == COMPACTED else None
+        batch = lane.make(self._rng, self._producer_id, acks, asyncio.get_running_loop().time(), keys)
         lane.pending.append(batch)
         self._history.on_sent(batch)
 
@@ -204,7 +222,7 @@ class Producer:
 
     async def _try(self, lane: Lane) -> None:
         """Send everything that is pending, in order, and take the answers until one is no success."""
-        if not lane.pending or (self._is_idempotent and self._producer_id < 0):
+        if not lane.pending or (self.is_idempotent and self._producer_id < 0):
             return
         try:
             connection, _ = await self._client.leader(lane.topic, lane.partition)
@@ -214,7 +232,7 @@ class Producer:
         except NoAnswerError as error:
             self._history.on_no_answer(lane.name, str(error))
             self._client.forget_leader(lane.topic, lane.partition)
-            if not self._is_idempotent:
+            if not self.is_idempotent:
                 lane.pending.clear()
 
     async def _exchange(self, lane: Lane, connection: ClientConnection) -> None:
@@ -227,7 +245,7 @@ class Producer:
                 sent.append((batch, connection.send(ApiKey.PRODUCE, requests.PRODUCE_VERSION, request)))
             else:
                 connection.send_only(ApiKey.PRODUCE, requests.PRODUCE_VERSION, request)
-        if not self._is_idempotent:
+        if not self.is_idempotent:
             lane.pending.clear()
         for batch, future in sent:
             answer = await connection.answer(future, ApiKey.PRODUCE, requests.PRODUCE_VERSION, self._answer_timeout_s)
@@ -237,11 +255,11 @@ class Producer:
             else:
                 self._history.on_refusal(lane.name, part.error_code.name)
                 self._on_refusal(lane, batch, part)
-                if self._is_idempotent:
+                if self.is_idempotent:
                     return
 
     def _on_success(self, lane: Lane, batch: SentBatch, base_offset: int) -> None:
-        if self._is_idempotent:
+        if self.is_idempotent:
             lane.pending.popleft()
         lane.is_known = True
         batch.fate = Outcome.ACKED
@@ -251,13 +269,9 @@ class Producer:
 
     def _on_refusal(self, lane: Lane, batch: SentBatch, part: Any) -> None:
         self._client.forget_leader(lane.topic, lane.partition)
-        if not self._is_idempotent and part.error_code in DEFINITE:
+        if not self.is_idempotent and part.error_code in DEFINITE:
             batch.fate = Outcome.REFUSED
-        if (
-            self._is_idempotent
-            and part.error_code is ErrorCode.out_of_order_sequence_number
-            and self._is_retired(batch)
-        ):
+        if self.is_idempotent and part.error_code is ErrorCode.out_of_order_sequence_number and self._is_retired(batch):
             self._history.retired_batches += 1
             lane.pending.remove(batch)
         elif self._eager is not None and not lane.is_known and part.error_code is ErrorCode.invalid_timestamp:

@@ -7,7 +7,7 @@ from typing import Final
 
 from esp.controller.image import ClusterImage
 from esp.model.errors import ErrorCode
-from esp.model.ids import OFFSETS_TOPIC, TopicPartition
+from esp.model.ids import INTERNAL_TOPICS, TopicPartition
 from esp.protocol.registry import ApiKey
 from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.workload import requests
@@ -66,7 +66,7 @@ class RecordDeleter:
             await asyncio.sleep(self._rng.uniform(0.2, 3))
 
     async def _delete(self) -> None:
-        names = [topic for topic in self._image().topics_by_id.values() if topic.name != OFFSETS_TOPIC]
+        names = [topic for topic in self._image().topics_by_id.values() if topic.name not in INTERNAL_TOPICS]
         if not names:
             return
         topic = self._rng.choice(names)

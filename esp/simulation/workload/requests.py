@@ -57,9 +57,16 @@ def produce(batch: SentBatch, timeout_s: float) -> ProduceRequest:
 
 
 def fetch(
-    topic_id: TopicId, partition: int, offset: int, *, leader_epoch: int, max_bytes: int, wait_s: float
+    topic_id: TopicId,
+    partition: int,
+    offset: int,
+    *,
+    leader_epoch: int,
+    max_bytes: int,
+    wait_s: float,
+    isolation_level: int = 0,
 ) -> FetchRequest:
-    """Ask for one partition, without a session."""
+    """Ask for one partition, without a session; with ``isolation_level`` 1 for what is committed."""
     wanted = FetchPartition(
         partition=i32(partition),
         current_leader_epoch=i32(leader_epoch),
@@ -69,6 +76,7 @@ def fetch(
     return FetchRequest(
         max_wait=_duration(wait_s),
         min_bytes=i32(1),
+        isolation_level=i8(isolation_level),
         session_id=i32(0),
         session_epoch=i32(-1),
         topics=(FetchTopic(topic_id=topic_id, partitions=(wanted,)),),

@@ -347,6 +347,7 @@ class Broker:
         )
         services = self.services = SimpleNamespace(
             env=env,
+            searches=asyncio.Semaphore(1),
             searching=env.cpu,
             node_id=self.node_id,
             settings=settings,

@@ -11,6 +11,8 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, UNASSIGNED_DIRECTORY, DirectoryId, NodeId
 from esp.replication.partition_follower import CommittedDataLossError
 from esp.replication.refused_batches import SETTLING_US
+from esp.storage import log as log_module
+from esp.storage.timestamp_search import search_timestamp
 from tests.unit.broker.conversation import (
     fetch,
     fetch_later,
@@ -289,6 +291,36 @@ async def test_a_new_leader_does_not_tell_the_latest_offset_before_it_has_commit
     cluster.controller.change(isr=(NodeId(2),))
     await cluster.applied()
     assert (await list_offset(client, "t", -1)).offset == 4
+
+
+@clustered()
+async def test_a_search_by_time_that_began_before_the_high_watermark_was_current_finds_nothing_out(
+    cluster, monkeypatch
+):
+    client = await filled(cluster, 3)
+    await cluster.until(cluster.are_equal)
+    cluster[3].kill()
+    await produce(client, "t", records(b"x", timestamp_ms=1_795_000_000_001), acks=1)
+    await cluster.until(lambda: cluster[2].log().log_end_offset == 4)
+    cluster[1].kill()
+    cluster.controller.change(leader=NodeId(2))
+    await cluster.applied()
+    client = await cluster[2].client()
+    has_begun, may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def search(*arguments):
+        has_begun.set()
+        await may_go_on.wait()
+        return await search_timestamp(*arguments)
+
+    monkeypatch.setattr(log_module, "search_timestamp", search)
+    asking = asyncio.create_task(list_offset(client, "t", 1_795_000_000_001))
+    await has_begun.wait()
+    cluster.controller.change(isr=(NodeId(2),))
+    await cluster.applied()
+    may_go_on.set()
+    assert (await asking).error_code is ErrorCode.offset_not_available
+    assert (await list_offset(client, "t", 1_795_000_000_001)).offset == 3
 
 
 # the in-sync set -----------------------------------------------------------------------------------------------------------------------

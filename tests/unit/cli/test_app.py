@@ -242,6 +242,25 @@ def test_ctrl_c_ends_a_tool_in_a_line(arguments):
     assert (tool.returncode, out, told) == (130, "", "esp: interrupted\n")
 
 
+def test_an_interruption_that_a_library_takes_for_a_failed_connection_is_one_all_the_same():
+    program = (
+        "import os, signal\n"
+        "from contextlib import suppress\n"
+        "from unittest.mock import patch\n"
+        "from esp.__main__ import main\n"
+        "from esp.model.errors import OperatorError\n"
+        "def connect(*_arguments, **_settings):\n"
+        "    with suppress(KeyboardInterrupt):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    raise OperatorError('no broker answers', 'Start one.')\n"
+        "with patch('esp.cli.kafka.producer.connect', connect):\n"
+        "    main()\n"
+    )
+    command = [sys.executable, "-c", program, "produce", "--topic", "t", "--file", "/dev/null"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "esp: interrupted\n")
+
+
 def test_plan_for_which_there_is_no_room_leaves_nothing_behind(tmp_path):
     program = (
         "import resource, sys\n"

@@ -69,4 +69,5 @@ def test_what_cannot_be_read_is_the_operators_to_mend(capsys, directory, argumen
 
 def test_records_are_of_one_kind(capsys, directory):
     assert run_tools(["dump-log", "--offsets-decoder", "--cluster-metadata-decoder", str(directory)]) == 2
+    assert run_tools(["dump-log", "--offsets-decoder", "--transaction-log-decoder", str(directory)]) == 2
     assert "of one kind" in capsys.readouterr().err

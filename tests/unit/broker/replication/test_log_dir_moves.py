@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from esp.model.errors import ApiError, ErrorCode
-from esp.model.ids import DirectoryId, NodeId, TopicPartition
+from esp.model.errors import ApiError, CorruptionError, ErrorCode
+from esp.model.ids import LOST_DIRECTORY, NO_NODE, DirectoryId, NodeId, TopicPartition
 from esp.simulation.machine.disk_faults import ProcessKilledError
 from esp.simulation.machine.loop import ProcessEndedError, SimulatedLoop
 from tests.unit.broker.conversation import fetch, produce, produce_later
@@ -146,6 +146,19 @@ async def test_a_replica_moves_while_it_is_written(cluster):
 
 
 @clustered(count=1, **TWO)
+async def test_rot_of_the_log_that_is_left_concerns_the_replica_no_more(cluster):
+    moving = await filled(cluster, MB)
+    cluster.controller.delay_s = 1.0  # so that all is copied while the replica stands where it stood
+    await moving.begin()
+    await cluster.until(lambda: cluster.controller.assigned)
+    moving.broker.log().note_rot(CorruptionError("a batch that does not match its checksum"))
+    await moving.until_moved()
+    hosted = moving.broker.replicas.find("t", 0)
+    assert hosted.log.rot is None
+    assert hosted not in moving.broker.replicas._rotten._replicas
+
+
+@clustered(count=1, **TWO)
 async def test_the_controller_is_told_before_the_logs_change_places(cluster):
     moving = await filled(cluster, MB)
     target = next(one for one in moving.broker.directories if one.path == moving.target)
@@ -158,6 +171,57 @@ async def test_the_controller_is_told_before_the_logs_change_places(cluster):
     assert cluster.controller.state().directories == (target.meta.directory_id,)
     await asyncio.sleep(5)
     assert len(cluster.controller.assigned) == 1, "nobody says otherwise afterwards"
+
+
+async def empty_without_leader(cluster, **change):
+    """A replica on broker 1 whose log is empty, and which no partition set names as a candidate for leader."""
+    moving = await filled(cluster, 0, replicas=(1, 2))
+    cluster.controller.change(leader=NO_NODE, isr=(), **change)
+    await cluster.applied()
+    return moving
+
+
+def elect(cluster):
+    """Let broker 2 lead; broker 1 hears of the election at once, and applies it when it can."""
+    cluster.controller.change(leader=NodeId(2), isr=(NodeId(2),), elr=(), recovering=True)
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["another is eligible", "its log was lost"])
+@clustered(count=2, **TWO)
+async def test_a_move_of_an_empty_replica_does_not_wait_for_a_leader(cluster, is_lost):
+    """The controller is not to know where such a replica is (BRK-11), and an operator may have to decide who leads."""
+    known = cluster[2].directory_ids[0]
+    if is_lost:
+        moving = await empty_without_leader(cluster, directories=(LOST_DIRECTORY, known))
+    else:
+        moving = await empty_without_leader(cluster, elr=(NodeId(2),))
+    target = next(one for one in moving.broker.directories if one.path == moving.target).meta.directory_id
+    await moving.begin()
+    await moving.until_moved()
+    assert not [report for report in cluster.controller.assigned if report.broker_id == 1]
+    elect(cluster)
+    await cluster.until(lambda: cluster.controller.state().directories[0] == target)
+    client = await cluster[2].client()
+    assert (await produce(client, "t", records(b"x"), acks=1)).error_code is ErrorCode.none
+    await cluster.until(lambda: cluster.are_equal(among=(1, 2)))
+    assert directory_of(moving.broker) == moving.target
+
+
+@clustered(count=2, **TWO)
+async def test_a_leader_that_is_elected_before_the_logs_change_places_makes_the_move_wait_for_the_metadata(cluster):
+    """From its election on a failure of the directory would go unnoticed if the controller did not know it (KIP-858)."""
+    moving = await empty_without_leader(cluster, elr=(NodeId(2),))
+    cluster.controller.delay_s = 1.0
+    await moving.begin()
+    async with moving.broker.replicas.directories_lock:
+        elect(cluster)
+        await asyncio.sleep(0.5)  # the election waits for the lock, and behind it the move
+    await cluster.until(lambda: moving.broker.hosted().state.leader == 2)
+    await asyncio.sleep(0.5)
+    assert directory_of(moving.broker) == moving.origin
+    await moving.until_moved()
+    target = next(one for one in moving.broker.directories if one.path == moving.target)
+    assert cluster.controller.state().directories[0] == target.meta.directory_id
 
 
 @clustered(count=1, **TWO)

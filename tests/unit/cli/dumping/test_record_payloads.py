@@ -25,6 +25,8 @@ from esp.schemas.group_records import (
 )
 from esp.schemas.metadata_frames import encode_record
 from esp.schemas.metadata_records import FeatureLevelRecord
+from esp.schemas.transaction_record_codec import encode_transaction_key, encode_transaction_value
+from esp.schemas.transaction_records import PartitionsOfTopic, TransactionStatus, TransactionValue
 
 TOPIC_ID = uuid.UUID(bytes=bytes(range(16)))
 
@@ -60,6 +62,26 @@ def test_a_committed_offset_is_shown_with_its_topic_id():
         '"leaderEpoch":3,"metadata":"note","commitTimestamp":1795286884576,"topicId":"AAECAwQFBgcICQoLDA0ODw"}}'
     )
     assert text(key, None, Decoder.OFFSETS).endswith("payload: <DELETE>")
+
+
+def test_the_state_of_a_transactional_id_is_shown():
+    key = encode_transaction_key("tx-\u00fc")
+    partitions = (PartitionsOfTopic("t", (0, 1)),)
+    value = TransactionValue(
+        7, 3, 60_000, TransactionStatus.PREPARE_COMMIT, partitions, 1795517206430, 1795517206419, previous_producer_id=7
+    )
+    assert text(key, encode_transaction_value(value, 1), Decoder.TRANSACTIONS) == (
+        'key: {"type":"0","data":{"transactionalId":"tx-\u00fc"}} payload: {"version":"1","data":{"producerId":7,"previousProducerId":7,'
+        '"producerEpoch":3,"transactionTimeoutMs":60000,"transactionStatus":2,"transactionPartitions":[{"topic":"t","partitionIds":[0,1]}],'
+        '"transactionLastUpdateTimestampMs":1795517206430,"transactionStartTimestampMs":1795517206419}}'
+    )
+    empty = value._replace(status=TransactionStatus.EMPTY, partitions=None, previous_producer_id=-1, client_version=2)
+    shown = text(key, encode_transaction_value(empty, 1), Decoder.TRANSACTIONS)
+    assert '"transactionPartitions":null' in shown
+    assert "previousProducerId" not in shown
+    assert shown.endswith('"clientTransactionVersion":2}}')
+    assert text(key, None, Decoder.TRANSACTIONS).endswith("payload: <DELETE>")
+    assert text(b"\0\1x", b"y", Decoder.TRANSACTIONS).startswith("key: ")
 
 
 def test_the_partitions_of_a_consumer_are_shown_and_what_others_put_there_stays_bytes():

@@ -334,12 +334,16 @@ def test_eligible_leader_has_what_it_had_when_it_left_the_in_sync_set(lost_s):
     assert scene.committed.is_excused is (lost_s > 10)
 
 
-@pytest.mark.parametrize("is_alive", [True, False])
-def test_what_was_lost_before_a_join_is_committed_counts_if_nobody_came_back_since(is_alive):
+@pytest.mark.parametrize(("is_alive", "was_committed_since"), [(True, True), (True, False), (False, True)])
+def test_what_was_lost_before_a_join_is_committed_counts_if_it_may_have_been_proposed_before(
+    is_alive, was_committed_since
+):
     scene = Scene()
     scene.change(isr=numbers(2, 3), leader=NodeId(2), leader_epoch=6)
     scene.ledger.on_power_loss(1, 5.0)
     scene.now_s = 6.0
+    if was_committed_since:
+        scene.publish()
     scene.node.is_alive = is_alive
     scene.change(isr=numbers(2, 3, 1))
     several_changes = scene.state.partition_epoch + 4
@@ -347,7 +351,7 @@ def test_what_was_lost_before_a_join_is_committed_counts_if_nobody_came_back_sin
         isr=(), leader=NO_NODE, leader_epoch=7, elr=(), last_known_elr=numbers(1), partition_epoch=several_changes
     )
     scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=8, last_known_elr=(), recovering=True)
-    assert scene.committed.is_excused is not is_alive
+    assert scene.committed.is_excused is not (is_alive and was_committed_since)
 
 
 @pytest.mark.parametrize("forced", ["", "3", "2,1"])
@@ -465,3 +469,14 @@ def test_member_that_came_back_unclean_need_not_be_eligible():
     broker = dataclasses.replace(scene.brokers[NodeId(2)], epoch=BrokerEpoch(100))
     scene.state = dataclasses.replace(scene.state, isr=numbers(1), partition_epoch=scene.state.partition_epoch + 1)
     scene.publish(brokers={**scene.brokers, NodeId(2): broker})
+
+
+def test_reckless_topic_may_be_led_by_the_last_known_leader_while_an_eligible_one_is_away():
+    for topic in (RECKLESS, NAME):
+        scene = Scene(topic=topic)
+        several_changes = scene.state.partition_epoch + 4
+        away = {"isr": (), "leader": NO_NODE, "leader_epoch": 6, "elr": numbers(3), "last_known_elr": numbers(1)}
+        scene.change(**away, partition_epoch=several_changes)
+        scene.ledger.on_power_loss(1, 5.0)
+        with nullcontext() if topic == RECKLESS else violation("INV-LOSS-TOLD"):
+            scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=True)

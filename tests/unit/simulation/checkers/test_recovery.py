@@ -122,6 +122,7 @@ def producer_batch(producer_id, base_offset, *, rotten):
     return SimpleNamespace(
         producer_id=producer_id,
         producer_epoch=0,
+        is_control=False,
         base_sequence=0,
         base_offset=base_offset,
         next_offset=base_offset + 1,

@@ -185,6 +185,17 @@ def test_commit_of_what_fewer_than_the_minimum_hold_is_found():
         scene.commit(scene.leader, 4)
 
 
+def test_commit_by_the_fetch_of_a_follower_whose_disk_is_gone_since_is_counted():
+    scene = Scene()
+    append(scene.leader.log)
+    scene.look()
+    lost = {node.node_id for node in scene.nodes} - {scene.leader.node_id}
+    for node_id in lost:
+        scene.ledger.on_copy_lost(node_id, 1.0)
+    scene.commit(scene.leader, 4)
+    assert scene.checker.late_fetches == 1
+
+
 def test_commit_in_a_topic_that_is_deleted_proves_nothing_wrong():
     scene = Scene(leader_epoch=-1)
     append(scene.leader.log)

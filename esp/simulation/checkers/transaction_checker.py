@@ -1,0 +1,292 @@
+"""Holds what coordinators decide, what partitions hold and what readers get against one another and against what clients asked for."""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
+from esp.records.batch import iterate_records
+from esp.records.batch_header import BatchHeader, read_header
+from esp.records.transaction_marker import read_marker
+from esp.schemas.transaction_record_codec import decode_transaction_record
+from esp.schemas.transaction_records import TransactionStatus, TransactionValue
+from esp.simulation.checkers.replica_view import BatchView
+from esp.simulation.checkers.transaction_history import Fate, SentTransaction, TransactionHistory
+from esp.simulation.checkers.transaction_log import (
+    AT_REST,
+    DECISIONS,
+    IdState,
+    MarkerSeen,
+    PartitionFold,
+    find_wrong_move,
+)
+from esp.simulation.checkers.violation import ViolationError
+from esp.transactions.requests import Producer
+
+CLOCK_SLACK: Final = 0.85
+"""The part of a timeout that has passed by the world's clock when it is over by a node's, which is up to a tenth too fast."""
+
+_MS_PER_S: Final = 1000
+
+STATE_PARTITIONS_MAX: Final = 2
+"""The most partitions that coordinators have in a run."""
+
+
+class TransactionChecker:
+    """Reads all batches as they are committed.
+
+    Args:
+        topic: the topic of the transactional producers.
+        clock: virtual seconds.
+        history: what clients asked for, and were told.
+        is_excused: whether more of a partition was lost than is promised (ELECT-5).
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        clock: Callable[[], float],
+        history: TransactionHistory,
+        is_excused: Callable[[TopicPartition], bool],
+    ) -> None:
+        self.history = history
+        self.ids: dict[str, IdState] = {}
+        self.decisions = {True: 0, False: 0}
+        """The number of transactions that were decided: commits, and aborts."""
+        self.timeouts = 0
+        """Those of the aborts that a timeout explains."""
+        self.fences = 0
+        """Those of the aborts that a newer owner explains."""
+        self.repeated_markers = 0
+        """Markers that a partition had already."""
+        self.unread = 0
+        """Aborted batches that readers left out."""
+        self._topic = topic
+        self._clock = clock
+        self._is_excused = is_excused
+        self._folds: dict[TopicPartition, PartitionFold] = {}
+        self._by_producer: dict[int, str] = {}
+        self._has_lost = False
+        """True if the partition of a coordinator has lost more than is promised at any time."""
+
+    def fold(self, partition: TopicPartition) -> PartitionFold:
+        """The transactions of a partition."""
+        return self._folds.setdefault(partition, PartitionFold())
+
+    def on_committed(self, partition: TopicPartition, batches: Iterable[BatchView]) -> None:
+        """Batches were seen to be committed for the first time.
+
+        Raises:
+            ViolationError: INV-TXN-VERIFIED, INV-TXN-DECIDE-ONCE, INV-TXN-OWNER.
+        """
+        if partition.topic not in (TRANSACTIONS_TOPIC, self._topic):
+            return
+        for batch in batches:
+            data = bytes(batch.content.written(batch.position, batch.position + batch.size))
+            if partition.topic == TRANSACTIONS_TOPIC:
+                self._on_moves(partition, data)
+            elif batch.is_control:
+                self._on_marker(partition, batch, data)
+            elif read_header(data).is_transactional:
+                self._on_data(partition, batch)
+
+    # --- coordinators ------------------------------------------------------------------------------------------------------------
+
+    def _on_moves(self, partition: TopicPartition, data: bytes) -> None:
+        for record in iterate_records(data):
+            decoded = decode_transaction_record(record.key, record.value)
+            if decoded is None:
+                continue
+            if decoded.value is None:
+                self._on_forgotten(decoded.transactional_id)
+            else:
+                self._on_move(partition, decoded.transactional_id, decoded.value)
+
+    def _on_forgotten(self, transactional_id: str) -> None:
+        state = self.ids.pop(transactional_id, None)
+        if state is not None and state.value.status not in AT_REST:
+            raise ViolationError("INV-TXN-DECIDE-ONCE", transactional_id, f"was forgotten in {state.value.status.name}")
+
+    def _on_move(self, partition: TopicPartition, transactional_id: str, after: TransactionValue) -> None:
+        now_s = self._clock()
+        state = self.ids.get(transactional_id)
+        if state is None:
+            state = self.ids[transactional_id] = IdState(transactional_id, after, now_s)
+        elif not self._is_excused(partition):
+            wrong = find_wrong_move(state.value, after)
+            if wrong is not None:
+                raise ViolationError("INV-TXN-DECIDE-ONCE", transactional_id, wrong)
+            if after.status in DECISIONS:
+                self._on_decision(state, after, is_commit=DECISIONS[after.status])
+        if after.status is TransactionStatus.ONGOING:
+            if state.value.status is not TransactionStatus.ONGOING:
+                state.open_s = now_s
+            state.open_epoch = after.producer_epoch
+        state.value, state.seen_s = after, now_s
+        self._by_producer[after.producer_id] = transactional_id
+
+    def _on_decision(self, state: IdState, after: TransactionValue, *, is_commit: bool) -> None:
+        """INV-TXN-OWNER: the owner asked for it, or a newer owner, or the time was over."""
+        self.decisions[is_commit] += 1
+        asked = any(
+            end.producer == state.producer and end.is_commit == is_commit
+            for end in self.history.ends.get(state.transactional_id, ())
+        )
+        if asked:
+            return
+        if not is_commit and self._is_over(state, after):
+            self.timeouts += 1
+            return
+        if not is_commit and self._has_newer_owner(state):
+            self.fences += 1
+            return
+        verb = "committed" if is_commit else "aborted"
+        raise ViolationError(
+            "INV-TXN-OWNER",
+            state.transactional_id,
+            f"a transaction of {tuple(state.producer)} was {verb} that neither its producer nor a newer one ended",
+        )
+
+    def _is_over(self, state: IdState, after: TransactionValue) -> bool:
+        if state.value.status is not TransactionStatus.ONGOING:
+            return False
+        by_wall_ms = after.last_update_ms - state.value.start_ms
+        by_world_ms = (self._clock() - state.open_s) * _MS_PER_S
+        return max(by_wall_ms, by_world_ms) >= CLOCK_SLACK * state.value.timeout_ms
+
+    def _has_newer_owner(self, state: IdState) -> bool:
+        """True if a request of a new instance, or of the producer itself, may have come since the transaction began."""
+        return state.value.status is TransactionStatus.ONGOING and any(
+            init.expected in (None, state.producer) and (init.answered_s is None or init.answered_s >= state.open_s)
+            for init in self.history.inits.get(state.transactional_id, ())
+        )
+
+    # --- partitions --------------------------------------------------------------------------------------------------------------
+
+    def _is_unknown(self, partition: TopicPartition) -> bool:
+        """True if the partition, or a coordinator's, has lost more than is promised: then decisions may be gone."""
+        coordinators = (TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(STATE_PARTITIONS_MAX))
+        self._has_lost = self._has_lost or any(map(self._is_excused, coordinators))
+        return self._has_lost or self._is_excused(partition)
+
+    def _state_of(self, producer_id: int) -> IdState | None:
+        return self.ids.get(self._by_producer.get(producer_id, ""))
+
+    def _on_data(self, partition: TopicPartition, batch: BatchView) -> None:
+        """INV-TXN-VERIFIED: the coordinator's log has the partition in the open transaction of the batch's epoch (TXN-4)."""
+        self.fold(partition).on_data(batch.producer_id, batch.base_offset, batch.crc)
+        if self._is_unknown(partition):
+            return
+        state = self._state_of(batch.producer_id)
+        if (
+            state is None
+            or state.value.status in AT_REST
+            or state.open_epoch != batch.producer_epoch
+            or partition not in state.partitions
+        ):
+            known = None if state is None else (state.value, state.open_epoch)
+            raise ViolationError(
+                "INV-TXN-VERIFIED",
+                f"{partition}",
+                f"{batch} of {(batch.producer_id, batch.producer_epoch)} stands there; the coordinator has {known}",
+            )
+
+    def _on_marker(self, partition: TopicPartition, batch: BatchView, data: bytes) -> None:
+        """INV-TXN-DECIDE-ONCE: each marker carries out the decision that the coordinator's log has, or repeats one."""
+        producer = Producer(batch.producer_id, batch.producer_epoch)
+        marker = MarkerSeen(batch.base_offset, producer, read_marker(data).is_commit)
+        fold = self.fold(partition)
+        last = fold.markers.get(batch.producer_id)
+        is_open = batch.producer_id in fold.open
+        fold.on_marker(marker)
+        state = self._state_of(batch.producer_id)
+        is_decided = (
+            state is not None
+            and DECISIONS.get(state.value.status) == marker.is_commit
+            and state.producer == producer
+            and partition in state.partitions
+        )
+        is_repeated = not is_open and last is not None and last[1:] == marker[1:]
+        self.repeated_markers += is_repeated
+        if not (is_decided or is_repeated or self._is_unknown(partition)):
+            known = None if state is None else state.value
+            raise ViolationError(
+                "INV-TXN-DECIDE-ONCE", f"{partition}", f"{marker} stands there; the coordinator has {known}"
+            )
+
+    # --- readers -----------------------------------------------------------------------------------------------------------------
+
+    def on_read(self, who: str, partition: TopicPartition, header: BatchHeader, *, is_delivered: bool) -> None:
+        """A reader of committed records got a batch, and delivers it or leaves it out.
+
+        Raises:
+            ViolationError: INV-LSO, INV-ABORTED-LIST.
+        """
+        if self._is_excused(partition) or header.is_control:
+            return
+        is_committed = self.fold(partition).is_committed(header.crc) if header.is_transactional else True
+        place = f"{header.base_offset}-{header.last_offset} of {header.producer_id}"
+        if is_committed is None:
+            raise ViolationError("INV-LSO", f"{who}, {partition}", f"got {place}, which is not decided")
+        if is_committed != is_delivered:
+            verb = "takes" if is_delivered else "leaves out"
+            decision = "committed" if is_committed else "aborted"
+            raise ViolationError("INV-ABORTED-LIST", f"{who}, {partition}", f"{verb} {place}, which is {decision}")
+        self.unread += not is_delivered
+
+    def check_stable(
+        self, who: str, partition: TopicPartition, *, stable: int, high_watermark: int, log_start: int
+    ) -> None:
+        """Hold the last stable offset of a replica against the committed batches.
+
+        Raises:
+            ViolationError: INV-LSO.
+        """
+        wanted = self.fold(partition).last_stable_offset(high_watermark)
+        # A replica that began at a log start within a transaction does not know where that began.
+        if wanted >= log_start and stable != wanted and not self._is_excused(partition):
+            raise ViolationError("INV-LSO", who, f"the last stable offset is {stable}, the batches say {wanted}")
+
+    # --- the end -----------------------------------------------------------------------------------------------------------------
+
+    def find_hanging(self, given_up: Collection[TopicPartition]) -> list[str]:
+        """Transactions that have not ended, as sentences (INV-TXN-NO-HANG, LIVE-TXN)."""
+        found = [
+            f"{state.transactional_id} is in {state.value.status.name} since {state.seen_s:.3f}"
+            for state in self.ids.values()
+            if state.value.status not in AT_REST
+        ]
+        found += [
+            f"{partition} has an open transaction of {producer_id} from {one.first_offset}"
+            for partition, fold in self._folds.items()
+            if partition not in given_up
+            for producer_id, one in fold.open.items()
+        ]
+        return found
+
+    def judge(self, given_up: Collection[TopicPartition]) -> None:
+        """Hold every transaction that a client began against what became of its batches.
+
+        Args:
+            given_up: partitions that cannot have a leader: markers may be missing there.
+
+        Raises:
+            ViolationError: INV-TXN-ATOMIC.
+        """
+        for transaction in self.history.transactions:
+            if not any(
+                batch.partition in given_up or self._is_unknown(batch.partition) for batch in transaction.batches
+            ):
+                self._judge(transaction)
+
+    def _judge(self, transaction: SentTransaction) -> None:
+        who = transaction.transactional_id
+        decided = {batch: self.fold(batch.partition).is_committed(batch.crc) for batch in transaction.batches}
+        committed = [batch for batch, is_committed in decided.items() if is_committed]
+        if transaction.fate is Fate.NEVER_COMMITTED and committed:
+            raise ViolationError("INV-TXN-ATOMIC", who, f"{transaction}, but {committed} count")
+        if committed and len(committed) < len(decided):
+            raise ViolationError(
+                "INV-TXN-ATOMIC", who, f"of {transaction} {committed} count, and {list(decided)} were sent"
+            )
+        if transaction.fate is Fate.COMMITTED and len(committed) < len(decided):
+            raise ViolationError("INV-TXN-ATOMIC", who, f"{transaction}, but of {list(decided)} none counts")

@@ -1,0 +1,98 @@
+"""The transactions of a run as its clients know them: records, requests, and the answers that say how a transaction ended."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from esp.model.ids import TopicPartition
+from esp.transactions.requests import Producer
+
+
+class Fate(Enum):
+    """The outcome of a transaction as far as its client was told."""
+
+    NEVER_COMMITTED = "never committed"
+    """No commit was asked for, or the only request was refused for good."""
+    COMMITTED = "committed"
+    """A commit was acknowledged."""
+    UNKNOWN = "unknown"
+    """A commit was asked for, and no answer says what came of it."""
+
+
+@dataclass(slots=True, eq=False)
+class TransactionBatch:
+    """A batch of a transaction; its CRC is the one that brokers keep."""
+
+    partition: TopicPartition
+    crc: int
+    record_count: int
+    is_acked: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class SentTransaction:
+    """One transaction of one instance of an application."""
+
+    transactional_id: str
+    instance: str
+    producer: Producer
+    begun_s: float
+    batches: list[TransactionBatch] = field(default_factory=list)
+    fate: Fate = Fate.NEVER_COMMITTED
+    committed_s: float | None = None
+    """The time at which the commit was acknowledged."""
+
+    def __str__(self) -> str:
+        return f"a transaction of {self.instance} as {tuple(self.producer)}, {self.fate.value}"
+
+
+@dataclass(slots=True, eq=False)
+class EndRequest:
+    """EndTxn as it was sent."""
+
+    producer: Producer
+    is_commit: bool
+    sent_s: float
+
+
+@dataclass(slots=True, eq=False)
+class InitRequest:
+    """InitProducerId as it was sent; ``expected`` is the producer that it names."""
+
+    expected: Producer | None
+    sent_s: float
+    answered_s: float | None = None
+
+
+@dataclass(slots=True)
+class TransactionHistory:
+    """All of a run's transactions, and the requests that may end one, by transactional id."""
+
+    transactions: list[SentTransaction] = field(default_factory=list)
+    ends: dict[str, list[EndRequest]] = field(default_factory=dict)
+    inits: dict[str, list[InitRequest]] = field(default_factory=dict)
+
+    def begin(self, transaction: SentTransaction) -> None:
+        """An instance begins a transaction."""
+        self.transactions.append(transaction)
+
+    def ask_end(self, transactional_id: str, producer: Producer, *, is_commit: bool, now_s: float) -> None:
+        """A client asks to end a transaction."""
+        self.ends.setdefault(transactional_id, []).append(EndRequest(producer, is_commit, now_s))
+
+    def ask_init(self, transactional_id: str, expected: Producer | None, now_s: float) -> InitRequest:
+        """A client asks for a producer."""
+        request = InitRequest(expected, now_s)
+        self.inits.setdefault(transactional_id, []).append(request)
+        return request
+
+    def committed_since(self, transactional_id: str, since_s: float) -> bool:
+        """True if a commit of a transaction that began since a moment was acknowledged."""
+        return any(
+            one.transactional_id == transactional_id and one.fate is Fate.COMMITTED and one.begun_s >= since_s
+            for one in self.transactions
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of transactions by what their clients know of them."""
+        return {fate.value: sum(one.fate is fate for one in self.transactions) for fate in Fate}

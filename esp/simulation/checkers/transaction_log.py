@@ -1,0 +1,134 @@
+"""The transactions in the committed batches of a run: the moves of the coordinators, and in each partition the data and the markers.
+
+Everything is read when a batch is first seen to be committed, so that it counts for good, whatever retention removes later.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from esp.model.ids import TopicPartition
+from esp.schemas.transaction_records import TransactionStatus, TransactionValue
+from esp.transactions.requests import Producer
+
+_S: Final = TransactionStatus
+
+DECISIONS: Final[Mapping[TransactionStatus, bool]] = {_S.PREPARE_COMMIT: True, _S.PREPARE_ABORT: False}
+"""The decisions: True for a commit."""
+
+AT_REST: Final = frozenset((_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT))
+
+FOLLOWERS: Final[Mapping[TransactionStatus, frozenset[TransactionStatus]]] = {
+    _S.EMPTY: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT)),
+    _S.ONGOING: frozenset((_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT)),
+    _S.PREPARE_COMMIT: frozenset((_S.COMPLETE_COMMIT,)),
+    _S.PREPARE_ABORT: frozenset((_S.COMPLETE_ABORT,)),
+    _S.COMPLETE_COMMIT: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT)),
+    _S.COMPLETE_ABORT: frozenset((_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT)),
+}
+"""The states that may follow each state: a decision is followed by its completion alone (TXN-6)."""
+
+EPOCH_MAX: Final = 32_766
+"""The last epoch of a producer; the markers that end it carry the next number (TXN-3)."""
+
+
+@dataclass(slots=True)
+class IdState:
+    """The newest committed state of a transactional id."""
+
+    transactional_id: str
+    value: TransactionValue
+    seen_s: float
+    """The time at which the state was first seen to be committed."""
+    open_epoch: int = -1
+    """The epoch in which the transaction's records are written: that of its last Ongoing state."""
+    open_s: float = 0.0
+    """The time at which the transaction was first seen."""
+
+    @property
+    def producer(self) -> Producer:
+        """The producer that the id has."""
+        return Producer(self.value.producer_id, self.value.producer_epoch)
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions that have joined the transaction."""
+        return frozenset(
+            TopicPartition(topic, number) for topic, numbers in self.value.partitions or () for number in numbers
+        )
+
+
+def find_wrong_move(before: TransactionValue, after: TransactionValue) -> str | None:
+    """The reason for which a state must not follow another one; None if it may."""
+    if after.status not in FOLLOWERS[before.status]:
+        return f"{before.status.name} is followed by {after.status.name}"
+    if after.producer_id == before.producer_id:
+        rise = after.producer_epoch - before.producer_epoch
+        most = 0 if after.status in (_S.ONGOING, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT) else 1
+        if not 0 <= rise <= most:
+            return f"the epoch goes from {before.producer_epoch} to {after.producer_epoch} with {after.status.name}"
+        return None
+    if after.producer_epoch or before.producer_epoch < EPOCH_MAX:
+        return (
+            f"epoch {after.producer_epoch} of producer {after.producer_id} follows epoch {before.producer_epoch} of"
+            f" {before.producer_id}"
+        )
+    return None
+
+
+class MarkerSeen(NamedTuple):
+    """A marker in a partition."""
+
+    offset: int
+    producer: Producer
+    is_commit: bool
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    """The data of a producer behind its last marker in a partition."""
+
+    first_offset: int
+    crcs: list[int] = field(default_factory=list)
+
+
+class Span(NamedTuple):
+    """A transaction in a partition, from its first record to its marker."""
+
+    first_offset: int
+    marker_offset: int
+
+
+@dataclass(slots=True)
+class PartitionFold:
+    """The transactions of one partition, as far as its batches are committed."""
+
+    open: dict[int, OpenTransaction] = field(default_factory=dict)
+    """By producer id."""
+    decided: dict[int, bool] = field(default_factory=dict)
+    """The decision about each batch, by its CRC: True for a commit."""
+    markers: dict[int, MarkerSeen] = field(default_factory=dict)
+    """The last marker of each producer id."""
+    spans: list[Span] = field(default_factory=list)
+
+    def on_data(self, producer_id: int, base_offset: int, crc: int) -> None:
+        """A batch of a transaction is committed to the log."""
+        self.open.setdefault(producer_id, OpenTransaction(base_offset)).crcs.append(crc)
+
+    def on_marker(self, marker: MarkerSeen) -> None:
+        """A marker is committed to the log: it decides what its producer has written since the last one."""
+        ended = self.open.pop(marker.producer.producer_id, None)
+        if ended is not None:
+            self.decided.update(dict.fromkeys(ended.crcs, marker.is_commit))
+            self.spans.append(Span(ended.first_offset, marker.offset))
+        self.markers[marker.producer.producer_id] = marker
+
+    def is_committed(self, crc: int) -> bool | None:
+        """True if a batch counts, False if it was aborted; None while that is not decided."""
+        return self.decided.get(crc)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The last stable offset of a replica with this high watermark (LSO-1), of a log that has all its records."""
+        unstable = [one.first_offset for one in self.open.values()]
+        unstable += [span.first_offset for span in self.spans if span.marker_offset >= high_watermark]
+        return min([high_watermark, *unstable])

@@ -1,0 +1,71 @@
+"""Compaction in a run: a topic of few keys whose log the cleaner goes through every second, on each replica by itself."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from esp.settings.broker import BrokerSettings
+
+COMPACTED: Final = "compacted"
+"""The topic: its records have keys, its batches change, and offsets are missing in it."""
+
+COMPACTING_SHARE: Final = 0.3
+"""Of the runs."""
+
+DELETE_RETENTION_MS: Final = 3_000
+
+_RETENTION: Final[tuple[Mapping[str, str], ...]] = (
+    {},
+    {},
+    {"cleanup.policy": "compact,delete", "retention.ms": "8000"},
+    {"cleanup.policy": "compact,delete", "retention.bytes": "4000"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionProfile:
+    """See the fields."""
+
+    topic_configs: Mapping[str, str]
+    keys: int
+    tombstone_share: float
+    """Of the records."""
+    backoff_ms: int
+    """``log.cleaner.backoff.ms``."""
+    map_bytes: int
+    """``log.cleaner.dedupe.buffer.size``: room for a few keys, or for all."""
+
+    @classmethod
+    def draw(cls, rng: Random) -> "CompactionProfile | None":
+        """The profile of a run; None where no topic is compacted."""
+        if rng.random() >= COMPACTING_SHARE:
+            return None
+        retention = rng.choice(_RETENTION)
+        configs = {
+            "cleanup.policy": "compact",
+            **retention,
+            "segment.ms": rng.choice(("300", "1000", "3000")),
+            "min.cleanable.dirty.ratio": rng.choice(("0.0", "0.01", "0.3")),
+            "min.compaction.lag.ms": rng.choice(("0", "0", "1000")),
+            "delete.retention.ms": str(DELETE_RETENTION_MS),
+            "file.delete.delay.ms": rng.choice(("0", "2000")),
+        }
+        return cls(
+            configs,
+            keys=rng.choice((3, 8, 30)),
+            tombstone_share=rng.choice((0.05, 0.2, 0.5)),
+            backoff_ms=rng.choice((200, 1_000)),
+            map_bytes=rng.choice((1_300, 1_300, 1 << 20)),
+        )
+
+    def applied_to(self, settings: BrokerSettings) -> BrokerSettings:
+        """A node's settings in such a run."""
+        return dataclasses.replace(
+            settings,
+            log_initial_task_delay_ms=500,
+            log_retention_check_interval_ms=min(settings.log_retention_check_interval_ms, 1_000),
+            log_cleaner_backoff_ms=self.backoff_ms,
+            log_cleaner_dedupe_buffer_size=self.map_bytes,
+        )

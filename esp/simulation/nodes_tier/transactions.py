@@ -1,0 +1,247 @@
+"""The transactions of a run: raises the cluster's level, sets producers and readers to work, and says in the end whether all is well."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Collection
+from typing import Final
+
+from kio.schema.update_features.v2.request import FeatureUpdateKey, UpdateFeaturesRequest
+from kio.static.primitive import i8, i16, i32Timedelta
+
+from esp.controller.feature_updates import UpgradeType
+from esp.controller.features import TRANSACTION_VERSION
+from esp.controller.image import ClusterImage
+from esp.model.errors import ErrorCode
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
+from esp.protocol.registry import ApiKey
+from esp.simulation.checkers import probe
+from esp.simulation.checkers.replica_checker import ReplicaChecker
+from esp.simulation.checkers.transaction_checker import TransactionChecker
+from esp.simulation.checkers.transaction_history import TransactionHistory
+from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.nodes_tier.cluster import CLIENT_HOST, bootstrap_addresses
+from esp.simulation.nodes_tier.groups import Key, Until
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.nodes_tier.transaction_profile import LEVEL, TRANSACTIONAL_TOPIC
+from esp.simulation.nodes_tier.world import World
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.committed_reader import CommittedReader
+from esp.simulation.workload.connection import NoAnswerError
+from esp.simulation.workload.consumer import Seen
+from esp.simulation.workload.history import History
+from esp.simulation.workload.transaction_crew import TransactionCrew
+
+STABLE_S: Final = 120.0
+"""The time that transactions may take to end in a cluster that is whole, beside the longest of their timeouts."""
+
+TIMEOUT_S: Final = 10.0
+BACKOFF_S: Final = 0.5
+READ_TRIES: Final = 10_000
+UPDATE_FEATURES_VERSION: Final = 2
+
+
+class Transactions:
+    """The crews of a run's transactional ids, and their checker; nothing if the run has none.
+
+    Args:
+        world: the cluster in which they live.
+        history: counts what clients met with.
+        image: the newest committed metadata.
+        replicas: knows what is committed, and whether a partition lost more than is promised.
+        seen: told of what readers got.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        history: History,
+        image: Callable[[], ClusterImage],
+        replicas: ReplicaChecker,
+        seen: Seen,
+    ) -> None:
+        self._world = world
+        self._history = history
+        self._image = image
+        self._replicas = replicas
+        self._profile = profile = world.profile.transactions
+        self.checker = TransactionChecker(TRANSACTIONAL_TOPIC, world.loop.time, TransactionHistory(), self._is_excused)
+        self._seen = seen
+        self._partitions = [
+            TopicPartition(TRANSACTIONAL_TOPIC, number) for number in range(profile.partitions if profile else 0)
+        ]
+        self._crews = [
+            TransactionCrew(
+                one,
+                self._partitions,
+                world.random(f"crew of {one.name}"),
+                self.checker.history,
+                history,
+                self._new_client,
+            )
+            for one in (profile.ids if profile else ())
+        ]
+        self._reader = self._new_reader("reader of committed records")
+        self._working: list[asyncio.Task[None]] = []
+        if profile is not None:
+            replicas.on_committed = self.checker.on_committed
+
+    def begin(self) -> None:
+        """Raise the level, then set all clients to work."""
+        if self._profile is not None:
+            self._working.append(self._world.spawn(self._begin()))
+
+    async def _begin(self) -> None:
+        client = self._new_client("operator of features")
+        while self._image().features.get(TRANSACTION_VERSION, 0) < LEVEL:
+            await self._raise_level(client)
+            await asyncio.sleep(BACKOFF_S)
+        client.close()
+        topic_id = self._image().topics_by_name[TRANSACTIONAL_TOPIC].topic_id
+        self._working += [self._world.spawn(crew.run()) for crew in self._crews]
+        self._working += [
+            self._world.spawn(self._reader.run(TRANSACTIONAL_TOPIC, topic_id, number)) for _, number in self._partitions
+        ]
+
+    async def _raise_level(self, client: ClusterClient) -> None:
+        update = FeatureUpdateKey(
+            feature=TRANSACTION_VERSION, max_version_level=i16(LEVEL), upgrade_type=i8(UpgradeType.UPGRADE)
+        )
+        request = UpdateFeaturesRequest(
+            timeout=i32Timedelta.parse(dt.timedelta(seconds=TIMEOUT_S)), feature_updates=(update,), validate_only=False
+        )
+        try:
+            connection = await client.any_broker()
+            answer = await connection.call(ApiKey.UPDATE_FEATURES, UPDATE_FEATURES_VERSION, request, TIMEOUT_S)
+        except NoAnswerError as error:
+            self._history.on_no_answer(client.name, str(error))
+        else:
+            if answer.error_code is not ErrorCode.none:
+                self._history.on_refusal(client.name, ErrorCode(answer.error_code).name)
+
+    def look(self, node: SimulatedNode) -> None:
+        """Hold the last stable offsets of a node against what is committed. Raises ViolationError: INV-LSO."""
+        if self._profile is None:
+            return
+        for hosted in probe.hosted_partitions(node):
+            if hosted.name.topic == TRANSACTIONAL_TOPIC:
+                log = hosted.log
+                self.checker.check_stable(
+                    f"{node.name}, {hosted.name}",
+                    hosted.name,
+                    stable=log.last_stable_offset,
+                    high_watermark=log.high_watermark,
+                    log_start=log.log_start_offset,
+                )
+
+    def is_open(self, partition: TopicPartition) -> bool:
+        """True if a partition has a transaction that has not ended: in the end only if its coordinator waits for an operator."""
+        return bool(self.checker.fold(partition).open)
+
+    def calm(self) -> None:
+        """The faults are over."""
+        for crew in self._crews:
+            crew.calm()
+
+    async def end(self, until: Until, find_helpless: Callable[[], Collection[Key]]) -> None:
+        """Wait until every id commits again, let the producers end, then wait until every transaction has ended, and judge them all.
+
+        Args:
+            until: waits for the end of problems, in seconds, else an invariant is violated.
+            find_helpless: partitions that cannot have a leader.
+
+        Raises:
+            ViolationError: LIVE-TXN, LIVE-NO-STUCK, INV-TXN-NO-HANG, INV-TXN-ATOMIC, INV-LSO, INV-ABORTED-LIST.
+        """
+        if self._profile is None:
+            return
+        whole_s = self._world.loop.time()
+        given_up = self._find_given_up(find_helpless())
+        if not given_up:
+            await until(STABLE_S, "LIVE-TXN", lambda: self._find_idle(whole_s))
+        for crew in self._crews:
+            crew.stop(waits=not given_up)
+        longest_s = max(one.timeout_s for one in self._profile.ids)
+        await until(STABLE_S, "LIVE-NO-STUCK", self._find_running)
+        await until(STABLE_S + longest_s, "LIVE-TXN", lambda: self._find_hanging(given_up))
+        self.checker.judge(given_up)
+        await self._read_everything(given_up)
+
+    def _find_given_up(self, helpless: Collection[Key]) -> frozenset[TopicPartition]:
+        """The partitions of which nothing is asked; all of them if a coordinator's partition is among them."""
+        image = self._image()
+        names = frozenset(
+            TopicPartition(image.topics_by_id[topic_id].name, number)
+            for topic_id, number in helpless
+            if topic_id in image.topics_by_id
+        )
+        every = [
+            TopicPartition(name, number)
+            for name in (TRANSACTIONS_TOPIC, TRANSACTIONAL_TOPIC)
+            if name in image.topics_by_name
+            for number in range(len(image.topics_by_name[name].partitions))
+        ]
+        found = frozenset(one for one in every if one in names or self._is_excused(one))
+        return frozenset(every) if any(one.topic == TRANSACTIONS_TOPIC for one in found) else found
+
+    def _find_idle(self, since_s: float) -> list[str]:
+        history = self.checker.history
+        return [
+            f"no transaction of {crew.profile.name} is committed"
+            for crew in self._crews
+            if not history.committed_since(crew.profile.name, since_s)
+        ]
+
+    def _find_running(self) -> list[str]:
+        self._reader.is_stopping = True
+        return [] if all(task.done() for task in self._working) else ["a transactional client has not ended"]
+
+    def _find_hanging(self, given_up: Collection[TopicPartition]) -> list[str]:
+        """Transactions that have not ended, unless a partition can hold them up for good, and leaders whose readers wait."""
+        if given_up:
+            return []
+        found = self.checker.find_hanging(given_up)
+        for node in self._world.living:
+            for hosted in probe.hosted_partitions(node):
+                log = hosted.log
+                if (
+                    hosted.leader is not None
+                    and hosted.name.topic == TRANSACTIONAL_TOPIC
+                    and log.last_stable_offset < log.high_watermark
+                ):
+                    found.append(f"{node.name}, {hosted.name}: stable up to {log.last_stable_offset}")
+        return found
+
+    async def _read_everything(self, given_up: Collection[TopicPartition]) -> None:
+        topic = self._image().topics_by_name[TRANSACTIONAL_TOPIC]
+        for place in self._partitions:
+            committed = self._replicas.of_partition((topic.topic_id, place.partition))
+            if committed is None or place in given_up:
+                continue
+            reader = self._new_reader("last reader of committed records")
+            end = await reader.read_to(
+                TRANSACTIONAL_TOPIC, topic.topic_id, place.partition, committed.end_offset, READ_TRIES
+            )
+            if end < committed.end_offset:
+                raise ViolationError("LIVE-TXN", f"{place}", f"readers come to {end} of {committed.end_offset}")
+
+    def _is_excused(self, partition: TopicPartition) -> bool:
+        topic = self._image().topics_by_name.get(partition.topic)
+        return topic is not None and self._replicas.is_excused((topic.topic_id, partition.partition))
+
+    def _new_client(self, name: str) -> ClusterClient:
+        world = self._world
+        return ClusterClient(
+            world.client_network(), bootstrap_addresses(world.profile.layout), name, world.random(f"client {name}")
+        )
+
+    def _new_reader(self, name: str) -> CommittedReader:
+        reader = CommittedReader(
+            self._new_client(name),
+            self._world.random(name),
+            self._history,
+            self._seen,
+            self._replicas.log_starts.on_told,
+            is_spoilt=lambda batch: self._world.network.flips.excuses(CLIENT_HOST, batch),
+        )
+        reader.checker = self.checker
+        return reader

@@ -1,0 +1,115 @@
+"""The instances of an application that has one transactional id: they take over from one another, die, or live on as zombies."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from esp.model.ids import TopicPartition
+from esp.simulation.checkers.transaction_history import TransactionHistory
+from esp.simulation.nodes_tier.transaction_profile import TransactionalIdProfile
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.history import History
+from esp.simulation.workload.transaction_client import TransactionClient
+from esp.simulation.workload.transactional_producer import TransactionalProducer
+
+LOOK_S: Final = 0.2
+DEAD_SHARE: Final = 0.5
+"""Of the instances that are alive when the run ends: they die with whatever is open."""
+
+NewClient = Callable[[str], ClusterClient]
+
+
+class TransactionCrew:
+    """Keeps one instance at work, and replaces it now and then.
+
+    Args:
+        profile: of the transactional id.
+        partitions: the partitions to write to.
+        rng: its own stream of randomness.
+        transactions: takes every transaction.
+        history: counts what the instances met with.
+        new_client: makes the connections of an instance.
+    """
+
+    def __init__(
+        self,
+        profile: TransactionalIdProfile,
+        partitions: list[TopicPartition],
+        rng: Random,
+        transactions: TransactionHistory,
+        history: History,
+        new_client: NewClient,
+    ) -> None:
+        self.profile = profile
+        self.is_calm = False
+        """True when faults are over: nothing befalls the instance any more, and zombies end."""
+        self._is_stopping = False
+        self._dead_share = DEAD_SHARE
+        self._partitions = partitions
+        self._rng = rng
+        self._transactions = transactions
+        self._history = history
+        self._new_client = new_client
+        self._count = 0
+        self._living: dict[asyncio.Task[None], TransactionalProducer] = {}
+
+    async def run(self) -> None:
+        """Keep an instance at work until told to stop, and until all have ended."""
+        while not self._is_stopping:
+            newest = self._start()
+            end_s = asyncio.get_running_loop().time() + self._rng.expovariate(1 / self.profile.life_s)
+            while not newest.done() and not self._is_stopping:
+                if not self.is_calm and asyncio.get_running_loop().time() > end_s:
+                    break
+                await asyncio.sleep(LOOK_S)
+            if not newest.done() and not self._is_stopping:
+                self._replace(newest)
+            await asyncio.sleep(self._rng.uniform(0, 1))
+        for task, instance in self._living.items():
+            instance.is_stopping = True
+            if self._rng.random() < self._dead_share:
+                task.cancel()
+        await asyncio.gather(*self._living, return_exceptions=True)
+
+    def calm(self) -> None:
+        """The faults are over."""
+        self.is_calm = True
+        for instance in tuple(self._living.values())[:-1]:
+            instance.is_stopping = True
+
+    def stop(self, *, waits: bool) -> None:
+        """Begin no transaction any more; without ``waits`` all instances die at once, as what they need does not come back."""
+        self._is_stopping = True
+        self._dead_share = DEAD_SHARE if waits else 1.0
+
+    def _start(self) -> "asyncio.Task[None]":
+        self._count += 1
+        name = f"{self.profile.name} instance {self._count}"
+        client = self._new_client(name)
+        client.keeps_epochs = self.is_calm
+        instance = TransactionalProducer(
+            TransactionClient(client, self.profile.name),
+            name,
+            self.profile,
+            self._partitions,
+            self._rng,
+            self._transactions,
+            self._history,
+        )
+        task = asyncio.ensure_future(instance.run())
+        self._living[task] = instance
+        task.add_done_callback(self._on_end)
+        return task
+
+    def _replace(self, task: "asyncio.Task[None]") -> None:
+        """The instance dies, or lives on without knowing that another one takes its place."""
+        is_zombie = self._rng.random() < self.profile.zombie_share
+        self._history.say(self.profile.name, f"instance {self._count} {'lives on' if is_zombie else 'dies'}")
+        if not is_zombie:
+            task.cancel()
+
+    def _on_end(self, task: "asyncio.Task[None]") -> None:
+        self._living.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error

@@ -1,0 +1,22 @@
+"""Kinds of whole-node runs: a bug that needs one of them is looked for in runs of that kind alone, drawn from all seeds as they come."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Final
+
+from esp.simulation.nodes_tier.faults import FaultKind
+from esp.simulation.nodes_tier.profile import Profile
+from tests.mutants.mutant import ASKED_OFFSETS, BEYOND_PROMISE, LOST_FILES
+
+KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
+    BEYOND_PROMISE: lambda profile: profile.breaks_promise,
+    LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
+    ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
+}
+"""By name, whether a run is of the kind."""
+
+
+def seeds_of_kind(kind: str, first: int) -> Iterator[int]:
+    """The seeds from ``first`` on whose runs are of a kind; all of them if it is empty."""
+    is_of_kind = KINDS[kind] if kind else None
+    return (seed for seed in count(first) if is_of_kind is None or is_of_kind(Profile.draw(seed)))
