@@ -8,6 +8,7 @@ from esp.cli.kafka.answers import PartitionInfo, RefusedError, topic_info
 from esp.cli.kafka.client import AdminConnection, ask_again, check_code
 from esp.cli.kafka.connections import NO_ANSWER
 from esp.cli.kafka.library import (
+    CoordinatorNotAvailableError,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     FindCoordinatorRequest,
@@ -83,12 +84,15 @@ class TransactionsAdmin(AdminConnection):
     def list_transactions(self, wanted: ListFilter) -> tuple[list[ListedTransaction], list[int]]:
         """Return the transactional ids of all coordinators, sorted, and the brokers that did not tell of theirs.
 
+        Fenced brokers are not asked: they lead no partition of ``__transaction_state``.
+
         Raises:
             RefusedError: a filter is refused.
         """
 
         def ask(client: Any) -> tuple[list[ListedTransaction], list[int]]:
-            nodes = [broker["broker_id"] for broker in client.describe_cluster()["brokers"]]
+            brokers = client.describe_cluster()["brokers"]
+            nodes = [broker["broker_id"] for broker in brokers if not broker.get("is_fenced")]
             found: list[ListedTransaction] = []
             silent: list[int] = []
             for node, told in client.send_to_each(partial(_list_request, wanted), nodes).items():
@@ -114,11 +118,15 @@ class TransactionsAdmin(AdminConnection):
         return [number for (_, number), each in self.partitions([TRANSACTIONS_TOPIC]).items() if each.leader == NO_NODE]
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, KnownTransaction | RefusedError]:
-        """Return the last transaction of each id, or the coordinator's error."""
+        """Return the last transaction of each id, or the coordinator's error.
+
+        Raises:
+            OperatorError: an id has no coordinator, or the coordinator does not answer.
+        """
         wanted = sorted(set(transactional_ids))
         found: dict[str, KnownTransaction | RefusedError] = {}
         by_coordinator: dict[int, list[str]] = {}
-        for each, node in self._ask(partial(_find_coordinators, wanted)).items() if wanted else ():
+        for each, node in self._coordinators(wanted).items() if wanted else ():
             by_coordinator.setdefault(node, []).append(each)
         for node, ids in sorted(by_coordinator.items()):
 
@@ -136,6 +144,22 @@ class TransactionsAdmin(AdminConnection):
             for told in self._ask(ask):
                 code = ErrorCode(told["error_code"])
                 found[told["transactional_id"]] = _known(told, node) if code is ErrorCode.none else RefusedError(code)
+        return found
+
+    def _coordinators(self, transactional_ids: Sequence[str]) -> dict[str, int]:
+        def ask(client: Any) -> dict[str, int]:
+            try:
+                found: dict[str, int] = ask_again(
+                    partial(_find_coordinators, transactional_ids, client), until_s=self._until_s
+                )
+            except CoordinatorNotAvailableError as error:
+                raise OperatorError(
+                    f"no broker coordinates the transactions of {', '.join(transactional_ids)}",
+                    f"Start brokers until each partition has a leader: esp topics --describe --topic {TRANSACTIONS_TOPIC}",
+                ) from error
+            return found
+
+        found: dict[str, int] = self._ask(ask)
         return found
 
     def producers(

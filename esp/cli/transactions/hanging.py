@@ -15,9 +15,15 @@ from esp.cli.kafka.transactions import (
 )
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_line, print_warning, working
-from esp.cli.transactions.places import chosen_partitions, known_producers
+from esp.cli.transactions.places import chosen_partitions, unknown_partitions
 from esp.cli.transactions.reports import now_ms
-from esp.doctor.open_transactions import MAX_TIMEOUT_MS, KnownTransaction, OpenTransaction, find_hanging
+from esp.doctor.open_transactions import (
+    MAX_TIMEOUT_MS,
+    PREPARE_STATES,
+    KnownTransaction,
+    OpenTransaction,
+    find_hanging,
+)
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicPartition
 
@@ -100,10 +106,11 @@ def find(
     with TransactionsAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("asking the replicas"):
         names = chosen_partitions(admin, None if topic is None else [topic], partition, broker_id)
         by_broker = by_leader(names) if broker_id is None else {broker_id: list(names)}
-        opened = open_transactions(known_producers(admin, by_broker))
+        producers, unknown = admin.producers(by_broker)
         now = now_ms()
         limit_ms = max_transaction_timeout * _MS_PER_MINUTE
-        found, problem = still_hanging(admin, by_broker, [each for each in opened if each.is_older_than(limit_ms, now)])
+        old = [each for each in open_transactions(producers) if each.is_older_than(limit_ms, now)]
+        found, problem = still_hanging(admin, by_broker, old)
     if json:
         print_json([{**each._asdict(), **each.partition._asdict()} for each in found])
     else:
@@ -112,9 +119,10 @@ def find(
             *("LastTimestamp", "Duration(min)"),
         )
         print_columns([(each, 0) for each in headings], [_cells(each, now) for each in found])
-    if problem is not None:
+    problems = [*([] if problem is None else [problem]), *unknown_partitions(unknown)]
+    if problems:
         raise OperatorError(
-            f"some transactions may hang that are not shown: {problem}",
+            f"some transactions may hang that are not shown: {'; '.join(problems)}",
             "Start these brokers, or wait until others have taken over, and try again.",
         )
 
@@ -142,8 +150,15 @@ def abort(
     producer_id: Annotated[
         int | None, typer.Option("--producer-id", min=0, help="The producer's id, in place of --start-offset.")
     ] = None,
-    producer_epoch: Annotated[int | None, typer.Option("--producer-epoch", min=0, max=32_767)] = None,
-    coordinator_epoch: Annotated[int | None, typer.Option("--coordinator-epoch", min=-1)] = None,
+    producer_epoch: Annotated[
+        int | None, typer.Option("--producer-epoch", min=0, max=32_767, help="The producer's epoch in the partition.")
+    ] = None,
+    coordinator_epoch: Annotated[
+        int | None,
+        typer.Option(
+            "--coordinator-epoch", min=-1, help="Of the producer's last marker in the partition; -1 if it has none."
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the marker only.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Write the marker.")] = False,
 ) -> None:
@@ -194,30 +209,22 @@ def abort(
 def _open_at(
     admin: TransactionsAdmin, by_broker: dict[int, list[TopicPartition]], name: TopicPartition, offset: int
 ) -> OpenTransaction:
-    """The transaction that hangs and begins at an offset.
+    """Return the transaction that hangs and begins at an offset.
+
+    The leader is asked again after the coordinators: if the transaction has ended meanwhile, a marker would end the producer's next one.
 
     Raises:
         OperatorError: there is none, or a coordinator has it, or that cannot be told.
     """
-    found, unknown = admin.producers(by_broker)
-    for reason in unknown.values():
-        raise OperatorError(
-            f"the transactions of {name} are unknown: {reason}",
-            f"See its replicas: esp topics --describe --topic {name.topic}",
-        )
-    where = f"--topic {name.topic} --partition {name.partition}"
-    opened = [each for each in open_transactions(found) if each.start_offset == offset]
-    if not opened:
-        raise OperatorError(
-            f"no open transaction begins at offset {offset} of {name}",
-            f"See the start offsets: esp transactions describe-producers {where}",
-        )
-    owners, problem = known_owners(admin, opened)
-    owner = owners.get(opened[0].producer_id)
+    opened = _begun_at(admin, by_broker, name, offset)
+    owners, problem = known_owners(admin, [opened])
+    owner = owners.get(opened.producer_id)
     if owner is not None and name in owner.partitions:
+        is_ending = owner.state in PREPARE_STATES
+        end = "writes its markers" if is_ending else f"aborts it at the latest {owner.timeout_ms} ms after its start"
         raise OperatorError(
             f"the transaction at offset {offset} of {name} does not hang: broker {owner.coordinator} has it as {owner.transactional_id} "
-            f"in state {owner.state}, and aborts it at the latest {owner.timeout_ms} ms after its start",
+            f"in state {owner.state}, and {end}",
             f"Wait for that, or see it: esp transactions describe --transactional-id {owner.transactional_id}",
         )
     if owner is None and problem is not None:
@@ -225,7 +232,22 @@ def _open_at(
             f"a coordinator that does not answer may have the transaction at offset {offset} of {name}: {problem}",
             f"Start these brokers and try again; {_ALL} write the marker without asking.",
         )
-    return opened[0]
+    return _begun_at(admin, by_broker, name, offset)
+
+
+def _begun_at(
+    admin: TransactionsAdmin, by_broker: dict[int, list[TopicPartition]], name: TopicPartition, offset: int
+) -> OpenTransaction:
+    found, unknown = admin.producers(by_broker)
+    for line in unknown_partitions(unknown):
+        raise OperatorError(line, f"See its replicas: esp topics --describe --topic {name.topic}")
+    for each in open_transactions(found):
+        if each.start_offset == offset:
+            return each
+    raise OperatorError(
+        f"no open transaction begins at offset {offset} of {name}",
+        f"See the start offsets: esp transactions describe-producers --topic {name.topic} --partition {name.partition}",
+    )
 
 
 def _marker_of(opened: OpenTransaction) -> AbortMarker:

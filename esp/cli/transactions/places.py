@@ -1,10 +1,9 @@
 """The partitions that a command looks into."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from esp.cli.kafka.answers import PartitionInfo
-from esp.cli.kafka.transactions import ProducerState, TransactionsAdmin
-from esp.cli.output import print_warning
+from esp.cli.kafka.transactions import TransactionsAdmin
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicPartition
 
@@ -44,12 +43,11 @@ def chosen_partitions(
     return {name: each for name, each in found.items() if broker is None or broker in each.replicas}
 
 
-def known_producers(
-    admin: TransactionsAdmin, by_broker: Mapping[int, Iterable[TopicPartition]]
-) -> dict[TopicPartition, list[ProducerState]]:
-    """The producers of the partitions whose replicas answer; a warning says how many do not, and why."""
-    found, unknown = admin.producers(by_broker)
+def unknown_partitions(unknown: Mapping[TopicPartition, str]) -> list[str]:
+    """Return a line for each reason for which the producers of partitions are unknown, with the number of these partitions."""
+    lines = []
     for reason in sorted(set(unknown.values())):
         names = sorted(name for name, each in unknown.items() if each == reason)
-        print_warning(f"the transactions of {len(names)} partitions are unknown, {names[0]} for one: {reason}")
-    return found
+        some = str(names[0]) if len(names) == 1 else f"{len(names)} partitions, such as {names[0]},"
+        lines.append(f"the transactions of {some} are unknown: {reason}")
+    return lines

@@ -11,9 +11,10 @@ from esp.cli.kafka.client import LOOK_TIMEOUT_S
 from esp.cli.kafka.transactions import ListFilter, TransactionsAdmin, by_leader, open_transactions
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_warning, working
-from esp.cli.transactions.places import chosen_partitions, known_producers
+from esp.cli.transactions.places import chosen_partitions, unknown_partitions
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
 from esp.model.errors import ErrorCode, OperatorError
+from esp.model.ids import TRANSACTIONS_TOPIC
 
 STATES: Final = (
     "Empty",
@@ -69,7 +70,9 @@ def list_transactions(
     duration_filter: Annotated[
         int | None,
         typer.Option(
-            "--duration-filter", metavar="MS", min=0, help="Only transactions that run for more milliseconds than this."
+            "--duration-filter",
+            metavar="MS",
+            help="Only transactions that run for more milliseconds than this; negative: all.",
         ),
     ] = None,
     transactional_id_pattern: Annotated[
@@ -91,12 +94,13 @@ def list_transactions(
     wanted = ListFilter(
         _states(state),
         _producer_ids(producer_id),
-        -1 if duration_filter is None else duration_filter,
+        -1 if duration_filter is None else max(-1, duration_filter),
         transactional_id_pattern,
     )
     with TransactionsAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("asking the coordinators"):
         try:
             found, silent = admin.list_transactions(wanted)
+            unled = admin.unled_coordinators()
         except RefusedError as error:
             if error.code is not ErrorCode.invalid_regular_expression:
                 raise
@@ -106,6 +110,10 @@ def list_transactions(
             ) from error
     if silent:
         print_warning(f"transactions of brokers that do not answer are left out: {', '.join(map(str, silent))}")
+    if unled:
+        print_warning(
+            f"transactions are left out: partitions of {TRANSACTIONS_TOPIC} have no leader: {', '.join(map(str, unled))}"
+        )
     if json:
         print_json([each._asdict() for each in found])
         return
@@ -165,8 +173,12 @@ def _described_cells(each: KnownTransaction, now: int) -> list[str]:
 
 
 def _as_json(each: KnownTransaction, now: int) -> dict[str, Any]:
-    partitions = [name._asdict() for name in sorted(each.partitions)]
-    return each._asdict() | {"partitions": partitions, "duration_ms": each.age_ms(now)}
+    age_ms = each.age_ms(now)
+    return each._asdict() | {
+        "start_ms": None if age_ms is None else each.start_ms,
+        "partitions": [name._asdict() for name in sorted(each.partitions)],
+        "duration_ms": age_ms,
+    }
 
 
 def describe_producers(
@@ -245,7 +257,10 @@ def oldest(
     esp transactions oldest --topic orders
     """
     with TransactionsAdmin(bootstrap_server, LOOK_TIMEOUT_S) as admin, working("asking the leaders"):
-        opened = open_transactions(known_producers(admin, by_leader(chosen_partitions(admin, topic))))
+        found, unknown = admin.producers(by_leader(chosen_partitions(admin, topic)))
+        for line in unknown_partitions(unknown):
+            print_warning(line)
+        opened = open_transactions(found)
         rows = _oldest_rows(opened, _owners(admin, opened))
     if json:
         print_json([each._asdict() for each in rows])
@@ -276,7 +291,11 @@ def _owners(admin: TransactionsAdmin, opened: Sequence[OpenTransaction]) -> dict
     listed, silent = admin.list_transactions(ListFilter(producer_ids=tuple({each.producer_id for each in opened})))
     if silent:
         print_warning(f"owners are unknown where the coordinator does not answer: {', '.join(map(str, silent))}")
-    told = admin.describe(each.transactional_id for each in listed)
+    try:
+        told = admin.describe(each.transactional_id for each in listed)
+    except OperatorError as error:
+        print_warning(f"owners are unknown: {error.problem}")
+        return {}
     return {each.producer_id: each for each in told.values() if isinstance(each, KnownTransaction)}
 
 
