@@ -1,7 +1,10 @@
-"""Transactions that are open in partitions, held against those that coordinators know (KIP-664). Values and one rule; no I/O.
+"""Transactions that are open in partitions, held against those that coordinators know (KIP-664). Values and decisions; no I/O.
 
 A transaction hangs if a partition has it open and its coordinator will never end it there: no coordinator knows the producer, or the
 producer's transaction does not have the partition. Consumers that read committed records stop before it for ever.
+
+A transaction is overdue if its coordinator has it and does not end it in time. A coordinator aborts a transaction when its timeout is over,
+and writes the markers of one that is decided, until each partition has taken them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +17,14 @@ MAX_TIMEOUT_MS: Final = 15 * 60 * 1000
 
 PREPARE_STATES: Final = frozenset(("PrepareCommit", "PrepareAbort"))
 """The states of a transaction that is decided, and whose markers are not all written."""
+
+
+OPEN_STATES: Final = ("Ongoing", *sorted(PREPARE_STATES))
+"""The states of a transaction that is not completed."""
+
+OVERDUE_MS: Final = 60_000
+"""A transaction that is open for longer than its timeout by more than this is overdue. Coordinators look at timeouts every 10 s
+(``transaction.abort.timed.out.transaction.cleanup.interval.ms``); markers take less than a second if each partition has a leader."""
 
 
 class OpenTransaction(NamedTuple):
@@ -50,6 +61,13 @@ class KnownTransaction(NamedTuple):
     def age_ms(self, now_ms: int) -> int | None:
         """The time since it began; None if none has begun."""
         return None if self.start_ms < 0 else max(0, now_ms - self.start_ms)
+
+    def overdue_ms(self, now_ms: int) -> int | None:
+        """The time by which it is open for longer than its timeout; None if it is not overdue."""
+        age_ms = self.age_ms(now_ms)
+        if self.state not in OPEN_STATES or age_ms is None or age_ms <= self.timeout_ms + OVERDUE_MS:
+            return None
+        return age_ms - self.timeout_ms
 
 
 def find_hanging(opened: Iterable[OpenTransaction], known: Mapping[int, KnownTransaction]) -> list[OpenTransaction]:

@@ -36,12 +36,17 @@ time.sleep(600)
 """
 
 
-def esp(bootstrap: str, verb: str, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """Run a verb of ``esp transactions``; return its output and its messages."""
-    command = [sys.executable, "-m", "esp", "transactions", verb, "--bootstrap-server", bootstrap, *arguments]
+def run_esp(*words: str, status: int = 0) -> tuple[str, str]:
+    """Run a command; return its output and its messages."""
+    command = [sys.executable, "-m", "esp", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout, done.stderr
+
+
+def esp(bootstrap: str, verb: str, *arguments: str, status: int = 0) -> tuple[str, str]:
+    """Run a verb of ``esp transactions``; return its output and its messages."""
+    return run_esp("transactions", verb, "--bootstrap-server", bootstrap, *arguments, status=status)
 
 
 def told(bootstrap: str, verb: str, *arguments: str) -> Any:

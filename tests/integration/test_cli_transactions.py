@@ -1,5 +1,7 @@
 """``esp transactions`` on a node and on Kafka, whose transactional clients are killed; and Kafka's own tool on the same node."""
 
+import json
+import shlex
 from collections.abc import Iterator
 from functools import partial
 
@@ -10,7 +12,7 @@ from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess
 from esp.testing.real_kafka import RealKafka
 from tests.integration.conftest import eventually
-from tests.integration.open_transactions import AGE_MS, SETTINGS, esp, leave_open, told, write_late
+from tests.integration.open_transactions import AGE_MS, SETTINGS, esp, leave_open, run_esp, told, write_late
 from tests.integration.transactions import TIMEOUT_S, read_all, serve_transactions
 
 pytestmark = pytest.mark.timeout(240)
@@ -77,6 +79,21 @@ def test_transaction_that_no_coordinator_has_is_found_and_ended(served: NodeProc
     assert told(at, "find-hanging") == []
     assert told(at, "oldest", "--topic", topic) == []
     eventually(lambda: read_all(at, topic, 1, partitions=1) == [b"committed"], TIMEOUT_S)
+
+
+def test_doctor_finds_a_transaction_that_hangs_and_its_remedy_ends_it(served: NodeProcess, topic: str) -> None:
+    at = served.bootstrap
+    examine = ("doctor", "--rule", "hanging-transaction,transaction-overdue", "--json", "--bootstrap-server", at)
+    leave_open(at, f"{topic}-owner", topic)
+    assert json.loads(run_esp(*examine)[0])["findings"] == []
+    write_late(at, served, f"{topic}-late", topic)
+    [finding] = json.loads(run_esp(*examine, status=1)[0])["findings"]
+    [place] = finding["places"]
+    assert (finding["rule"], place["name"]) == ("hanging-transaction", f"{topic}-0")
+    program, *words = shlex.split(place["remedy"].strip("`"))
+    assert program == "esp"
+    assert run_esp(*words)[0].startswith("Wrote the marker")
+    assert json.loads(run_esp(*examine)[0])["findings"] == []
 
 
 def test_names_that_are_not_there_are_refused_and_make_no_topic(served: NodeProcess, topic: str) -> None:

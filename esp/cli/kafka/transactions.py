@@ -17,7 +17,7 @@ from esp.cli.kafka.library import (
     ListTransactionsRequest,
     WriteTxnMarkersRequest,
 )
-from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
+from esp.doctor.open_transactions import KnownTransaction, OpenTransaction, find_hanging
 from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import NO_NODE, TRANSACTIONS_TOPIC, TopicPartition
 
@@ -194,6 +194,44 @@ class TransactionsAdmin(AdminConnection):
                     else:
                         unknown[name] = each["error_message"] or code.name.upper()
         return found, unknown
+
+    def owners(self, opened: Iterable[OpenTransaction]) -> tuple[dict[int, KnownTransaction], str | None]:
+        """Return the transactions of the producers by producer id, and the reason for which some may be missing; None if there is none."""
+        problem = None
+        listed, silent = self.list_transactions(ListFilter(producer_ids=tuple({each.producer_id for each in opened})))
+        if silent:
+            problem = f"brokers do not tell of the transactions that they coordinate: {', '.join(map(str, silent))}"
+        elif unled := self.unled_coordinators():
+            problem = f"partitions of {TRANSACTIONS_TOPIC} have no leader: {', '.join(map(str, unled))}"
+        found: dict[int, KnownTransaction] = {}
+        for each in self.describe(each.transactional_id for each in listed).values():
+            if isinstance(each, RefusedError):
+                problem = problem or f"a coordinator refused to describe a transaction: {each.message}"
+            else:
+                found[each.producer_id] = each
+        return found, problem
+
+    def still_hanging(
+        self, by_broker: Mapping[int, Iterable[TopicPartition]], opened: Sequence[OpenTransaction]
+    ) -> tuple[list[OpenTransaction], str | None]:
+        """Return the transactions that hang, and the reason for which that cannot be told of all; None if there is none.
+
+        The partitions are asked again after the coordinators: a marker may have been on its way.
+
+        Args:
+            by_broker: the partitions, as for :meth:`producers`.
+            opened: their open transactions that are old enough to be in question.
+        """
+        if not opened:
+            return [], None
+        owners, problem = self.owners(opened)
+        sure = opened if problem is None else [each for each in opened if each.producer_id in owners]
+        hanging = find_hanging(sure, owners)
+        names = {each.partition for each in hanging}
+        again = {node: [name for name in some if name in names] for node, some in by_broker.items()}
+        now_open = open_transactions(self.producers({node: some for node, some in again.items() if some})[0])
+        present = {(each.partition, each.producer_id, each.start_offset) for each in now_open}
+        return [each for each in hanging if (each.partition, each.producer_id, each.start_offset) in present], problem
 
     def abort(self, marker: AbortMarker) -> None:
         """Have the partition's leader write the marker. To write it twice does no harm.

@@ -6,24 +6,12 @@ import typer
 
 from esp.cli.kafka.answers import RefusedError
 from esp.cli.kafka.client import LOOK_TIMEOUT_S
-from esp.cli.kafka.transactions import (
-    AbortMarker,
-    ListFilter,
-    TransactionsAdmin,
-    by_leader,
-    open_transactions,
-)
+from esp.cli.kafka.transactions import AbortMarker, TransactionsAdmin, by_leader, open_transactions
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import print_columns, print_json, print_line, print_warning, working
 from esp.cli.transactions.places import chosen_partitions, unknown_partitions
 from esp.cli.transactions.reports import now_ms
-from esp.doctor.open_transactions import (
-    MAX_TIMEOUT_MS,
-    PREPARE_STATES,
-    KnownTransaction,
-    OpenTransaction,
-    find_hanging,
-)
+from esp.doctor.open_transactions import MAX_TIMEOUT_MS, PREPARE_STATES, OpenTransaction
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicPartition
 
@@ -31,45 +19,6 @@ _MS_PER_MINUTE: Final = 60_000
 _FIRST_COORDINATOR_EPOCH: Final = 0
 """For a producer without a marker in the partition: no coordinator has a lower epoch (KIP-664)."""
 _ALL: Final = "--producer-id, --producer-epoch and --coordinator-epoch"
-
-
-def known_owners(
-    admin: TransactionsAdmin, opened: list[OpenTransaction]
-) -> tuple[dict[int, KnownTransaction], str | None]:
-    """Return the transactions of the producers by producer id, and the reason for which some may be missing; None if there is none."""
-    problem = None
-    listed, silent = admin.list_transactions(ListFilter(producer_ids=tuple({each.producer_id for each in opened})))
-    if silent:
-        problem = f"brokers do not tell of the transactions that they coordinate: {', '.join(map(str, silent))}"
-    elif unled := admin.unled_coordinators():
-        problem = f"partitions of __transaction_state have no leader: {', '.join(map(str, unled))}"
-    found: dict[int, KnownTransaction] = {}
-    for each in admin.describe(each.transactional_id for each in listed).values():
-        if isinstance(each, RefusedError):
-            problem = problem or f"a coordinator refused to describe a transaction: {each.message}"
-        else:
-            found[each.producer_id] = each
-    return found, problem
-
-
-def still_hanging(
-    admin: TransactionsAdmin, by_broker: dict[int, list[TopicPartition]], opened: list[OpenTransaction]
-) -> tuple[list[OpenTransaction], str | None]:
-    """Return the transactions that hang, and the reason for which that cannot be told of all; None if there is none.
-
-    The partitions are asked again after the coordinators: a marker may have been on its way.
-    """
-    if not opened:
-        return [], None
-    owners, problem = known_owners(admin, opened)
-    hanging = find_hanging(
-        opened if problem is None else [each for each in opened if each.producer_id in owners], owners
-    )
-    names = {each.partition for each in hanging}
-    again = {node: [name for name in some if name in names] for node, some in by_broker.items()}
-    now_open = open_transactions(admin.producers({node: some for node, some in again.items() if some})[0])
-    present = {(each.partition, each.producer_id, each.start_offset) for each in now_open}
-    return [each for each in hanging if (each.partition, each.producer_id, each.start_offset) in present], problem
 
 
 def find(
@@ -110,7 +59,7 @@ def find(
         now = now_ms()
         limit_ms = max_transaction_timeout * _MS_PER_MINUTE
         old = [each for each in open_transactions(producers) if each.is_older_than(limit_ms, now)]
-        found, problem = still_hanging(admin, by_broker, old)
+        found, problem = admin.still_hanging(by_broker, old)
     if json:
         print_json([{**each._asdict(), **each.partition._asdict()} for each in found])
     else:
@@ -217,7 +166,7 @@ def _open_at(
         OperatorError: there is none, or a coordinator has it, or that cannot be told.
     """
     opened = _begun_at(admin, by_broker, name, offset)
-    owners, problem = known_owners(admin, [opened])
+    owners, problem = admin.owners([opened])
     owner = owners.get(opened.producer_id)
     if owner is not None and name in owner.partitions:
         is_ending = owner.state in PREPARE_STATES

@@ -12,6 +12,7 @@ from rich.console import Console
 from esp.cli import output
 from esp.cli.app import run_tools
 from esp.cli.kafka import client as kafka_client
+from esp.cli.kafka.doctor import DoctorAdmin
 from esp.cli.kafka.transactions import ProducerState
 from esp.cli.transactions import hanging, reports
 from esp.model.errors import ErrorCode
@@ -420,6 +421,31 @@ class TestAbort:
             told = run(cluster, "abort", *self.NUMBERS, "0", "--execute", status=1)
             assert ("t-0 has no leader: nothing was written" if leader == NO_NODE else "does not answer") in told.err
             assert cluster.markers == []
+
+
+class TestDoctor:
+    """The questions of ``esp doctor`` about transactions."""
+
+    def test_transactions_that_hang_or_are_overdue_are_found(self, cluster, now):
+        cluster.open(T0, 11, 50, age_ms=OLD_MS, now_ms=now)
+        cluster.open(T1, 12, 60, age_ms=OLD_MS, now_ms=now)
+        cluster.open(U0, 13, 70, age_ms=MINUTE_MS, now_ms=now)
+        cluster.know("stuck", 12, T1, state="PrepareCommit", start_ms=now - OLD_MS)
+        cluster.know("slow", 14, T1, start_ms=now - OLD_MS, timeout_ms=30 * MINUTE_MS)
+        cluster.know("done", 15, state="CompleteCommit", start_ms=now - OLD_MS)
+        with DoctorAdmin(cluster.bootstrap, 1.0) as admin:
+            hanging = admin.hanging_transactions({0: [T0, T1, U0]}, now)
+            overdue = admin.overdue_transactions(now)
+        assert [(each.partition, each.start_offset) for each in hanging] == [(T0, 50)]
+        assert [each.transactional_id for each in overdue] == ["stuck"]
+
+    def test_a_transaction_whose_coordinator_is_down_is_not_accused(self, now):
+        with PlayedCluster(2, down=[1]) as cluster:
+            cluster.open(T0, 11, 50, age_ms=OLD_MS, now_ms=now)
+            cluster.know("stuck", 12, T1, start_ms=now - OLD_MS)
+            with DoctorAdmin(cluster.bootstrap, 0.6) as admin:
+                assert admin.hanging_transactions({0: [T0], 1: [T1]}, now) == []
+                assert [each.transactional_id for each in admin.overdue_transactions(now)] == ["stuck"]
 
 
 @pytest.mark.parametrize("verb", ["list", "describe", "describe-producers", "oldest", "find-hanging", "abort"])
