@@ -181,7 +181,7 @@ class PlayedCluster:
                 if (not request.state_filters or each.state in request.state_filters)
                 and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
                 and (not pattern or re.fullmatch(pattern, each.transactional_id))
-                and (request.duration_filter < 0 or 0 <= each.start_ms < now - request.duration_filter)
+                and (request.duration_filter < 0 or each.start_ms < now - request.duration_filter)
             ),
         )
 
