@@ -45,9 +45,17 @@ class PlayedCluster:
         brokers: their number.
         down: brokers that are registered and unfenced, and refuse connections.
         fenced: brokers that are down and fenced.
+        silent: brokers that take connections and do not answer.
     """
 
-    def __init__(self, brokers: int = 1, *, down: Iterable[int] = (), fenced: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        brokers: int = 1,
+        *,
+        down: Iterable[int] = (),
+        fenced: Iterable[int] = (),
+        silent: Iterable[int] = (),
+    ) -> None:
         self.leaders: dict[TopicPartition, int] = {TopicPartition(TRANSACTIONS_TOPIC, 0): 0}
         self.producers: dict[TopicPartition, list[ProducerState]] = {}
         self.transactions: dict[str, KnownTransaction] = {}
@@ -62,6 +70,7 @@ class PlayedCluster:
         """Called after the answer of a coordinator about a transaction is made."""
         self._fenced = frozenset(fenced)
         self._down = frozenset(down) | self._fenced
+        self._silent = frozenset(silent)
         self._brokers: list[PlayedBroker] = []
         self._stack = ExitStack()
         self._count = brokers
@@ -72,7 +81,7 @@ class PlayedCluster:
             def answer(key: int, request: Any, node: int = node) -> Any:
                 return _ANSWERS[ApiKey(key)](self, node, request)
 
-            broker = PlayedBroker(answers=True, answer=answer)
+            broker = PlayedBroker(answers=node not in self._silent, answer=answer)
             self._stack.enter_context(closing(broker))
             self._brokers.append(broker)
         for node in self._down:
@@ -87,7 +96,7 @@ class PlayedCluster:
     @property
     def bootstrap(self) -> str:
         """The address of a broker that answers."""
-        return next(each.address for node, each in enumerate(self._brokers) if node not in self._down)
+        return next(each.address for node, each in enumerate(self._brokers) if node not in self._down | self._silent)
 
     def open(
         self,

@@ -12,6 +12,7 @@ from rich.console import Console
 from esp.cli import output
 from esp.cli.app import run_tools
 from esp.cli.kafka import client as kafka_client
+from esp.cli.kafka.client import LOOK_TIMEOUT_S
 from esp.cli.kafka.doctor import DoctorAdmin
 from esp.cli.kafka.transactions import ProducerState
 from esp.cli.transactions import hanging, reports
@@ -30,9 +31,7 @@ AT_T0 = ("--topic", "t", "--partition", "0")
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Wait shorter for brokers that are down, and let their sockets go while they may be warned of."""
-    for module in (hanging, reports):
-        monkeypatch.setattr(module, "LOOK_TIMEOUT_S", 0.6)
+    """Ask brokers that are down again at once, and let their sockets go while they may be warned of."""
     monkeypatch.setattr(kafka_client, "RETRY_BACKOFF_S", 0.01)
     yield
     gc.collect()
@@ -148,6 +147,16 @@ class TestList:
         assert "do not answer are left out: 1\n" in told.err, "a fenced broker coordinates nothing"
         assert "partitions of __transaction_state have no leader: 7" in told.err
 
+    def test_silent_brokers_are_waited_for_together_and_not_for_long(self, run, monkeypatch):
+        monkeypatch.setattr(reports, "LOOK_TIMEOUT_S", 1.0)
+        with PlayedCluster(4, silent=[1, 2, 3]) as cluster:
+            cluster.know("here", 1)
+            begun_s = time.monotonic()
+            told = run(cluster, "list")
+        assert time.monotonic() - begun_s < 2.5, "not one second for each"
+        assert listed(told) == ["here"]
+        assert "do not answer are left out: 1, 2, 3\n" in told.err
+
     def test_a_coordinator_that_loads_counts_as_one_that_does_not_answer(self, run, cluster):
         cluster.loading = {1}
         told = run(cluster, "list")
@@ -183,7 +192,8 @@ class TestDescribe:
         assert "there is no transactional id nope" in told.err
         assert "esp transactions list" in told.err
 
-    def test_an_id_without_a_coordinator_is_told_with_the_topic_to_repair(self, run, cluster):
+    def test_an_id_without_a_coordinator_is_told_with_the_topic_to_repair(self, run, cluster, monkeypatch):
+        monkeypatch.setattr(reports, "LOOK_TIMEOUT_S", 1.0)  # all of which is waited
         cluster.homeless = {"a"}
         told = run(cluster, "describe", "--transactional-id", "a", status=1)
         assert "no broker coordinates the transactions of a" in told.err
@@ -329,6 +339,18 @@ class TestFindHanging:
             told = run(cluster, "find-hanging", status=1)
         assert "the transactions of 2 partitions, such as t-0, are unknown" in told.err
 
+    def test_a_silent_leader_does_not_hide_what_the_others_have(self, run, now, monkeypatch):
+        monkeypatch.setattr(hanging, "LOOK_TIMEOUT_S", 1.0)
+        with PlayedCluster(3, silent=[1]) as cluster:
+            cluster.leaders[T1] = 1
+            cluster.open(T0, 11, 50, age_ms=OLD_MS, now_ms=now, leader=2)
+            cluster.know("elsewhere", 11, coordinator=2)
+            begun_s = time.monotonic()
+            told = run(cluster, "find-hanging", status=1)
+        assert time.monotonic() - begun_s < 2.5
+        assert [row[:2] for row in told.rows[1:]] == [["t", "0"]]
+        assert "the transactions of t-1 are unknown" in told.err
+
 
 class TestAbort:
     @pytest.fixture
@@ -433,7 +455,7 @@ class TestDoctor:
         cluster.know("stuck", 12, T1, state="PrepareCommit", start_ms=now - OLD_MS)
         cluster.know("slow", 14, T1, start_ms=now - OLD_MS, timeout_ms=30 * MINUTE_MS)
         cluster.know("done", 15, state="CompleteCommit", start_ms=now - OLD_MS)
-        with DoctorAdmin(cluster.bootstrap, 1.0) as admin:
+        with DoctorAdmin(cluster.bootstrap, LOOK_TIMEOUT_S) as admin:
             hanging = admin.hanging_transactions({0: [T0, T1, U0]}, now)
             overdue = admin.overdue_transactions(now)
         assert [(each.partition, each.start_offset) for each in hanging] == [(T0, 50)]
@@ -443,7 +465,7 @@ class TestDoctor:
         with PlayedCluster(2, down=[1]) as cluster:
             cluster.open(T0, 11, 50, age_ms=OLD_MS, now_ms=now)
             cluster.know("stuck", 12, T1, start_ms=now - OLD_MS)
-            with DoctorAdmin(cluster.bootstrap, 0.6) as admin:
+            with DoctorAdmin(cluster.bootstrap, LOOK_TIMEOUT_S) as admin:
                 assert admin.hanging_transactions({0: [T0], 1: [T1]}, now) == []
                 assert [each.transactional_id for each in admin.overdue_transactions(now)] == ["stuck"]
 
