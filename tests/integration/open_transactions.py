@@ -26,7 +26,8 @@ AGE_MS: Final = 20 * 60 * 1000
 _HELD: Final = """
 import sys, time
 from confluent_kafka import Producer
-producer = Producer({"bootstrap.servers": sys.argv[1], "transactional.id": sys.argv[2], "log_level": 0})
+settings = {"bootstrap.servers": sys.argv[1], "transactional.id": sys.argv[2], "transaction.timeout.ms": 600_000, "log_level": 0}
+producer = Producer(settings)
 producer.init_transactions(30)
 producer.begin_transaction()
 producer.produce(sys.argv[3], b"held", partition=0, timestamp=int(time.time() * 1000) - int(sys.argv[4]))
@@ -55,7 +56,7 @@ def told(bootstrap: str, verb: str, *arguments: str) -> Any:
 
 
 def leave_open(bootstrap: str, transactional_id: str, topic: str) -> None:
-    """Have a producer write into a transaction, and kill it."""
+    """Have a producer write into a transaction that its coordinator leaves open for ten minutes, and kill the producer."""
     arguments = [sys.executable, "-c", _HELD, bootstrap, transactional_id, topic, str(AGE_MS)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as client:
         try:
