@@ -29,6 +29,7 @@ from esp.cli.quorum import quorum
 from esp.cli.reassign.command import reassign_partitions
 from esp.cli.rebalance.command import rebalance
 from esp.cli.topics import topics
+from esp.cli.transactions.command import transactions
 from esp.model.errors import OperatorError
 
 app = typer.Typer(
@@ -110,6 +111,7 @@ app.add_typer(doctor, name="doctor", rich_help_panel="Tools")
 app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_partitions))
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
+app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
 wrap_help(app)
 

@@ -1,7 +1,7 @@
-"""Shells complete names of topics and groups by asking the cluster; typer completes all else.
+"""Shells complete names of topics and groups, and transactional ids, by asking the cluster; typer completes all else.
 
-Every press of the key starts a process, so this one loads nothing but the standard library: two requests are written by hand here, in their
-oldest form without varying lengths. What was told is kept for some seconds, and is taken also when no broker answers in time.
+Every press of the key starts a process, so this one loads nothing but the standard library: three requests are written by hand here, each
+in its oldest form. What was told is kept for some seconds, and is taken also when no broker answers in time.
 """
 
 import json
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-KINDS: Final = {"--topic": "topics", "--group": "groups"}
+KINDS: Final = {"--topic": "topics", "--group": "groups", "--transactional-id": "transactional ids"}
 """The kind of name that the value of an option is."""
 
 CACHED_S: Final = 10.0
@@ -27,7 +27,9 @@ _SAFE: Final = re.compile(r"[\w.:@/+-]+", re.ASCII)
 _SERVER: Final = "--bootstrap-server"
 _METADATA, _METADATA_VERSION = 3, 4
 _LIST_GROUPS, _LIST_GROUPS_VERSION = 16, 1
+_LIST_TRANSACTIONS, _LIST_TRANSACTIONS_VERSION = 66, 0
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
+_I64_SIZE: Final = 8
 _REQUEST: Final = struct.Struct(">ihhih3s")
 
 
@@ -40,7 +42,7 @@ class Wanted(NamedTuple):
 
 
 def find_wanted(environment: Mapping[str, str]) -> Wanted | None:
-    """Read from the variables of typer's scripts what is to be completed; None if it is no name of a topic or group."""
+    """Read from the variables of typer's scripts what is to be completed; None if it is no name that a cluster knows."""
     shell = environment.get("_ESP_COMPLETE")
     if shell == "complete_bash":
         words = environment.get("COMP_WORDS", "").split("\n")
@@ -120,7 +122,7 @@ def _names(wanted: Wanted, environment: Mapping[str, str]) -> list[str]:
 
 
 def ask(kind: str, servers: str) -> list[str]:
-    """Ask brokers for the names of topics or groups.
+    """Ask brokers for the names of one kind.
 
     Raises:
         OSError, EOFError, ValueError, struct.error, IndexError: there is no answer, or none that can be read.
@@ -135,13 +137,13 @@ def ask(kind: str, servers: str) -> list[str]:
             continue
         if kind == "topics":
             return topics
-        groups: list[str] = []
+        names: list[str] = []
         for broker in brokers:
             try:
-                groups += _groups(*broker)
-            except (OSError, EOFError):  # the groups of the others are better than none
+                names += _groups(*broker) if kind == "groups" else _transactional_ids(*broker)
+            except (OSError, EOFError):  # the names that the other brokers have are better than none
                 continue
-        return groups
+        return names
     raise error
 
 
@@ -173,6 +175,29 @@ class _Answer:
         size = max(0, self.i16())
         self._position += size
         return self._content[self._position - size : self._position].decode()
+
+    def varint(self) -> int:
+        """The next number of varying length."""
+        value = shift = 0
+        while True:
+            byte = self._content[self._position]
+            self._position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def compact_text(self) -> str:
+        """The next text whose length is a number of varying length."""
+        size = max(0, self.varint() - 1)
+        self._position += size
+        return self._content[self._position - size : self._position].decode()
+
+    def skip_tags(self) -> None:
+        """Pass over the tagged fields at the end of a flexible structure."""
+        for _ in range(self.varint()):
+            self.varint()
+            self.skip(self.varint())
 
 
 def _metadata(host: str, port: int) -> tuple[list[tuple[str, int]], list[str]]:
@@ -206,6 +231,24 @@ def _groups(host: str, port: int) -> list[str]:
     for _ in range(answer.i32()):
         names.append(answer.text())
         answer.text()
+    return names
+
+
+def _transactional_ids(host: str, port: int) -> list[str]:
+    """The ids that a broker coordinates. All versions of the request are flexible: its header and its body end with their tagged fields."""
+    no_tags, no_filter = b"\0", b"\1"
+    body = no_tags + no_filter + no_filter + no_tags
+    answer = _exchange(host, port, _LIST_TRANSACTIONS, _LIST_TRANSACTIONS_VERSION, body)
+    answer.skip_tags()  # of the header
+    answer.skip(_I32.size + _I16.size)
+    for _ in range(answer.varint() - 1):
+        answer.compact_text()
+    names = []
+    for _ in range(answer.varint() - 1):
+        names.append(answer.compact_text())
+        answer.skip(_I64_SIZE)
+        answer.compact_text()
+        answer.skip_tags()
     return names
 
 

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
 from esp.model.ids import NodeId, TopicPartition
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
 from esp.replication.partition_leader import effective_min_isr
@@ -56,6 +57,22 @@ class ThrottleSetting(NamedTuple):
     """The topic's name, the broker's id, or empty for the default of all brokers."""
     is_topic: bool
     names: tuple[str, ...]
+
+
+class HangingTransaction(NamedTuple):
+    """A transaction that no coordinator will end in its partition."""
+
+    transaction: OpenTransaction
+    idle_ms: int
+    """The age of its producer's last record."""
+
+
+class OverdueTransaction(NamedTuple):
+    """A transaction that its coordinator does not end in time."""
+
+    transaction: KnownTransaction
+    overdue_ms: int
+    """The time by which it is open for longer than its timeout."""
 
 
 class Voter(NamedTuple):
@@ -110,6 +127,10 @@ class Snapshot:
     """The ids of the consumer groups."""
     unmade: Mapping[TopicPartition, frozenset[NodeId]] = field(default_factory=dict)
     """Replicas of which a broker that serves has nothing, while others have records: new ones, and those on a replaced disk."""
+
+    hanging: tuple[HangingTransaction, ...] = ()
+    """As far as that is sure: a transaction whose coordinator does not answer is not among them."""
+    overdue: tuple[OverdueTransaction, ...] = ()
 
     @cached_property
     def topics(self) -> Mapping[str, tuple[PartitionView, ...]]:

@@ -153,6 +153,12 @@ class ProducerStates:
         """The first offset of the oldest open transaction; larger than any offset if none is open."""
         return next(iter(self._open.values()), LONG_MAX)
 
+    @property
+    def oldest_open_timestamp(self) -> int | None:
+        """The time of the last batch of the producer whose open transaction is the oldest, as the producer set it; None if none is open."""
+        producer_id = next(iter(self._open), None)
+        return None if producer_id is None else self._states[producer_id].last_timestamp
+
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """True if the producer has a transaction open under this very epoch."""
         state = self._states.get(producer_id)

@@ -18,7 +18,7 @@ from esp.transactions.directory import Directory
 from esp.transactions.effects import Effect, Outbox
 from esp.transactions.ending import Ending
 from esp.transactions.initialising import Initialising
-from esp.transactions.lookups import describe, list_transactions
+from esp.transactions.lookups import describe, list_transactions, oldest_start_us
 from esp.transactions.markers import Markers
 from esp.transactions.requests import AddPartitions, EndTransaction, InitProducerId, ListTransactions, VerifyPartitions
 from esp.transactions.responses import DescribedTransaction, ListedTransaction, PartitionsResult
@@ -124,6 +124,16 @@ class TransactionCoordinator:
         """A partition's leader refuses the marker for good."""
         self._markers.on_refused(transactional_id, decision, partition, error, now)
         return self._outbox.take()
+
+    @property
+    def oldest_start_us(self) -> int | None:
+        """The monotonic time at which the oldest transaction that is not completed began; None if there is none. Looks at all ids."""
+        return oldest_start_us(self._directory)
+
+    @property
+    def pending_markers(self) -> int:
+        """The number of markers of ended transactions that are not written yet."""
+        return self._markers.pending_count
 
     @property
     def refused_markers(self) -> int:

@@ -1,15 +1,20 @@
 """DescribeTransactions and ListTransactions: transactional ids as administrators see them (KIP-664)."""
 
+from typing import Final
+
 from esp.model.errors import ErrorCode
 from esp.model.now import Now
 from esp.schemas.transaction_records import TransactionStatus
 from esp.transactions.directory import Directory
 from esp.transactions.requests import ListTransactions
 from esp.transactions.responses import DescribedTransaction, ListedTransaction
-from esp.transactions.transaction import Transaction
+from esp.transactions.transaction import PREPARE, Transaction
 
 STATE_NAMES = frozenset(status.kafka_name for status in TransactionStatus)
 """The states that filters may name."""
+
+
+_OPEN: Final = frozenset((TransactionStatus.ONGOING, *PREPARE))
 
 
 def describe(directory: Directory, transactional_id: str) -> DescribedTransaction:
@@ -25,6 +30,18 @@ def describe(directory: Directory, transactional_id: str) -> DescribedTransactio
         current.start_ms,
         current.producer,
         tuple(current.partitions),
+    )
+
+
+def oldest_start_us(directory: Directory) -> int | None:
+    """The monotonic time at which the oldest transaction that is not completed began; None if there is none."""
+    return min(
+        (
+            entry.current.started_us
+            for entry in directory
+            if entry.current is not None and entry.current.status in _OPEN
+        ),
+        default=None,
     )
 
 

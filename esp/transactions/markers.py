@@ -109,6 +109,11 @@ class Markers:
             decision.retry_us = now.monotonic_us + REFUSED_RETRY_US
 
     @property
+    def pending_count(self) -> int:
+        """The number of markers of committed decisions that are not written yet, refused ones included."""
+        return sum(len(decision.left) for decision in self._decisions.values())
+
+    @property
     def refused_count(self) -> int:
         """The number of markers that partitions have refused for good, and that hold up a transaction."""
         return sum(len(decision.refused) for decision in self._decisions.values())

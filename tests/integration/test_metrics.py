@@ -9,6 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from esp.testing.node import Node
 from esp.testing.ports import free_port
+from tests.integration.conftest import eventually
+from tests.integration.open_transactions import AGE_MS, SETTINGS, leave_open
+from tests.integration.transactions import serve_transactions, transactional_producer
 
 RECORDS = 2000
 
@@ -52,3 +55,31 @@ def test_what_clients_do_is_seen_in_the_metrics(tmp_path: Path) -> None:
     assert 10_000_000 < told["process_resident_memory_bytes",] < 500_000_000
     assert told["process_open_fds",] > 5
     assert told["process_cpu_seconds_total",] > 0
+
+
+@pytest.mark.timeout(120)
+def test_a_transaction_that_a_killed_client_leaves_open_is_seen_where_it_holds_readers_back(tmp_path: Path) -> None:
+    port = free_port()
+    with Node(tmp_path, {**SETTINGS, "metrics.listener": f"127.0.0.1:{port}"}) as node:
+        serve_transactions(node.bootstrap, [node])
+        leave_open(node.bootstrap, "left", "t")
+        producer = Producer({"bootstrap.servers": node.bootstrap})
+        for _ in range(9):
+            producer.produce("t", b"behind it", partition=0)
+        assert producer.flush(60) == 0
+        told = scrape(port)
+        assert told["esp_last_stable_offset_lag", "0", "t"] == 10
+        assert told["esp_open_transaction_idle_seconds", "0", "t"] * 1000 >= AGE_MS
+        assert told["esp_partitions_with_open_transactions",] == told["esp_partitions_with_late_transactions",] == 1
+        assert 0 < told["esp_oldest_transaction_seconds",] < 60
+        transactional_producer(node.bootstrap, "left")  # the next producer of the id ends it
+
+        def is_quiet() -> bool:
+            now = scrape(port)
+            counts = (
+                *("esp_partitions_with_open_transactions", "esp_partitions_with_late_transactions"),
+                *("esp_transaction_markers_pending", "esp_oldest_transaction_seconds"),
+            )
+            return not any(now[name,] for name in counts) and ("esp_last_stable_offset_lag", "0", "t") not in now
+
+        eventually(is_quiet)

@@ -5,6 +5,8 @@ requests and the delay of its loop.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
+from operator import itemgetter
 from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -20,8 +22,17 @@ from esp.broker.running_node import RunningNode
 from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
-from esp.model.ids import NO_NODE
+from esp.model.ids import NO_NODE, TopicPartition
+from esp.ports.clock import Clock
 from esp.protocol.registry import ListenerKind
+
+PARTITIONS_SHOWN: Final = 50
+"""The partitions that a metric with a value for each partition shows at most, the largest values first: a node may lead thousands."""
+
+_FIRST: Final = itemgetter(0)
+
+_LATE_MS: Final = 5 * 60 * 1000
+"""A transaction is late when its last record is older than the longest timeout and this (Kafka's ``LATE_TRANSACTION_BUFFER_MS``)."""
 
 _LISTENERS: Final = {ListenerKind.BROKER: "broker", ListenerKind.CONTROLLER: "controller"}
 
@@ -76,9 +87,60 @@ def _collect_partitions(replicas: ReplicaHost) -> Iterator[Metric]:
     )
 
 
-def _collect_transactions(transactions: TransactionCoordinators) -> Iterator[Metric]:
+def _collect_open_transactions(replicas: ReplicaHost, max_timeout_ms: int, now_ms: int) -> Iterator[Metric]:
+    """The transactions that are open in partitions that this node leads. Partitions without one cost a look at an attribute."""
+    lags: list[tuple[int, TopicPartition]] = []
+    idle: list[tuple[int, TopicPartition]] = []
+    for hosted in replicas:
+        log = hosted.log
+        if hosted.leader is None or not log.producers.has_transactions:
+            continue
+        lag = log.high_watermark - log.last_stable_offset
+        if lag:
+            lags.append((lag, hosted.name))
+        timestamp_ms = log.producers.oldest_open_timestamp
+        if timestamp_ms is not None:
+            idle.append((max(0, now_ms - timestamp_ms), hosted.name))
+    late_ms = max_timeout_ms + _LATE_MS
+    yield from _gauges(
+        ("esp_partitions_with_open_transactions", "Led partitions in which a transaction is open", len(idle)),
+        (
+            "esp_partitions_with_late_transactions",
+            "Led partitions whose oldest transaction should have ended",
+            sum(age_ms > late_ms for age_ms, _ in idle),
+        ),
+    )
+    labels = ("topic", "partition")
+    family = GaugeMetricFamily(
+        "esp_last_stable_offset_lag", "Committed offsets from the first open transaction on", labels=labels
+    )
+    for lag, name in nlargest(PARTITIONS_SHOWN, lags, key=_FIRST):
+        family.add_metric((name.topic, str(name.partition)), lag)
+    yield family
+    family = GaugeMetricFamily(
+        "esp_open_transaction_idle_seconds",
+        "Age of the last record of the oldest open transaction's producer",
+        labels=labels,
+    )
+    for age_ms, name in nlargest(PARTITIONS_SHOWN, idle, key=_FIRST):
+        family.add_metric((name.topic, str(name.partition)), age_ms / 1000)
+    yield family
+
+
+def _collect_transactions(transactions: TransactionCoordinators, now_us: int) -> Iterator[Metric]:
     """The transactions that this node coordinates."""
+    start_us = transactions.oldest_start_us
     return _gauges(
+        (
+            "esp_oldest_transaction_seconds",
+            "Age of the oldest transaction that this node coordinates and that is not completed",
+            0 if start_us is None else max(0, now_us - start_us) / 1_000_000,
+        ),
+        (
+            "esp_transaction_markers_pending",
+            "Markers of ended transactions that are not written yet",
+            transactions.pending_markers,
+        ),
         (
             "esp_transaction_markers_refused",
             "Markers that partitions refuse, so that their transactions cannot end",
@@ -166,13 +228,17 @@ def _collect_self_repair(proposal: Proposal | None) -> Iterator[Metric]:
     )
 
 
-def collect_node(node: RunningNode, broker: BrokerRole | None, controller: ControllerRole | None) -> Iterator[Metric]:
+def collect_node(
+    node: RunningNode, broker: BrokerRole | None, controller: ControllerRole | None, clock: Clock
+) -> Iterator[Metric]:
     """All that is the node's own, by the roles that it has."""
     roles = ((ListenerKind.BROKER, broker), (ListenerKind.CONTROLLER, controller))
     yield from _collect_connections((kind, role.server.connection_count) for kind, role in roles if role is not None)
     if broker is not None and broker.running is not None:
         yield from _collect_partitions(broker.running.replicas)
-        yield from _collect_transactions(broker.running.transactions)
+        transactions = broker.running.transactions
+        yield from _collect_open_transactions(broker.running.replicas, transactions.max_timeout_ms, clock.wall_ms())
+        yield from _collect_transactions(transactions, clock.monotonic_us())
         yield from _collect_compaction(broker.running.cleaner)
     yield from _collect_quorum(node.raft)
     if node.raft.is_active:

@@ -86,6 +86,22 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
         require_transactions(self._metadata.image)
 
     @property
+    def max_timeout_ms(self) -> int:
+        """The longest timeout that a client may ask for (``transaction.max.timeout.ms``)."""
+        return self._settings.transaction_max_timeout_ms
+
+    @property
+    def oldest_start_us(self) -> int | None:
+        """The monotonic time at which the oldest transaction that is not completed began; None if there is none. Looks at all ids."""
+        starts = (coordinator.oldest_start_us for coordinator in self)
+        return min((start_us for start_us in starts if start_us is not None), default=None)
+
+    @property
+    def pending_markers(self) -> int:
+        """The number of markers of ended transactions that are not written yet."""
+        return sum(coordinator.pending_markers for coordinator in self)
+
+    @property
     def refused_markers(self) -> int:
         """The number of markers that partitions have refused for good, and that hold up a transaction."""
         return sum(coordinator.refused_markers for coordinator in self)

@@ -55,6 +55,16 @@ class TransactionCoordinatorDriver(CoordinatorDriver[TransactionCoordinator]):
         self._sender.forget(self)
 
     @property
+    def oldest_start_us(self) -> int | None:
+        """The monotonic time at which the oldest transaction that is not completed began; None if there is none."""
+        return self._core.oldest_start_us
+
+    @property
+    def pending_markers(self) -> int:
+        """The number of markers of ended transactions that are not written yet."""
+        return self._core.pending_markers
+
+    @property
     def refused_markers(self) -> int:
         """The number of markers that partitions have refused for good, and that hold up a transaction."""
         return self._core.refused_markers

@@ -6,11 +6,14 @@ from typing import Final, Protocol
 
 from esp.cli.doctor.throttles import find_held
 from esp.cli.kafka.answers import QuorumInfo
+from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
 from esp.doctor.snapshot import (
     NEVER_MS,
     BrokerCondition,
     FailedDirectory,
+    HangingTransaction,
     MovingPartition,
+    OverdueTransaction,
     Quorum,
     Snapshot,
     ThrottleSetting,
@@ -18,7 +21,7 @@ from esp.doctor.snapshot import (
     min_isr_of,
 )
 from esp.model.errors import OperatorError
-from esp.model.ids import NodeId, TopicPartition
+from esp.model.ids import NO_NODE, TRANSACTIONS_TOPIC, NodeId, TopicPartition
 from esp.rebalance.cluster import (
     ALL_BROKERS,
     FOLLOWER_THROTTLED_RATE,
@@ -65,9 +68,24 @@ class ExaminedCluster(ReassignmentAdmin, Protocol):
     def consumer_groups(self, brokers: Iterable[int]) -> list[str]:
         """The ids of the consumer groups that those brokers keep, of those that answer."""
 
+    def hanging_transactions(
+        self, by_leader: Mapping[int, Iterable[TopicPartition]], now_ms: int
+    ) -> list[OpenTransaction]:
+        """The transactions that no coordinator will end in their partition, as far as leaders and coordinators answer."""
+
+    def overdue_transactions(self, now_ms: int) -> list[KnownTransaction]:
+        """The transactions that their coordinators do not end in time, of those coordinators that answer."""
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
 
 def look_for_doctor(
-    admin: ExaminedCluster, watch_s: float = 0, sleep: Callable[[float], None] = time.sleep
+    admin: ExaminedCluster,
+    watch_s: float = 0,
+    sleep: Callable[[float], None] = time.sleep,
+    wall_ms: Callable[[], int] = _wall_ms,
 ) -> Snapshot:
     """Everything that a doctor wants to know.
 
@@ -75,6 +93,7 @@ def look_for_doctor(
         admin: the cluster.
         watch_s: how long to wait between two looks at partitions that move, so that those are found that do not get on; 0: one look.
         sleep: lets so many seconds pass.
+        wall_ms: returns milliseconds since the Unix epoch.
 
     Raises:
         OperatorError: the cluster does not answer. Its controllers may be silent, as long as brokers answer.
@@ -95,6 +114,7 @@ def look_for_doctor(
     held = find_held(reassignments, topics, settings, own, watch_s or WATCH_S)
     min_isr = {topic: int(told[_MIN_ISR]) for topic, told in settings.items()}
     view = make_view(admin.cluster_id(), brokers, topics, reassignments, log_dirs, min_isr, draining)
+    hanging, overdue = _transactions(admin, topics, wall_ms())
     short = {each.topic for each in view.partitions if len(each.isr) < min_isr_of(each)}
     eligible = admin.eligible_leaders(short) if short else {}
     return Snapshot(
@@ -113,6 +133,8 @@ def look_for_doctor(
         quorum=quorum,
         has_controller=has_controller,
         groups=tuple(admin.consumer_groups(log_dirs)),
+        hanging=hanging,
+        overdue=overdue,
     )
 
 
@@ -122,6 +144,25 @@ def _ask_controllers(admin: ExaminedCluster) -> tuple[Quorum | None, bool]:
         return _quorum(admin.quorum()), True
     except OperatorError:
         return None, False
+
+
+def _transactions(
+    admin: ExaminedCluster, topics: Mapping[str, Mapping[int, Partition]], now_ms: int
+) -> tuple[tuple[HangingTransaction, ...], tuple[OverdueTransaction, ...]]:
+    """The transactions that stay open. A cluster without their internal topic never had one, and is not asked."""
+    if TRANSACTIONS_TOPIC not in topics:
+        return (), ()
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for topic, partitions in topics.items():
+        for number, partition in partitions.items():
+            if partition.leader != NO_NODE:
+                by_leader.setdefault(partition.leader, []).append(TopicPartition(topic, number))
+    hanging = [
+        HangingTransaction(each, max(0, now_ms - each.last_timestamp_ms))
+        for each in admin.hanging_transactions(by_leader, now_ms)
+    ]
+    overdue = [OverdueTransaction(each, each.overdue_ms(now_ms) or 0) for each in admin.overdue_transactions(now_ms)]
+    return tuple(hanging), tuple(overdue)
 
 
 def _condition(node: NodeId, brokers: Mapping[int, Broker], answering: Collection[int]) -> BrokerCondition:

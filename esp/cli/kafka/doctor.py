@@ -1,6 +1,6 @@
 """The requests of ``esp doctor`` beyond those of the tools that move partitions."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -14,7 +14,15 @@ from esp.cli.kafka.library import (
     ListGroupsRequest,
 )
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
-from esp.model.errors import ErrorCode
+from esp.cli.kafka.transactions import ListFilter, TransactionsAdmin, open_transactions
+from esp.doctor.open_transactions import (
+    MAX_TIMEOUT_MS,
+    OPEN_STATES,
+    OVERDUE_MS,
+    KnownTransaction,
+    OpenTransaction,
+)
+from esp.model.errors import ErrorCode, OperatorError
 from esp.model.ids import TopicPartition
 
 _TOPIC: Final = 2
@@ -23,7 +31,7 @@ _CONSUMERS: Final = ("consumer", "")
 """Kinds of groups that :mod:`esp.cli.kafka.groups` counts too; those of Kafka Connect and the like are others' business."""
 
 
-class DoctorAdmin(ReassignmentsAdmin):
+class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin):
     """Looks at everything; see :class:`~esp.cli.kafka.client.AdminConnection`. Methods are those of the protocol."""
 
     asks_all: ClassVar = True
@@ -79,6 +87,28 @@ class DoctorAdmin(ReassignmentsAdmin):
                 continue
             found.update(each["group_id"] for each in told["groups"] if each["protocol_type"] in _CONSUMERS)
         return sorted(found)
+
+    def hanging_transactions(
+        self, by_leader: Mapping[int, Iterable[TopicPartition]], now_ms: int
+    ) -> list[OpenTransaction]:
+        """The transactions that no coordinator will end in their partition, as far as leaders and coordinators answer."""
+        opened = open_transactions(self.producers(by_leader)[0])
+        old = [each for each in opened if each.is_older_than(MAX_TIMEOUT_MS, now_ms)]
+        try:
+            return self.still_hanging(by_leader, old)[0]
+        except OperatorError:  # a coordinator has died since
+            return []
+
+    def overdue_transactions(self, now_ms: int) -> list[KnownTransaction]:
+        """The transactions that their coordinators do not end in time, of those coordinators that answer; sorted."""
+        try:
+            listed, _ = self.list_transactions(ListFilter(OPEN_STATES, duration_ms=OVERDUE_MS))
+            told = self.describe(each.transactional_id for each in listed)
+        except OperatorError:  # a coordinator has died since, or the release knows no filter by duration
+            return []
+        return [
+            each for each in told.values() if isinstance(each, KnownTransaction) and each.overdue_ms(now_ms) is not None
+        ]
 
 
 def _eligible_leaders(topics: list[str], client: Any) -> dict[TopicPartition, tuple[int, ...]]:

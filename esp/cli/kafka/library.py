@@ -76,17 +76,20 @@ with warnings.catch_warnings():
         DescribeConfigsRequest,
         DescribeGroupsRequest,
         DescribeLogDirsRequest,
+        DescribeProducersRequest,
         DescribeQuorumRequest,
+        DescribeTransactionsRequest,
         ElectLeadersRequest,
         IncrementalAlterConfigsRequest,
         ListConfigResourcesRequest,
         ListGroupsRequest,
         ListPartitionReassignmentsRequest,
+        ListTransactionsRequest,
     )
     from kafka.protocol.consumer import OffsetSpec
     from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
     from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
-    from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
+    from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, WriteTxnMarkersRequest
     from kafka.structs import OffsetAndMetadata
 
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -105,7 +108,9 @@ __all__ = [
     "DescribeConfigsRequest",
     "DescribeGroupsRequest",
     "DescribeLogDirsRequest",
+    "DescribeProducersRequest",
     "DescribeQuorumRequest",
+    "DescribeTransactionsRequest",
     "ElectLeadersRequest",
     "FindCoordinatorRequest",
     "Future",
@@ -124,6 +129,7 @@ __all__ = [
     "ListConfigResourcesRequest",
     "ListGroupsRequest",
     "ListPartitionReassignmentsRequest",
+    "ListTransactionsRequest",
     "MetadataRequest",
     "NetworkSelector",
     "NewPartitions",
@@ -136,6 +142,7 @@ __all__ = [
     "RequestTimedOutError",
     "TopicPartition",
     "UnknownBrokerIdError",
+    "WriteTxnMarkersRequest",
     "error_for_code",
     "kafka",
 ]

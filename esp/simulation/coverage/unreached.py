@@ -20,6 +20,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.replication.partition_leader:PartitionLeader.min_isr",
         "esp.replication.replication_quota:ReplicationQuota.rate",
         "esp.storage.log:Log.unflushed_bytes",
+        "esp.storage.producer_state:ProducerStates.oldest_open_timestamp",
         "esp.storage.trash:Trash.__len__",
     ),
     "Controllers keep their addresses in a run, so none reports a new one to the leader. tests/unit/raft/test_voter_changes.py.": (

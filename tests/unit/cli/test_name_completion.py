@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from esp.cli.name_completion import Wanted, complete, find_wanted
+from tests.unit.cli.transactions.played_cluster import PlayedCluster
 
 AT = "127.0.0.1:9092"
 
@@ -30,6 +31,11 @@ def bash(*words: str) -> dict[str, str]:
             bash("esp", "consume", "--bootstrap-server", "h", ":", "1", "--topic", "x"),
             Wanted("topics", "x", "h:1"),
         ),
+        (
+            bash("esp", "transactions", "describe", "--transactional-id", "or"),
+            Wanted("transactional ids", "or", AT),
+        ),
+        (bash("esp", "transactions", "list", "--transactional-id-pattern", "or"), None),
         (bash("esp", "topics", "--li"), None),
         (bash("esp", "to"), None),
         (
@@ -78,6 +84,17 @@ def test_broker_is_asked_once_and_names_that_need_quoting_are_left_out(tmp_path)
     assert complete(Wanted("topics", "b", at), environment) == "boats\n", "the broker is gone, the answer is kept"
     in_zsh = {**environment, "_ESP_COMPLETE": "complete_zsh"}
     assert complete(Wanted("topics", "", at), in_zsh) == "_arguments '*: :(boats flats flights)'\n"
+
+
+def test_transactional_ids_come_from_all_brokers_that_answer(tmp_path):
+    with PlayedCluster(3, down=[2]) as cluster:
+        for number in range(300):
+            cluster.know(f"orders-{number}", number, coordinator=number % 2)
+        cluster.know("bills", 300, state="CompleteCommit")
+        cluster.know("orders-gone", 301, coordinator=2)
+        wanted = Wanted("transactional ids", "orders-", cluster.bootstrap)
+        told = complete(wanted, {"_ESP_COMPLETE": "complete_bash", "XDG_CACHE_HOME": str(tmp_path)})
+    assert told.splitlines() == sorted(f"orders-{number}" for number in range(300))
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\2ab", b"\0\0\0\4abcd", b"\xff\xff\xff\xff", b"HTTP/1.1 400\r\n"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from esp.model.errors import ApiError, CorruptionError, ErrorCode
-from esp.records.batch_header import CONTROL_BIT, BatchHeader, read_header
+from esp.records.batch_header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
 from esp.records.transaction_marker import Marker, build_marker
 from esp.storage.producer_state import BATCHES_KEPT, CompletedTransaction, ProducerStates
 from tests.unit.storage.helpers import make_batch
@@ -213,6 +213,17 @@ def test_a_marker_of_the_same_epoch_keeps_the_sequence() -> None:
     states = known(transactional(5))
     states.update(control(1), COMMIT)
     assert states.next_sequence(9, 0) == 6
+
+
+def test_the_oldest_transaction_s_producer_gives_the_time_of_its_last_batch() -> None:
+    states = ProducerStates()
+    assert states.oldest_open_timestamp is None
+    other = header(0, offset=7, producer=10, timestamp=2000)
+    for batch in (transactional(0), other._replace(attributes=other.attributes | TRANSACTIONAL_BIT)):
+        states.update(batch)
+    assert states.oldest_open_timestamp == 1000
+    states.update(control(8), COMMIT)
+    assert states.oldest_open_timestamp == 2000
 
 
 def test_a_marker_without_data_ends_nothing_but_is_remembered() -> None:

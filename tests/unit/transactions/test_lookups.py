@@ -53,3 +53,21 @@ def test_state_on_its_way_is_not_shown():
 def test_filters(world, filters, names):
     world.pass_time(1000)
     assert world.list(**filters) == names
+
+
+def test_the_oldest_transaction_is_the_one_that_began_first_and_is_not_completed():
+    world = World(writes_markers=False)
+    assert world.coordinator.oldest_start_us is None
+    starts = {}
+    for name in ("a", "b"):
+        producer = world.init(transactional_id=name).producer
+        starts[name] = world.now_us
+        assert world.add(producer, P0, transactional_id=name) is not None
+        world.pass_time(1000)
+        if name == "a":
+            first = producer
+    assert world.coordinator.oldest_start_us == starts["a"]
+    world.end(first, transactional_id="a")
+    assert world.coordinator.oldest_start_us == starts["a"], "its marker is not written"
+    world.write_markers(world.markers.pop())
+    assert world.coordinator.oldest_start_us == starts["b"]

@@ -116,6 +116,21 @@ def test_refused_marker_is_an_alarm_and_is_sent_again(error):
     assert world.coordinator.refused_markers == 0
 
 
+def test_markers_are_pending_until_each_is_written():
+    world = open_world()
+    assert world.coordinator.pending_markers == 0
+    world.end((7, 3))
+    effect = world.markers.pop()
+    assert world.coordinator.pending_markers == 2
+    refused = ErrorCode.invalid_producer_epoch
+    world.do(world.coordinator.on_marker_refused("app", effect.decision, P1, refused, world.now))
+    assert world.coordinator.pending_markers == 2, "a refused marker is not written"
+    world.do(world.coordinator.on_marker_written("app", effect.decision, P0, world.now))
+    assert world.coordinator.pending_markers == 1
+    world.write_markers(effect)
+    assert world.coordinator.pending_markers == 0
+
+
 def test_refused_marker_does_not_outlive_a_deleted_partition():
     world = open_world()
     world.end((7, 3))

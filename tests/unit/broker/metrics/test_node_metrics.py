@@ -4,20 +4,29 @@ import asyncio
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from esp.broker.metrics.families import PARTITIONS_SHOWN
+from esp.model.errors import ErrorCode
 from esp.ports.network import Address
 from esp.records.builder import NewRecord, build_batch
 from esp.settings.broker import MetricsListener
 from tests.unit.broker.conversation import create_topic, fetch_later, produce
 from tests.unit.broker.metrics.test_http_server import GET, Scraper
 from tests.unit.broker.simulated_node import records, simulated
+from tests.unit.broker.transaction_conversation import ID, end, init, until_state, with_transactions
+from tests.unit.broker.transactional_client import batch
 
-measured = simulated(metrics_listener=MetricsListener("127.0.0.1", 9308))
+METRICS = MetricsListener("127.0.0.1", 9308)
+measured = simulated(metrics_listener=METRICS)
 
 
 async def _scrape(node):
     """The samples by name, those with labels by name and label values."""
     scraper = await Scraper().open(node, Address("127.0.0.1", 9308))
     answer = await scraper.ask(GET)
+    while not answer.endswith(b"\n"):  # something else keeps the node's threads busy
+        await asyncio.sleep(0.1)
+        answer += scraper.received
+        scraper.received = b""
     scraper.connection.abort()
     _, _, body = answer.partition(b"\r\n\r\n")
     return {
@@ -77,7 +86,7 @@ async def test_partitions_connections_and_the_cluster_are_told(node):
     assert told["esp_event_loop_delay_seconds_count",] > 0
 
 
-@simulated(metrics_listener=MetricsListener("127.0.0.1", 9308), log_cleaner_backoff_ms=100)
+@simulated(metrics_listener=METRICS, log_cleaner_backoff_ms=100)
 async def test_rounds_of_compaction_are_counted(node):
     client = await node.client()
     await create_topic(client, "t", cleanup_policy="compact", segment_bytes=1 << 20)
@@ -94,3 +103,74 @@ async def test_rounds_of_compaction_are_counted(node):
     assert told["esp_compaction_last_round_seconds",] > 0
     assert 0 < told["esp_compaction_map_utilization",] < 1
     assert told["esp_compaction_failures_total",] == told["esp_compaction_uncleanable_partitions",] == 0
+
+
+async def _begin(client):
+    """The producer id and epoch of ``ID``."""
+    begun = await init(client)
+    return begun.producer_id, begun.producer_epoch
+
+
+async def _produce_in(client, producer, partition, timestamp_ms, *values):
+    """Append a batch of a transaction of ``ID``."""
+    opened = batch(0, *values, producer_id=producer[0], epoch=producer[1], timestamp_ms=timestamp_ms)
+    answer = await produce(client, "t", opened, partition=partition, transactional_id=ID)
+    assert answer.error_code is ErrorCode.none
+
+
+@with_transactions(metrics_listener=METRICS)
+async def test_open_transactions_are_told_by_partition(node, client):
+    await create_topic(client, "t", partitions=3)
+    quiet = await _scrape(node)
+    producer = await _begin(client)
+    await _produce_in(client, producer, 1, node.env.clock.wall_ms())
+    for _ in range(4):
+        await produce(client, "t", records(b"behind it"), partition=1)
+    await asyncio.sleep(30)
+    told = await _scrape(node)
+    assert told["esp_partitions_with_open_transactions",] == 1
+    assert told["esp_last_stable_offset_lag", "1", "t"] == 5
+    assert 30 <= told["esp_open_transaction_idle_seconds", "1", "t"] < 31
+    assert 30 <= told["esp_oldest_transaction_seconds",] < 31
+    assert told["esp_partitions_with_late_transactions",] == 0
+    assert ("esp_last_stable_offset_lag", "0", "t") not in told, "no transaction is open there"
+    await end(client, producer)
+    await until_state(client, "CompleteCommit")
+    after = await _scrape(node)
+    for name in (
+        *("esp_partitions_with_open_transactions", "esp_partitions_with_late_transactions"),
+        *("esp_oldest_transaction_seconds", "esp_transaction_markers_pending"),
+    ):
+        assert quiet[name,] == after[name,] == 0, name
+    assert ("esp_last_stable_offset_lag", "1", "t") not in after
+    assert ("esp_open_transaction_idle_seconds", "1", "t") not in after
+
+
+@with_transactions(metrics_listener=METRICS)
+async def test_a_transaction_is_late_when_its_last_record_is_older_than_any_timeout_and_five_minutes(node, client):
+    await create_topic(client, "t", partitions=2)
+    minute_ms = 60_000
+    producer, now_ms = await _begin(client), node.env.clock.wall_ms()
+    await _produce_in(client, producer, 0, now_ms - 19 * minute_ms)
+    assert (await _scrape(node))["esp_partitions_with_late_transactions",] == 0
+    await _produce_in(client, producer, 1, now_ms - 21 * minute_ms)
+    assert (await _scrape(node))["esp_partitions_with_late_transactions",] == 1
+
+
+@with_transactions(metrics_listener=METRICS)
+async def test_the_partitions_that_hold_back_most_are_told_and_no_more(node, client):
+    count = PARTITIONS_SHOWN + 3
+    await create_topic(client, "t", partitions=count)
+    begun = await init(client)
+    for partition in range(count):
+        values = [b"v"] * (1 + partition)
+        opened = batch(
+            0, *values, producer_id=begun.producer_id, epoch=begun.producer_epoch, timestamp_ms=1 + partition
+        )
+        await produce(client, "t", opened, partition=partition, transactional_id=ID)
+    told = await _scrape(node)
+    assert told["esp_partitions_with_open_transactions",] == count
+    lags = {key[1]: value for key, value in told.items() if key[0] == "esp_last_stable_offset_lag"}
+    assert lags == {str(partition): 1 + partition for partition in range(3, count)}
+    idle = {key[1] for key in told if key[0] == "esp_open_transaction_idle_seconds"}
+    assert idle == {str(partition) for partition in range(PARTITIONS_SHOWN)}

@@ -4,8 +4,16 @@ import pytest
 
 from esp.cli.doctor.look import look_for_doctor
 from esp.cli.kafka.answers import QuorumInfo, QuorumMember
+from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
 from esp.doctor.rules import RULES, examine
-from esp.doctor.snapshot import NEVER_MS, BrokerCondition, FailedDirectory, ThrottleSetting
+from esp.doctor.snapshot import (
+    NEVER_MS,
+    BrokerCondition,
+    FailedDirectory,
+    HangingTransaction,
+    OverdueTransaction,
+    ThrottleSetting,
+)
 from esp.model.errors import OperatorError
 from esp.model.ids import TopicPartition
 from esp.rebalance.cluster import (
@@ -30,6 +38,9 @@ class Examined(FakeCluster):
         self.failed = []
         self.voters = None
         self.asked_for_eligible = []
+        self.hanging = []
+        self.overdue = []
+        self.asked_for_transactions = []
 
     def topics(self, names=None):
         found = super().topics(names)
@@ -61,6 +72,13 @@ class Examined(FakeCluster):
 
     def quorum(self):
         return self.voters
+
+    def hanging_transactions(self, by_leader, now_ms):
+        self.asked_for_transactions.append({leader: sorted(names) for leader, names in by_leader.items()})
+        return self.hanging
+
+    def overdue_transactions(self, now_ms):
+        return self.overdue
 
 
 def members(*caught_up_ms, leader=1):
@@ -255,3 +273,18 @@ def test_empty_cluster_can_be_looked_at():
     found = look_for_doctor(Examined([1], {}))
     assert found.view.partitions == ()
     assert examine(found, RULES.values()) == ()
+
+
+def test_transactions_that_stay_open_are_asked_for_where_there_were_any(examined):
+    hanging = OpenTransaction(T0, 7, 3, -1, 50, 1_000)
+    overdue = KnownTransaction("a", 1, 8, 0, "PrepareAbort", 60_000, 0, frozenset({T1}))
+    examined.hanging, examined.overdue = [hanging], [overdue]
+    found = look_for_doctor(examined)
+    assert (found.hanging, found.overdue, examined.asked_for_transactions) == ((), (), [])
+    state = TopicPartition("__transaction_state", 0)
+    examined.replicas[state], examined.leaders[state], examined.size[state] = (3,), 3, 0
+    examined.fence(3)
+    found = look_for_doctor(examined, wall_ms=lambda: 500_000)
+    assert examined.asked_for_transactions == [{1: [T0], 2: [T1]}], "a partition without a leader is not asked for"
+    assert found.hanging == (HangingTransaction(hanging, 499_000),)
+    assert found.overdue == (OverdueTransaction(overdue, 440_000),)

@@ -1,0 +1,1 @@
+"""`esp transactions`: listed, described, found where they hang, and ended there."""
