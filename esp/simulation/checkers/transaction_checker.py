@@ -175,13 +175,13 @@ class TransactionChecker:
         lost = self._find_lost(TRANSACTIONS_TOPIC)
         return (bool(lost) if known is None else known in lost) or self._is_excused(partition)
 
-    def _find_lost(self, topic: str) -> set[TopicPartition]:
+    def _find_lost(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic of coordinators that have lost more than is promised at any time."""
-        every = {partition for partition in self._folds if partition.topic == topic}
+        every = [partition for partition in self._folds if partition.topic == topic]
         if topic == TRANSACTIONS_TOPIC:
-            every = {TopicPartition(topic, number) for number in range(STATE_PARTITIONS_MAX)}
+            every = [TopicPartition(topic, number) for number in range(STATE_PARTITIONS_MAX)]
         self._lost.update(filter(self._is_excused, every))
-        return self._lost & every
+        return [partition for partition in every if partition in self._lost]
 
     def _state_of(self, producer_id: int) -> IdState | None:
         return self.ids.get(self._by_producer.get(producer_id, ""))
@@ -321,7 +321,9 @@ class TransactionChecker:
             if any(self.fold(batch.partition).is_committed(batch.crc) for batch in one.batches)
         }
         if told.offset >= 0 and told.offset not in committed:
-            raise ViolationError("INV-OFFSETS-TXN", who, f"offset {told.offset} was told, and its records do not count")
+            raise ViolationError(
+                "INV-OFFSETS-TXN", who, f"offset {told.offset} was reported, and its records do not count"
+            )
         acked = (
             one.offset
             for one in own
@@ -329,7 +331,9 @@ class TransactionChecker:
         )
         newest = max(acked, default=-1)
         if told.is_newest and told.offset < newest:
-            raise ViolationError("INV-OFFSETS-TXN", who, f"offset {told.offset} was told after {newest} was committed")
+            raise ViolationError(
+                "INV-OFFSETS-TXN", who, f"offset {told.offset} was reported after {newest} was committed"
+            )
 
     def _judge(self, transaction: SentTransaction) -> None:
         who = transaction.transactional_id

@@ -125,9 +125,9 @@ def commit_with_offsets(scene: Scene, *offsets: int) -> None:
         (-1, 0.0, True, None),
         (4, 0.5, True, None),
         (4, 1.5, False, None),
-        (4, 1.5, True, "offset 4 was told after 5 was committed"),
-        (-1, 0.5, True, "offset -1 was told after 4 was committed"),
-        (6, 1.5, True, "offset 6 was told, and its records do not count"),
+        (4, 1.5, True, "offset 4 was reported after 5 was committed"),
+        (-1, 0.5, True, "offset -1 was reported after 4 was committed"),
+        (6, 1.5, True, "offset 6 was reported, and its records do not count"),
     ],
 )
 def test_an_offset_counts_with_its_transaction(told: int, asked_s: float, is_newest: bool, problem: str | None) -> None:
