@@ -6,13 +6,22 @@ from typing import Final
 
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.profile import Profile
-from tests.mutants.mutant import ASKED_OFFSETS, BEYOND_PROMISE, EXPIRING_OFFSETS, LOST_FILES
+from tests.mutants.mutant import (
+    ASKED_OFFSETS,
+    BEYOND_PROMISE,
+    EXPIRING_OFFSETS,
+    FLIPPED_BITS,
+    LOST_FILES,
+    REPLACED_LEADERS,
+)
 
 KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     BEYOND_PROMISE: lambda profile: profile.breaks_promise,
     LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
     ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
+    FLIPPED_BITS: lambda profile: FaultKind.FLIP in profile.fault_means_s,
+    REPLACED_LEADERS: lambda profile: FaultKind.LONG_OSTRACISM in profile.fault_means_s,
 }
 """By name, whether a run is of the kind."""
 

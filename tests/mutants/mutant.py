@@ -12,6 +12,8 @@ BEYOND_PROMISE: Final = "beyond the promise"
 LOST_FILES: Final = "lost files"
 ASKED_OFFSETS: Final = "asked offsets"
 EXPIRING_OFFSETS: Final = "expiring offsets"
+FLIPPED_BITS: Final = "flipped bits"
+REPLACED_LEADERS: Final = "replaced leaders"
 
 
 class Mutant(NamedTuple):

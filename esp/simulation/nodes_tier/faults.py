@@ -38,6 +38,8 @@ class FaultKind(Enum):
     """A node and the clients do not reach one another."""
     OSTRACIZE = "ostracize"
     """A node and all others do not reach one another; clients reach all."""
+    LONG_OSTRACISM = "long ostracism"
+    """As OSTRACIZE, of a leader, for so long that it is replaced, and must know that it may be; ``amount`` chooses its partition."""
     FLAP = "flap"
     """As CUT, off and on every ``amount`` seconds."""
     DELAY = "delay"
