@@ -13,6 +13,7 @@ from tests.mutants.mutant import (
     FLIPPED_BITS,
     LOST_FILES,
     REPLACED_LEADERS,
+    SECOND_VOTERS,
 )
 
 KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
@@ -22,6 +23,7 @@ KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
     FLIPPED_BITS: lambda profile: FaultKind.FLIP in profile.fault_means_s,
     REPLACED_LEADERS: lambda profile: FaultKind.LONG_OSTRACISM in profile.fault_means_s,
+    SECOND_VOTERS: lambda profile: FaultKind.VOTER_TWIN in profile.fault_means_s,
 }
 """By name, whether a run is of the kind."""
 

@@ -14,6 +14,7 @@ ASKED_OFFSETS: Final = "asked offsets"
 EXPIRING_OFFSETS: Final = "expiring offsets"
 FLIPPED_BITS: Final = "flipped bits"
 REPLACED_LEADERS: Final = "replaced leaders"
+SECOND_VOTERS: Final = "second voters"
 
 
 class Mutant(NamedTuple):

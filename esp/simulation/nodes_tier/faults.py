@@ -72,6 +72,8 @@ class FaultKind(Enum):
     """The process is dead for so long that a cluster which repairs itself may give the broker up."""
     TWIN = "twin"
     """A second process of the node's id is started on another host, on a copy of the disk or an empty one; ``amount`` chooses which."""
+    VOTER_TWIN = "voter twin"
+    """A second process of a controller's id is started on another host, with an empty disk."""
     LATE_TIMER = "late timer"
     """A broker stands still, and the active controller does so for a second each time that the timer of the sessions is due."""
     RELOCATE = "relocate"

@@ -25,6 +25,7 @@ from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.relocation import Relocation
 from esp.simulation.nodes_tier.repair_profile import ABSENCE_S
 from esp.simulation.nodes_tier.twins import Twins
+from esp.simulation.nodes_tier.voter_twins import VoterTwins
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.streams import stream
 
@@ -87,6 +88,7 @@ _SECONDS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.STRAND: lambda rng: _log_uniform(rng, 5, 30),  # so long that an operator loses patience
     FaultKind.ABSENCE: lambda rng: rng.uniform(*ABSENCE_S),
     FaultKind.TWIN: lambda rng: _log_uniform(rng, 2, 20),  # several attempts to register
+    FaultKind.VOTER_TWIN: lambda rng: _log_uniform(rng, 3, 40),
     FaultKind.LATE_TIMER: lambda rng: rng.uniform(32, 45),  # three sessions and more
     FaultKind.OSTRACIZE: lambda rng: _log_uniform(rng, 3, 40),  # so long that it is replaced, and thereafter
     FaultKind.LONG_OSTRACISM: lambda rng: rng.uniform(*OSTRACISM_SECONDS),
@@ -151,6 +153,7 @@ class Nemesis:
         )
         self._late_timers = LateTimers(world, active_controller, lambda: self._is_over)
         self.twins = Twins(world, ledger, lambda: self._is_over)
+        self.voter_twins = VoterTwins(world, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
@@ -185,6 +188,7 @@ class Nemesis:
             FaultKind.LOST_CACHE: self._disks.lost_caches.bring,
             FaultKind.LOST_FILES: self._disks.lost_files.bring,
             FaultKind.TWIN: self.twins.bring,
+            FaultKind.VOTER_TWIN: self.voter_twins.bring,
             FaultKind.RELOCATE: lambda _fault, node: self._relocation.bring(node),
             FaultKind.LATE_TIMER: self._late_timers.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
@@ -211,6 +215,7 @@ class Nemesis:
         self._is_over = True
         self._armed.clear()
         self.twins.end()
+        self.voter_twins.end()
         self._world.network.links.clear()
         for node in self._world.nodes.values():
             node.calm()

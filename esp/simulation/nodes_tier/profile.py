@@ -29,6 +29,7 @@ from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfi
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC, TransactionProfile
 from esp.simulation.nodes_tier.twin_profile import draw_twins
 from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
+from esp.simulation.nodes_tier.voter_twin_profile import draw_voter_twins
 from esp.simulation.streams import stream
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
@@ -223,6 +224,7 @@ class Profile:
                 **losses,
                 **lost_caches,
                 **draw_twins(stream("twins", seed), layout),
+                **draw_voter_twins(stream("voter twins", seed), layout),
                 **draw_relocations(stream("relocations", seed), layout),
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
