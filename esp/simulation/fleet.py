@@ -37,6 +37,7 @@ class Summary:
     lost_caches: int = 0
     lost_files: int = 0
     taken_places: int = 0
+    second_voters: int = 0
     excused_folds: int = 0
     unverified_batches: int = 0
     unjudged_transactions: int = 0
@@ -128,6 +129,7 @@ class Summary:
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"
         yield f"places taken by second processes {self.taken_places:>12,}"
+        yield f"second processes of voters       {self.second_voters:>12,}"
         yield f"replicas moved on their nodes    {self.moved_replicas:>12,}"
         yield f"markers restored in place        {self.markers_in_place:>12,}"
         yield f"violations                       {len(self.failed):>12,}"

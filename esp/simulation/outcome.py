@@ -30,6 +30,8 @@ class Outcome:
     """The number of times that directories or files vanished while a node was down."""
     taken_places: int = 0
     """The number of times that a second process of a node's id was registered, as the first was gone or could not be heard."""
+    second_voters: int = 0
+    """Second processes of a voter's id that were started with a disk of their own (INV-ONE-VOTE)."""
     markers_in_place: int = 0
     """The number of times that an old copy came back with the running marker of an earlier life in the same file."""
     repairs: int = 0

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import ASKED_OFFSETS, Mutant
+from tests.mutants.mutant import ASKED_OFFSETS, REPLACED_LEADERS, Mutant
 
 HISTORY_MUTANTS: Final = (
     Mutant(
@@ -45,7 +45,7 @@ HISTORY_MUTANTS: Final = (
         "esp.broker.data_path.pending_fetch",
         "        if code is ErrorCode.offset_out_of_range and not self._reads.is_current():\n",
         "        if code is None and not self._reads.is_current():\n",
-        is_gap=True,
+        kind=REPLACED_LEADERS,
     ),
     Mutant(
         "every-epoch-ends-at-the-log-end",

@@ -6,7 +6,16 @@ from typing import Final
 
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.profile import Profile
-from tests.mutants.mutant import ASKED_OFFSETS, BEYOND_PROMISE, EXPIRING_OFFSETS, LOST_FILES, TRANSACTED_OFFSETS
+from tests.mutants.mutant import (
+    ASKED_OFFSETS,
+    BEYOND_PROMISE,
+    EXPIRING_OFFSETS,
+    FLIPPED_BITS,
+    LOST_FILES,
+    REPLACED_LEADERS,
+    SECOND_VOTERS,
+    TRANSACTED_OFFSETS,
+)
 
 KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     BEYOND_PROMISE: lambda profile: profile.breaks_promise,
@@ -16,6 +25,9 @@ KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     TRANSACTED_OFFSETS: lambda profile: (
         profile.transactions is not None and any(one.commits_offsets for one in profile.transactions.ids)
     ),
+    FLIPPED_BITS: lambda profile: FaultKind.FLIP in profile.fault_means_s,
+    REPLACED_LEADERS: lambda profile: FaultKind.LONG_OSTRACISM in profile.fault_means_s,
+    SECOND_VOTERS: lambda profile: FaultKind.VOTER_TWIN in profile.fault_means_s,
 }
 """By name, whether a run is of the kind."""
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import PARTITION, QUORUM
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import SECOND_VOTERS, Mutant
 
 MEMBERSHIP_MUTANTS: Final = (
     Mutant(
@@ -114,5 +114,23 @@ MEMBERSHIP_MUTANTS: Final = (
         "    return is_connected or not (has_its_directory and existing.endpoints == registration.endpoints)\n",
         "    return not (has_its_directory and existing.endpoints == registration.endpoints)\n",
         first=28,  # with a second process on a copy of the disk
+    ),
+    Mutant(
+        "second-process-fetches-for-the-voter",
+        "RAFT-45 broken",
+        "RAFT-45",
+        "esp.raft.roles",
+        "        voter = voters.find(replica)\n",
+        "        voter = voters.find_node(replica.node_id)\n",
+        kind=SECOND_VOTERS,
+    ),
+    Mutant(
+        "second-process-stands-for-election",
+        "RAFT-45 broken",
+        "RAFT-45",
+        "esp.raft.member",
+        "self.has_controller_role and self.history.voters.find(self.local) is not None",
+        "self.has_controller_role and self.history.voters.find_node(self.local.node_id) is not None",
+        kind=SECOND_VOTERS,
     ),
 )

@@ -13,6 +13,9 @@ LOST_FILES: Final = "lost files"
 ASKED_OFFSETS: Final = "asked offsets"
 EXPIRING_OFFSETS: Final = "expiring offsets"
 TRANSACTED_OFFSETS: Final = "offsets in transactions"
+FLIPPED_BITS: Final = "flipped bits"
+REPLACED_LEADERS: Final = "replaced leaders"
+SECOND_VOTERS: Final = "second voters"
 
 
 class Mutant(NamedTuple):

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import PARTITION
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import FLIPPED_BITS, Mutant
 
 PRODUCE_MUTANTS: Final = (
     Mutant(
@@ -38,6 +38,6 @@ PRODUCE_MUTANTS: Final = (
         "esp.replication.refused_batches",
         "missing = [expected] if _is_before(expected, sequence) else []",
         "missing = []",
-        is_gap=True,
+        kind=FLIPPED_BITS,
     ),
 )

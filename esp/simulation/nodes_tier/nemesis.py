@@ -20,10 +20,12 @@ from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.late_timers import LateTimers
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.nodes_tier.ostracism_profile import SECONDS as OSTRACISM_SECONDS
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.relocation import Relocation
 from esp.simulation.nodes_tier.repair_profile import ABSENCE_S
 from esp.simulation.nodes_tier.twins import Twins
+from esp.simulation.nodes_tier.voter_twins import VoterTwins
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.streams import stream
 
@@ -86,8 +88,10 @@ _SECONDS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.STRAND: lambda rng: _log_uniform(rng, 5, 30),  # so long that an operator loses patience
     FaultKind.ABSENCE: lambda rng: rng.uniform(*ABSENCE_S),
     FaultKind.TWIN: lambda rng: _log_uniform(rng, 2, 20),  # several attempts to register
+    FaultKind.VOTER_TWIN: lambda rng: _log_uniform(rng, 3, 40),
     FaultKind.LATE_TIMER: lambda rng: rng.uniform(32, 45),  # three sessions and more
     FaultKind.OSTRACIZE: lambda rng: _log_uniform(rng, 3, 40),  # so long that it is replaced, and thereafter
+    FaultKind.LONG_OSTRACISM: lambda rng: rng.uniform(*OSTRACISM_SECONDS),
 }
 """The durations of faults that last longer than most."""
 
@@ -104,6 +108,7 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.CLOCK_JUMP: _draw_clock_jump,
     FaultKind.LAPSE: draw_lapse_s,
     FaultKind.TARGETED: Random.random,
+    FaultKind.LONG_OSTRACISM: Random.random,
     FaultKind.BIT_ROT: Random.random,
     FaultKind.OLD_DISK: Random.random,
     FaultKind.LOST_CACHE: Random.random,
@@ -136,6 +141,8 @@ class Nemesis:
         self._active_controller = active_controller
         self._rules: dict[int, None] = {}
         self._armed: list[Fault] = []
+        self._ostracized_until_s = 0.0
+        """The time until which a leader is ostracized for long."""
         self._is_over = False
         self._disks = DiskNemesis(world, ledger, lambda: self._is_over)
         self.caretaker = self._disks.caretaker
@@ -146,6 +153,7 @@ class Nemesis:
         )
         self._late_timers = LateTimers(world, active_controller, lambda: self._is_over)
         self.twins = Twins(world, ledger, lambda: self._is_over)
+        self.voter_twins = VoterTwins(world, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
@@ -164,6 +172,7 @@ class Nemesis:
             FaultKind.ISOLATE: self._isolate,
             FaultKind.CUT_CLIENTS: self._cut_clients,
             FaultKind.OSTRACIZE: self._ostracize,
+            FaultKind.LONG_OSTRACISM: lambda fault, _node: self._ostracize_leader(fault),
             FaultKind.FLAP: lambda fault, _node: self._flap(fault),
             FaultKind.DELAY: self._delay,
             FaultKind.LOSS: self._loss,
@@ -179,6 +188,7 @@ class Nemesis:
             FaultKind.LOST_CACHE: self._disks.lost_caches.bring,
             FaultKind.LOST_FILES: self._disks.lost_files.bring,
             FaultKind.TWIN: self.twins.bring,
+            FaultKind.VOTER_TWIN: self.voter_twins.bring,
             FaultKind.RELOCATE: lambda _fault, node: self._relocation.bring(node),
             FaultKind.LATE_TIMER: self._late_timers.bring,
             FaultKind.CLOCK_JUMP: self._clock_jump,
@@ -205,6 +215,7 @@ class Nemesis:
         self._is_over = True
         self._armed.clear()
         self.twins.end()
+        self.voter_twins.end()
         self._world.network.links.clear()
         for node in self._world.nodes.values():
             node.calm()
@@ -310,6 +321,21 @@ class Nemesis:
         others = frozenset(other.host for other in self._world.nodes.values()) - host
         self._disturb(fault.seconds, LinkRule(BLOCKED, host, others), LinkRule(BLOCKED, others, host))
         return True
+
+    def _ostracize_leader(self, fault: Fault) -> bool:
+        """One at a time, and only where another replica can lead: else no leader is replaced."""
+        now_s = self._world.loop.time()
+        states = [
+            state
+            for topic in self._disks.newest_image().topics_by_name.values()
+            for state in topic.partitions
+            if state.leader != NO_NODE and len(state.isr) > 1
+        ]
+        if now_s < self._ostracized_until_s or not states:
+            return False
+        self._ostracized_until_s = now_s + fault.seconds
+        leader = states[int(fault.amount * len(states))].leader
+        return self._ostracize(fault, self._world.nodes[leader])
 
     def _flap(self, fault: Fault) -> bool:
         self._world.spawn(self._flap_on(fault))

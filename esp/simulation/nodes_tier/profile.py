@@ -20,6 +20,8 @@ from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.log_start_profile import LogStartProfile
 from esp.simulation.nodes_tier.loss_profile import draw_losses
 from esp.simulation.nodes_tier.lost_cache_profile import draw_lost_caches
+from esp.simulation.nodes_tier.ostracism_profile import CHAOS_S as OSTRACISM_CHAOS_S
+from esp.simulation.nodes_tier.ostracism_profile import has_long_ostracisms, with_long_ostracisms
 from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.relocation import draw_relocations
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
@@ -27,6 +29,7 @@ from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfi
 from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC, TransactionProfile
 from esp.simulation.nodes_tier.twin_profile import draw_twins
 from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
+from esp.simulation.nodes_tier.voter_twin_profile import draw_voter_twins
 from esp.simulation.streams import stream
 
 CLUSTER_SIZES: Final = (1, 3, 3, 3, 3, 3, 3, 5)
@@ -226,6 +229,7 @@ class Profile:
                 **losses,
                 **lost_caches,
                 **draw_twins(stream("twins", seed), layout),
+                **draw_voter_twins(stream("voter twins", seed), layout),
                 **draw_relocations(stream("relocations", seed), layout),
                 **({FaultKind.OSTRACIZE: asking.uniform(*OSTRACISM_S)} if asks_offsets and nodes > 1 else {}),
             },
@@ -248,15 +252,24 @@ class Profile:
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
             rate = stream("rates of moves between directories", seed).choice(DIRECTORY_MOVE_RATES)
             drawn = replace(drawn, moves_directories=True, directory_moves_rate=rate)
-        if has_late_timers(stream("late timers", seed), layout):
-            means_s = with_late_timers({**drawn.fault_means_s})
-            drawn = replace(drawn, fault_means_s=means_s, chaos_s=max(CHAOS_S, drawn.chaos_s))
+        drawn = _with_aimed_faults(drawn)
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         if drawn.groups.groups:
             drawn = _with_expiry(drawn, ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
         return _with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed)))
+
+
+def _with_aimed_faults(profile: Profile) -> Profile:
+    """The same in most runs; in some one rare situation is brought about again and again, and the other faults are rare."""
+    seed, layout, means_s = profile.seed, profile.layout, {**profile.fault_means_s}
+    if has_late_timers(stream("late timers", seed), layout):
+        return replace(profile, fault_means_s=with_late_timers(means_s), chaos_s=max(CHAOS_S, profile.chaos_s))
+    if profile.asks_offsets and has_long_ostracisms(stream("long ostracisms", seed), layout):
+        chaos_s = max(OSTRACISM_CHAOS_S, profile.chaos_s)
+        return replace(profile, fault_means_s=with_long_ostracisms(means_s), chaos_s=chaos_s)
+    return profile
 
 
 def _with_expiry(profile: Profile, expiry: ExpiryProfile | None) -> Profile:

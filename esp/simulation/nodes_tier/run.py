@@ -185,6 +185,7 @@ class Run:
             lost_caches=self._ledger.lost_caches,
             lost_files=self._ledger.lost_files,
             taken_places=self._nemesis.twins.taken_places,
+            second_voters=self._nemesis.voter_twins.count,
             markers_in_place=self._ledger.markers_in_place,
             repairs=self._ledger.repairs,
             administered=history.done,
@@ -497,7 +498,7 @@ class Run:
             raise found
         for process in touched:
             node = self._by_process.get(process)
-            if node is None and self._nemesis.twins.look(process):
+            if node is None and (self._nemesis.twins.look(process) or self._nemesis.voter_twins.look(process)):
                 continue
             if node is None:
                 node = next((node for node in self._world.nodes.values() if node.process is process), None)

@@ -14,6 +14,7 @@ from esp.simulation.checkers.log_start_checker import LogStartChecker
 from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, CONTROLLER_PORT, bootstrap_addresses, node_host, node_rack
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
+from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.ledger import PASSING, SURVEYED
 from esp.simulation.nodes_tier.nudges import Nudges
 from esp.simulation.nodes_tier.profile import TopicProfile
@@ -109,7 +110,9 @@ class Clients:
         self.drainer = self._drainer()
         self.budget = RepairBudget(self._client("budget"), self.history)
         self.surveyor = self._surveyor()
-        self.asker = self._asker()
+        self.asker = self._asker("asker")
+        asks_former = FaultKind.LONG_OSTRACISM in world.profile.fault_means_s
+        self._former_asker = self._asker("asker of former leaders") if asks_former else None
         self.record_deleter = self._record_deleter()
         self.minimum_setter = self._minimum_setter()
         self.upgrader = self._upgrader()
@@ -169,6 +172,8 @@ class Clients:
                 self._world.spawn(consumer.run(topic.name, topic.topic_id, partition))
             if self._world.profile.asks_offsets and topic.name != COMPACTED:  # it knows of no records that go
                 self._world.spawn(self.asker.run(topic.name, topic.topic_id, partition))
+                if self._former_asker is not None:
+                    self._world.spawn(self._former_asker.ask_former_leaders(topic.name, topic.topic_id, partition))
 
     def calm(self) -> None:
         """The faults are over: ask for nothing more but records, and believe no broker that lags behind what is known."""
@@ -191,6 +196,8 @@ class Clients:
         for consumer in self.consumers:
             consumer.is_stopping = True
         self.asker.is_stopping = True
+        if self._former_asker is not None:
+            self._former_asker.is_stopping = True
         self._stop_administrators()
 
     def _stop_administrators(self) -> None:
@@ -266,11 +273,11 @@ class Clients:
         self._made.append(client)
         return client
 
-    def _asker(self) -> OffsetAsker:
+    def _asker(self, name: str) -> OffsetAsker:
         world = self._world
         return OffsetAsker(
-            self._client("asker"),
-            world.random("asker"),
+            self._client(name),
+            world.random(name),
             self.history,
             self._told,
             self._checker.on_read,

@@ -6,6 +6,7 @@ epoch that it knows or without one, and shows each answer to :class:`~esp.simula
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
@@ -27,6 +28,9 @@ HURRY_S: Final = 0.02
 """After an error: what a new leader says first is worth most."""
 
 NO_EPOCH: Final = -1
+FORMER_PAUSE_S: Final = 1.0
+"""Between two questions to all former leaders of a partition."""
+
 STRAY_SHARE: Final = 0.2
 """Of the requests that go to any broker, as those of a client whose metadata are old."""
 
@@ -104,6 +108,31 @@ class OffsetAsker:
                 pause_s = HURRY_S
                 is_in_hurry = True
             await asyncio.sleep(pause_s * self._rng.uniform(0.2, 1.8))
+
+    async def ask_former_leaders(self, topic: str, topic_id: TopicId, partition: int) -> None:
+        """Ask all former leaders of a partition for the end that any client was told of, as clients with old metadata, until told to stop.
+
+        Raises:
+            ViolationError: see :class:`~esp.simulation.checkers.told_offsets.ToldOffsets`.
+        """
+        key, known = (topic_id, partition), dict[int, None]()
+        while not self.is_stopping:
+            with contextlib.suppress(NoAnswerError):
+                await self._client.refresh([topic])
+            leadership = self._client.leaders.get((topic, partition))
+            if leadership is not None and self._client.topic_ids.get(topic) == topic_id:
+                known[leadership.node_id] = None
+                for node_id in [number for number in known if number != leadership.node_id]:
+                    address = self._client.address_of(node_id)
+                    if address is None:
+                        continue
+                    try:
+                        connection = await self._client.connect(address)
+                        position = Position(self._told.told_end(key), NO_EPOCH)
+                        await self._read_from(connection, topic_id, partition, position, epoch=NO_EPOCH, rack="")
+                    except NoAnswerError as error:
+                        self._history.on_no_answer(f"{self._client.name} of {topic}-{partition}", str(error))
+            await asyncio.sleep(FORMER_PAUSE_S * self._rng.uniform(0.2, 1.8))
 
     async def find_short(
         self,

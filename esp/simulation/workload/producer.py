@@ -12,6 +12,7 @@ from esp.protocol.registry import ApiKey
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
 from esp.simulation.checkers.client_history import Outcome
+from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.clock import WALL_START_MS
 from esp.simulation.nodes_tier.compaction_profile import COMPACTED
 from esp.simulation.workload import requests
@@ -247,7 +248,7 @@ class Producer:
                 connection.send_only(ApiKey.PRODUCE, requests.PRODUCE_VERSION, request)
         if not self.is_idempotent:
             lane.pending.clear()
-        for batch, future in sent:
+        for place, (batch, future) in enumerate(sent):
             answer = await connection.answer(future, ApiKey.PRODUCE, requests.PRODUCE_VERSION, self._answer_timeout_s)
             part = answer.responses[0].partition_responses[0]
             if part.error_code is ErrorCode.none:
@@ -255,8 +256,28 @@ class Producer:
             else:
                 self._history.on_refusal(lane.name, part.error_code.name)
                 self._on_refusal(lane, batch, part)
+                if part.error_code is ErrorCode.corrupt_message:
+                    await self._check_followers(lane, connection, sent[place + 1 :])
                 if self.is_idempotent:
                     return
+
+    async def _check_followers(
+        self, lane: Lane, connection: ClientConnection, sent: list[tuple[SentBatch, asyncio.Future[bytes]]]
+    ) -> None:
+        """Look at the answers to the batches that were sent behind a corrupt one, on the same connection; all are sent again anyway.
+
+        Raises:
+            NoAnswerError: an answer does not come.
+            ViolationError: INV-PROD-GAP.
+        """
+        if not self.is_idempotent:
+            return
+        for batch, future in sent:
+            answer = await connection.answer(future, ApiKey.PRODUCE, requests.PRODUCE_VERSION, self._answer_timeout_s)
+            if answer.responses[0].partition_responses[0].error_code is ErrorCode.out_of_order_sequence_number:
+                raise ViolationError(
+                    "INV-PROD-GAP", lane.name, f"batch {batch.number} is out of order, behind one that arrived corrupt"
+                )
 
     def _on_success(self, lane: Lane, batch: SentBatch, base_offset: int) -> None:
         if self.is_idempotent:

@@ -2,9 +2,9 @@
 
 from random import Random
 
+from esp.simulation.nodes_tier import late_timer_profile, ostracism_profile
 from esp.simulation.nodes_tier.cluster import node_settings
 from esp.simulation.nodes_tier.faults import FaultKind
-from esp.simulation.nodes_tier.late_timer_profile import RARITY
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.repair_profile import (
     ABSENCE_MEAN_S,
@@ -12,6 +12,12 @@ from esp.simulation.nodes_tier.repair_profile import (
     HELD_BACK_RATES,
     RepairProfile,
 )
+
+RARITIES = {
+    FaultKind.LATE_TIMER: late_timer_profile.RARITY,
+    FaultKind.LONG_OSTRACISM: ostracism_profile.RARITY,
+}
+"""The factor by which absences are rarer, by the fault for which a run is made."""
 
 
 def test_copies_have_somewhere_to_go_where_a_cluster_repairs_itself():
@@ -34,7 +40,7 @@ def test_some_clusters_may_hardly_copy_and_brokers_are_away_more_often_there():
     assert 0 < len(held_back) < len(repairs)
     for profile in repairs:
         budget = node_settings(1, profile.layout, repairs=profile.repairs).rebalance_bytes_per_second_max
-        rarity = RARITY if FaultKind.LATE_TIMER in profile.fault_means_s else 1
+        rarity = next((times for kind, times in RARITIES.items() if kind in profile.fault_means_s), 1)
         mean_s = profile.fault_means_s[FaultKind.ABSENCE] / rarity
         if profile in held_back:
             assert budget in HELD_BACK_RATES

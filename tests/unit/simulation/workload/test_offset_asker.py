@@ -1,5 +1,6 @@
 """What the client that asks for offsets shows to the checker."""
 
+import asyncio
 from contextlib import suppress
 from random import Random
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from esp.simulation.checkers.told_offsets import Role, ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload import offset_requests as requests
+from esp.simulation.workload.cluster_client import Leadership
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.offset_asker import OffsetAsker
 from tests.unit.simulation.checkers.scenes import KEY
@@ -212,3 +214,40 @@ def test_replica_that_still_has_the_last_record_is_not_excused_by_what_is_gone_e
 def test_emptied_replica_that_does_not_serve_its_end_is_short():
     scene = Scene({ApiKey.LIST_OFFSETS: listed(7), ApiKey.FETCH: serve_from(8, 8)}, log_start=8)
     assert scene.find_short(6, log_start=8) == "offset_out_of_range"
+
+
+class ManyBrokers(Cluster):
+    """Brokers 1 and 2, of which the second one leads from the second refresh on."""
+
+    def __init__(self, connection):
+        super().__init__(connection)
+        self.leaders = {}
+        self.asked = []
+
+    async def refresh(self, _topics):
+        self.leaders[TOPIC, PARTITION_NUMBER] = Leadership(2 if self.leaders else 1, 5)
+
+    def address_of(self, node_id):
+        return Address(f"10.0.0.{node_id}", 9092)
+
+    async def connect(self, address):
+        self.asked.append(address.host)
+        return self._connection
+
+
+def test_former_leaders_alone_are_asked_for_the_end_that_was_told():
+    scene = Scene(EVERYTHING)
+    scene.told.on_ack(KEY, 7)
+    scene.connection._by_key = {ApiKey.FETCH: fetched()}
+    scene.asker._client = cluster = ManyBrokers(scene.connection)
+
+    async def ask():
+        asking = asyncio.ensure_future(scene.asker.ask_former_leaders(TOPIC, TOPIC_ID, PARTITION_NUMBER))
+        await asyncio.sleep(10)
+        scene.asker.is_stopping = True
+        await asking
+
+    SimulatedLoop().run(ask())
+    assert set(cluster.asked) == {"10.0.0.1"}
+    offsets = {message.topics[0].partitions[0].fetch_offset for _, message in scene.connection.sent}
+    assert offsets == {7}

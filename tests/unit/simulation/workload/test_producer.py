@@ -10,6 +10,7 @@ from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.records.batch_header import read_header
 from esp.simulation.checkers.client_history import Outcome
+from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.machine.loop import SimulatedLoop
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.producer import IN_FLIGHT_MAX, Lane, Producer
@@ -193,3 +194,25 @@ def test_producer_that_gives_up_leaves_the_fate_unknown():
     scene.run(then=lambda: scene.producer.give_up(TOPIC_ID, PARTITION))
     assert scene.fates == [UNKNOWN]
     assert scene.producer.pending_batches == 0
+
+
+def test_batch_that_is_out_of_order_behind_a_corrupt_one_is_a_violation():
+    scene = Scene(
+        produced(ErrorCode.corrupt_message), produced(ErrorCode.out_of_order_sequence_number), produced(), is_eager=True
+    )
+    with pytest.raises(ViolationError, match=r"^INV-PROD-GAP at "):
+        scene.run()
+
+
+def test_batch_that_is_refused_for_now_behind_a_corrupt_one_comes_again_in_order():
+    scene = Scene(
+        produced(ErrorCode.corrupt_message),
+        *[produced(ErrorCode.not_leader_or_follower)] * (IN_FLIGHT_MAX - 1),
+        produced(),
+        is_eager=True,
+    ).run()
+    numbers = [read_header(data).base_sequence for data in scene.sent_data]
+    again = numbers.index(0, 1)
+    assert again > 1
+    assert numbers[again : 2 * again] == numbers[:again]
+    assert set(scene.fates) == {ACKED}
