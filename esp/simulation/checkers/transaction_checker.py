@@ -327,7 +327,7 @@ class TransactionChecker:
         acked = (
             one.offset
             for one in own
-            if one.offset is not None and one.committed_s is not None and one.committed_s < told.asked_s
+            if one.offset is not None and one.committed_s is not None and one.committed_s <= told.asked_s
         )
         newest = max(acked, default=-1)
         if told.is_newest and told.offset < newest:

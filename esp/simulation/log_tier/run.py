@@ -393,7 +393,7 @@ class LogRun:
             is_clean = False
             with suppress(ProcessKilledError):
                 self._open()
-            if self.random.random() < 0.5:
+            if self.random.random() < 0.5 and not self._has_rotten_start():
                 self.disk.power_loss()
                 loses_power = True
                 least_end = min(least_end, self.log.recovery_point)
@@ -523,6 +523,11 @@ class LogRun:
         ]
         for target in self._rot_random.sample(targets, min(len(targets), _ROTTEN_MAX)):
             rot_somewhere(target, self._rot_random, limit=None, is_active=False)
+
+    def _has_rotten_start(self) -> bool:
+        """True if nothing says where the log begins: a power loss that brings the front back then takes all behind it (:meth:`_rot`)."""
+        content = self.disk.content(f"{_PATH}/{LOG_START_FILE}")
+        return content is not None and bool(content.rotten)
 
     def _open(self) -> None:
         self._directory = LogDirectory.open_blocking(self.disk, _PATH)

@@ -122,7 +122,7 @@ def commit_with_offsets(scene: Scene, *offsets: int) -> None:
     ("told", "asked_s", "is_newest", "problem"),
     [
         (5, 1.5, True, None),
-        (-1, 0.0, True, None),
+        (-1, -0.5, True, None),
         (4, 0.5, True, None),
         (4, 1.5, False, None),
         (4, 1.5, True, "offset 4 was reported after 5 was committed"),
