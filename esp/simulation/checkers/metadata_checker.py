@@ -312,7 +312,7 @@ def _is_last_of_nothing(old: PartitionState, new: PartitionState) -> bool:
     What others said just before may have come as one change with it.
     """
     places = dict(zip(new.replicas, new.directories, strict=False))
-    has_none = not (old.isr or old.elr or old.last_known_elr)
+    has_none = not (old.isr or old.elr) and {*old.last_known_elr} <= {new.leader}
     others_are_lost = all(place == LOST_DIRECTORY for node, place in places.items() if node != new.leader)
     return has_none and new.recovering and others_are_lost and places.get(new.leader) == NOWHERE
 

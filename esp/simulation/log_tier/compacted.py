@@ -231,7 +231,8 @@ class CompactedLogRun:
         log = self._log
         least_end = log.recovery_point if loses_power and not is_clean else log.log_end_offset
         most_start = log.log_start_offset
-        lost_power = not log.is_whole  # one that ends below its high watermark of before says so at each start, until that is written anew
+        # One that ends below its high watermark of before says so at each start, until that is written anew.
+        lost_power = not log.is_whole
         while True:
             lost_power |= loses_power
             self._disk.heal()
