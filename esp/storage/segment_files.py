@@ -13,7 +13,7 @@ from esp.settings.topic import TopicSettings
 from esp.storage.compaction.output import CleanedSegment
 from esp.storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from esp.storage.log_reader import LogReader
-from esp.storage.producer_snapshots import snapshot_path
+from esp.storage.producer_snapshots import snapshot_offsets, snapshot_path
 from esp.storage.producer_state import ProducerStates
 from esp.storage.segment import Segment, find_batch
 from esp.storage.segment_recovery import IndexTrust, check_batch_blocking, restore_segment_blocking
@@ -175,6 +175,8 @@ class SegmentFiles:
             OSError: the device failed.
         """
         segment, sources = output.segment, output.sources
+        if output.drops_markers and self._drop_snapshots(below=sources[-1].next_base_offset):
+            yield self.path
         paths = [segment.path(suffix) for suffix in output.suffixes]
         for path in paths:  # the log is the last one: until it has its name nothing is decided
             self.disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
@@ -189,6 +191,17 @@ class SegmentFiles:
             self.disk.rename(path + SWAP_SUFFIX, path)
         segment.note_saved()
         yield self.path
+
+    def _drop_snapshots(self, *, below: int) -> bool:
+        """Remove the producer snapshots behind the first segment's base: transactions are open in them of which no marker tells the end.
+
+        A log that lost all its later snapshots would find no end of them. Returns whether there were any.
+        """
+        first = self.segments[0].base_offset
+        outdated = [offset for offset in snapshot_offsets(self.disk, self.path) if first < offset < below]
+        for offset in outdated:
+            self.disk.remove(snapshot_path(self.path, offset))
+        return bool(outdated)
 
     def relocate(self, path: str) -> None:
         """The replica's directory was renamed."""

@@ -1,6 +1,8 @@
 """The fate of each batch when a log is copied: it stays whole, or with fewer records, or as a header, or goes (CLEAN-2, CLEAN-5)."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError
@@ -8,6 +10,7 @@ from esp.records.batch import DECOMPRESSED_LIMIT
 from esp.records.batch_header import DELETE_HORIZON_BIT, HEADER_SIZE, BatchHeader
 from esp.records.compression import decompress
 from esp.records.keyed import Kept, choose_records, empty_batch, rebuild_batch
+from esp.records.transaction_marker import Marker, find_marker
 from esp.storage.transaction_index import AbortedTransaction
 
 GONE: Final = b""
@@ -26,15 +29,55 @@ class Aborted:
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
         self._by_producer: dict[int, list[AbortedTransaction]] = {}
-        for transaction in transactions:
+        for transaction in sorted(transactions, key=attrgetter("first_offset")):
             self._by_producer.setdefault(transaction.producer_id, []).append(transaction)
 
     def has(self, header: BatchHeader) -> bool:
-        """True if a transactional batch belongs to one of them."""
-        return any(
-            each.first_offset <= header.base_offset < each.last_offset
-            for each in self._by_producer.get(header.producer_id, ())
-        )
+        """True if a transactional batch belongs to one of them; those of one producer follow one another."""
+        own = self._by_producer.get(header.producer_id, ())
+        number = bisect_right(own, header.base_offset, key=attrgetter("first_offset")) - 1
+        return number >= 0 and header.base_offset < own[number].last_offset
+
+
+class PassedTransactions:
+    """The transactions of a log while its batches are passed from the first one on: which had records, and which have some left.
+
+    Args:
+        open_at_start: the producers with a transaction that is open in the producer snapshot with which the log begins. A replica that
+            starts from that snapshot has to find a marker, or the header of one.
+    """
+
+    def __init__(self, open_at_start: Iterable[int]) -> None:
+        self.ended: list[AbortedTransaction] = []
+        """Aborted ones with records left, in the order of their markers."""
+        self._begun = dict.fromkeys(open_at_start)
+        self._with_records: dict[int, None] = {}
+        self._left: dict[int, int] = {}
+
+    def is_awaited(self, producer_id: int) -> bool:
+        """True, once for each producer, if its first marker has to be found."""
+        is_awaited = producer_id in self._begun
+        self._begun.pop(producer_id, None)
+        return is_awaited
+
+    def on_records(self, header: BatchHeader, fate: bytes | None) -> None:
+        """A batch with records was found, which has the fate."""
+        self._with_records[header.producer_id] = None
+        if fate is None or len(fate) > HEADER_SIZE:
+            self._left.setdefault(header.producer_id, header.base_offset)
+
+    def ends_with_records(self, producer_id: int) -> bool:
+        """A transaction is over; returns whether records of it were found."""
+        has_records = producer_id in self._with_records
+        self._with_records.pop(producer_id, None)
+        return has_records
+
+    def on_marker(self, header: BatchHeader, marker: Marker) -> None:
+        """A transaction is over, and its marker stays."""
+        first_offset = self._left.pop(header.producer_id, None)
+        if first_offset is not None and not marker.is_commit:
+            stable = min(self._left.values(), default=header.next_offset)
+            self.ended.append(AbortedTransaction(header.producer_id, first_offset, header.base_offset, stable))
 
 
 class Opened(NamedTuple):
@@ -65,8 +108,9 @@ class Fates:
     them, and a repeated one is known as such (PROD-5). Kafka leaves the last batch of all alone: if that one is not committed and is cut,
     the producer's sequence is lost.
 
-    Batches of transactions stay as they are, and so do markers: the transactions that are read off the log remain the same (CLEAN-3). Kafka
-    removes superseded and aborted records, and markers in the end.
+    Of an aborted transaction no record stays. A marker stays as long as a record of its transaction was found in the same round, then for
+    ``delete.retention.ms``, as a tombstone does: a replica that has the records, and was away meanwhile, still learns what became of them
+    (CLEAN-3). What is left of the last marker of a producer says its epoch.
 
     Args:
         latest: twice the latest offset of each key of the dirty part.
@@ -74,6 +118,9 @@ class Fates:
         now_ms: wall time.
         delete_retention_ms: for how long a tombstone stays after the first round that finds nothing older of its key.
         last_of_producers: of each producer that the log knows, the end of the first of its last batches below ``end_offset``.
+        last_markers: of producers, the offset of the last marker below ``end_offset``, as far as it is known.
+        aborted: the aborted transactions of the log.
+        open_at_start: see :class:`PassedTransactions`.
     """
 
     def __init__(
@@ -84,12 +131,20 @@ class Fates:
         now_ms: int,
         delete_retention_ms: int,
         last_of_producers: Mapping[int, int],
+        last_markers: Mapping[int, int],
+        aborted: Aborted,
+        open_at_start: Iterable[int],
     ) -> None:
         self._latest = latest
         self._end_offset = end_offset
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
         self._last_of_producers = last_of_producers
+        self._last_markers = last_markers
+        self._aborted = aborted
+        self._passed = PassedTransactions(open_at_start)
+        self.markers_dropped = 0
+        """Markers of which nothing is left but their headers, or not even these."""
         self._leader_epoch = -1
 
     def decide(self, header: BatchHeader, chunk: bytes, index: int, *, is_end: bool) -> bytes | None:
@@ -103,13 +158,23 @@ class Fates:
         """
         is_first_of_epoch = header.leader_epoch != self._leader_epoch
         self._leader_epoch = header.leader_epoch
-        if header.base_offset >= self._end_offset or header.is_control or header.is_transactional:
+        if header.base_offset >= self._end_offset:
             return None
+        if header.is_control:
+            return self._decide_marker(header, chunk, index, must_stay=is_first_of_epoch or is_end)
         last = self._last_of_producers.get(header.producer_id)
         is_last_of_producer = last is not None and header.last_offset >= last
         must_stay = is_first_of_epoch or is_end or is_last_of_producer
         if not header.record_count:
             return None if must_stay else GONE
+        fate = self._decide_records(header, chunk, index, must_stay=must_stay)
+        if header.is_transactional:
+            self._passed.on_records(header, fate)
+        return fate
+
+    def _decide_records(self, header: BatchHeader, chunk: bytes, index: int, *, must_stay: bool) -> bytes | None:
+        if header.is_transactional and self._aborted.has(header):
+            return empty_batch(header) if must_stay else GONE
         try:
             opened = open_batch(header, chunk, index)
             kept = choose_records(*opened, header, self._latest, drops_tombstones=self._is_past_horizon(header))
@@ -123,6 +188,31 @@ class Fates:
                 return None
             kept = Kept(kept.records, [(opened.position, opened.end)], has_tombstones=True)
         return rebuild_batch(header, opened.data, kept, self._horizon_ms if sets_horizon else None)
+
+    def _decide_marker(self, header: BatchHeader, chunk: bytes, index: int, *, must_stay: bool) -> bytes | None:
+        producer_id = header.producer_id
+        last = self._last_markers.get(producer_id, ANY_BATCH)
+        is_last_of_producer = producer_id in self._last_of_producers and header.base_offset >= last
+        must_stay |= self._passed.is_awaited(producer_id) or is_last_of_producer
+        had_records = self._passed.ends_with_records(producer_id)
+        if not header.record_count:
+            return None if must_stay else GONE
+        marker = find_marker(chunk[index : index + header.size])
+        if marker is None:  # of a kind that is not known here: it stays, whatever it says
+            return None
+        if not had_records and self._is_past_horizon(header):
+            self.markers_dropped += 1
+            return empty_batch(header) if must_stay else GONE
+        self._passed.on_marker(header, marker)
+        if had_records or header.attributes & DELETE_HORIZON_BIT:
+            return None
+        record = Kept(header.record_count, [(index + HEADER_SIZE, index + header.size)], has_tombstones=False)
+        return rebuild_batch(header, chunk, record, self._horizon_ms)
+
+    def take_aborted(self) -> list[AbortedTransaction]:
+        """The aborted transactions with records left whose markers were passed since the last call, in the order of these."""
+        found, self._passed.ended = self._passed.ended, []
+        return found
 
     def _is_past_horizon(self, header: BatchHeader) -> bool:
         return bool(header.attributes & DELETE_HORIZON_BIT) and header.base_timestamp <= self._now_ms

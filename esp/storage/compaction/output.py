@@ -1,13 +1,13 @@
 """A segment that takes the place of one or several others: it is written beside them, as ``*.cleaned`` (CLEAN-7)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from esp.model.buffers import Buffer
 from esp.ports.disk import Disk, File
 from esp.records.batch_header import BatchHeader
 from esp.storage.layout import CLEANED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from esp.storage.segment import RELATIVE_OFFSET_MAX, Segment, noted_timestamp
-from esp.storage.transaction_index import TransactionIndex
+from esp.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
 class LeftAloneError(Exception):
@@ -31,6 +31,9 @@ class CleanedSegment:
         self._disk = disk
         self._file: File | None = None
         self._is_same = len(sources) == 1
+        self._aborted: list[AbortedTransaction] = []
+        self.drops_markers = False
+        """True if nothing is left of a marker but its header, if that: older producer snapshots no longer lead to the right state."""
 
     @property
     def is_same(self) -> bool:
@@ -86,8 +89,11 @@ class CleanedSegment:
             segment.first_timestamp = noted_timestamp(header)
         segment.note(segment.size, size, header.last_offset, noted_timestamp(header))
 
-    def finish_blocking(self) -> None:
+    def finish_blocking(self, end_offset: int) -> None:
         """Write the indexes; make all of it durable, but for the names.
+
+        Args:
+            end_offset: the end of the part about which was decided.
 
         Raises:
             OSError: the device failed or is full.
@@ -97,7 +103,7 @@ class CleanedSegment:
         segment.seal()
         indexes = segment.indexes
         assert indexes is not None
-        aborted = self._join_aborted_blocking()
+        aborted = self._join_aborted_blocking(end_offset)
         data_of = {
             INDEX_SUFFIX: indexes.offsets.encode(0),
             TIME_INDEX_SUFFIX: indexes.times.encode(0),
@@ -114,22 +120,29 @@ class CleanedSegment:
             finally:
                 file.close()
 
-    def _join_aborted_blocking(self) -> TransactionIndex:
-        """Take over the transaction indexes of the sources: their markers stay, and all that these decide (CLEAN-3)."""
+    def note_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
+        """Take in aborted transactions with records left whose markers were among the batches so far."""
+        self._aborted += aborted
+
+    def _join_aborted_blocking(self, end_offset: int) -> TransactionIndex:
+        """The transactions with records left, and from ``end_offset`` on, where nothing was decided, those of the sources (CLEAN-3)."""
         segment = self.segment
         segment.oldest_open_offset = self.sources[0].oldest_open_offset
         segment.aborted = joined = TransactionIndex()
-        for source in self.sources:
-            index, is_proven = source.aborted, source.aborted_checksum is not None
-            if index is None:
-                is_proven = False
-                copy = source.emptied()
-                copy.load_aborted_blocking()
-                index = copy.aborted
-            if index is not None:
-                joined.entries += index.entries
-            if not is_proven:  # the next reader that depends on it holds it against the batches
-                segment.aborted_checksum = None
+        joined.entries += self._aborted
+        source = self.sources[-1]
+        if source.next_base_offset <= end_offset:
+            return joined
+        index, is_proven = source.aborted, source.aborted_checksum is not None
+        if index is None:
+            is_proven = False
+            copy = source.emptied()
+            copy.load_aborted_blocking()
+            index = copy.aborted
+        if index is not None:
+            joined.entries += [entry for entry in index.entries if entry.last_offset >= end_offset]
+        if not is_proven:  # the next reader that depends on it holds it against the batches
+            segment.aborted_checksum = None
         return joined
 
     def take_file(self) -> File:

@@ -21,8 +21,8 @@ from esp.storage.compaction.chunks import Chunk, iterate_chunks_blocking
 from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
 from esp.storage.compaction.key_map import KeyMap
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
-from esp.storage.layout import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from esp.storage.producer_state import BATCHES_KEPT
+from esp.storage.layout import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from esp.storage.producer_state import BATCHES_KEPT, ProducerStates
 from esp.storage.segment import Segment
 from esp.storage.transaction_index import AbortedTransaction
 
@@ -79,6 +79,10 @@ class CleaningRound:
         self._now_ms = now_ms
         self._truncations = log.truncations
         self._aborted = Aborted(aborted)
+        self._last_markers: dict[int, int] = {}
+        """The offset of each producer's last marker in the dirty part."""
+        self._open_at_start: tuple[int, ...] = ()
+        """The producers with a transaction that is open in the producer snapshot with which the log begins."""
         self._map = KeyMap(limits.map_bytes)
         self._segments = [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end]
         self._producers = {
@@ -116,6 +120,7 @@ class CleaningRound:
             OSError: the device failed.
         """
         start = self._cleanable.start
+        self._read_first_snapshot_blocking()
         for segment in self._segments:
             if segment.next_base_offset <= start:
                 continue
@@ -133,6 +138,16 @@ class CleaningRound:
                 source.close()
             self.end_offset = segment.next_base_offset
 
+    def _read_first_snapshot_blocking(self) -> None:
+        for segment in self._segments[:1]:
+            try:
+                states = ProducerStates.decode(self.log.files.disk.read_file(segment.path(SNAPSHOT_SUFFIX)))
+            except (FileNotFoundError, CorruptionError):
+                continue
+            self._open_at_start = tuple(
+                producer_id for producer_id, state in states.items() if state.transaction_first_offset >= 0
+            )
+
     def _index_chunk(self, chunk: Chunk, start: int) -> bool:
         """Take in the keys of a chunk; False if the map is full."""
         for index, header in chunk.batches:
@@ -141,7 +156,9 @@ class CleaningRound:
             if self._supersedes(header) and not self._index_batch(header, chunk.data, index):
                 return False
             self.end_offset = header.next_offset
-            if header.producer_id >= 0 and not header.is_control:
+            if header.is_control:
+                self._last_markers[header.producer_id] = header.base_offset
+            elif header.producer_id >= 0:
                 self._last_dirty.setdefault(header.producer_id, deque(maxlen=BATCHES_KEPT)).append(header.last_offset)
         self.counts.map_utilization = self._map.utilization
         return True
@@ -186,6 +203,9 @@ class CleaningRound:
             last_of_producers={
                 producer_id: self._find_last(producer_id, known) for producer_id, known in self._producers.items()
             },
+            last_markers=self._last_markers,
+            aborted=self._aborted,
+            open_at_start=self._open_at_start,
         )
 
     def _find_last(self, producer_id: int, known: tuple[int, ...]) -> int:
@@ -228,6 +248,7 @@ class CleaningRound:
             LeftAloneError: the segments cannot be replaced; the round may go on with others.
             OSError: the device failed or is full.
         """
+        markers_dropped = fates.markers_dropped
         for segment in output.sources:
             source = self._open(segment)
             if source is None:
@@ -238,12 +259,14 @@ class CleaningRound:
                     self.counts.bytes_read += len(chunk.data)
                     is_last = segment is output.sources[-1] and chunk.position + len(chunk.data) >= segment.size
                     headers, data = self._decide(chunk, fates, output, is_last=is_last)
+                    output.note_aborted(fates.take_aborted())
                     yield from output.write_blocking(headers, data, source.file, self._limits.chunk_bytes)
                     yield
             finally:
                 source.close()
         if not output.is_same:
-            output.finish_blocking()
+            output.drops_markers = fates.markers_dropped > markers_dropped
+            output.finish_blocking(self.end_offset)
             self.counts.bytes_written += output.segment.size
             self.counts.bytes_before += sum(segment.size for segment in output.sources)
             self.counts.bytes_after += output.segment.size

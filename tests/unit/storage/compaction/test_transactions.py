@@ -1,15 +1,17 @@
-"""Transactions in a compacted log: what readers of decided transactions get stays the same (CLEAN-3, LSO-2)."""
+"""Transactions in a compacted log: readers of decided transactions get the latest records that count, and no others (CLEAN-3, LSO-2)."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from esp.records.batch import iterate_records
 from esp.records.batch_header import BatchHeader, read_header, stamp
-from esp.records.builder import NewRecord, build_batch
-from esp.records.transaction_marker import build_marker
+from esp.records.builder import NewRecord, Record, build_batch
+from esp.records.transaction_marker import build_marker, find_marker
 from esp.storage.compaction.cleaning import cleanable_part
 from esp.storage.log import Log
+from esp.storage.producer_snapshots import snapshot_offsets
 from tests.unit.storage.compaction.cleaned import COMPACTED, batches_of, clean, headers_of, records_of, settle
 from tests.unit.storage.helpers import REPLICA, new_disk, new_log, reopen
 
@@ -36,21 +38,131 @@ def values(log: Log) -> list[bytes | None]:
     return [record.value for record in records_of(log) if len(record.key or b"") == 1]
 
 
-def test_committed_records_supersede_others_and_aborted_ones_do_not() -> None:
+def delivered(log: Log, start_offset: int = 0) -> list[Record]:
+    """The records that a client with ``read_committed`` gets from an offset on, by the list of aborted transactions, as Kafka's do."""
+    stable = log.last_stable_offset
+    waiting = sorted(log.aborted.find_blocking(start_offset, stable), key=lambda one: one.first_offset)
+    skipped: set[int] = set()
+    found: list[Record] = []
+    for data in batches_of(log):
+        header = read_header(data)
+        if header.next_offset <= start_offset or header.base_offset >= stable:
+            continue
+        while waiting and waiting[0].first_offset <= header.last_offset:
+            skipped.add(waiting.pop(0).producer_id)
+        if header.is_control:
+            marker = find_marker(data)
+            if marker is not None and not marker.is_commit:
+                skipped.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in skipped):
+            found += [record for record in iterate_records(data) if record.offset >= start_offset]
+    return found
+
+
+def states(log: Log) -> dict[int, tuple[int, int, int]]:
+    return {p: (s.epoch, s.last_sequence, s.transaction_first_offset) for p, s in log.producers.items()}
+
+
+def markers(log: Log) -> list[tuple[int, int]]:
+    """Producer and number of records of each control batch."""
+    return [(header.producer_id, header.record_count) for header in headers_of(log) if header.is_control]
+
+
+def test_records_of_committed_transactions_are_superseded_and_those_of_aborted_ones_go() -> None:
     _, log = new_log(new_disk(), COMPACTED)
     put(log, -1, -1, (b"k", b"1"), (b"l", b"1"))
-    put(log, 7, 0, (b"k", b"2"))
+    put(log, 7, 0, (b"k", b"2"), (b"n", b"2"))
     put(log, 8, 0, (b"l", b"aborted"), (b"k", b"aborted"))
     end(log, 7, is_commit=True)
     end(log, 8, is_commit=False)
-    put(log, 7, 1, (b"m", b"3"))
+    put(log, 7, 2, (b"k", b"3"))
     end(log, 7, is_commit=True)
     settle(log)
     clean(log)
-    assert values(log) == [b"1", b"2", b"aborted", b"aborted", b"3"]
-    markers = [header for header in headers_of(log) if header.is_control]
-    assert [header.producer_id for header in markers] == [7, 8, 7]
-    assert [(each.producer_id, each.first_offset) for each in log.aborted.find_blocking(0, 99)] == [(8, 3)]
+    assert values(log) == [b"1", b"2", b"3"]
+    assert markers(log) == [(7, 1), (8, 1), (7, 1)]
+    assert states(log) == {7: (0, 2, -1), 8: (0, 1, -1)}
+
+
+def test_a_marker_stays_until_no_record_of_its_transaction_was_found_and_for_a_while_then() -> None:
+    _, log = new_log(new_disk(), replace(COMPACTED, delete_retention_ms=1000))
+    put(log, 7, 0, (b"k", b"aborted"))
+    end(log, 7, is_commit=False)
+    put(log, 7, 1, (b"k", b"1"))
+    end(log, 7, is_commit=True)
+    for now_ms, left in ((2000, [1, 1]), (3000, [1, 1]), (3999, [1, 1]), (4000, [0, 1])):
+        settle(log)
+        put(log, -1, -1, (b"l", b"%d" % now_ms))
+        settle(log)
+        clean(log, now_ms)
+        assert [count for _, count in markers(log)] == left, now_ms
+        assert values(log) == [b"1", b"%d" % now_ms]
+
+
+def test_the_header_of_a_producer_s_last_marker_says_its_epoch() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, replace(COMPACTED, delete_retention_ms=0))
+    put(log, 7, 0, (b"k", b"1"))
+    data = bytearray(build_marker(7, 1, is_commit=True, coordinator_epoch=3, timestamp_ms=1000))
+    log.append(data, BatchHeader(*stamp(data, read_header(data), log.log_end_offset, 0)), 0)
+    for number in range(4):
+        put(log, -1, -1, (b"k", b"%d" % number))
+        settle(log)
+        clean(log, 2000 + number)
+    assert markers(log) == [(7, 0)]
+    directory.close_blocking(1)
+    for name in disk.listdir(REPLICA):
+        if name.endswith(".snapshot"):
+            disk.remove(f"{REPLICA}/{name}")
+    assert states(reopen(disk, COMPACTED)[1]) == {7: (1, -1, -1)}
+
+
+def test_no_snapshot_stays_that_has_a_transaction_open_without_a_marker() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, replace(COMPACTED, delete_retention_ms=0))
+    put(log, 7, 0, (b"k", b"aborted"))
+    settle(log)
+    put(log, -1, -1, (b"l", b"1"))
+    settle(log)
+    end(log, 7, is_commit=False)
+    for number in range(4):
+        put(log, 7, 1 + number, (b"k", b"%d" % number))
+        end(log, 7, is_commit=True)
+        settle(log)
+        clean(log, 2000 + number)
+    newest = max(snapshot_offsets(disk, REPLICA))
+    disk.remove(f"{REPLICA}/{newest:020d}.snapshot")
+    assert log.last_stable_offset == log.log_end_offset
+    directory.close_blocking(1)
+    for offset in snapshot_offsets(disk, REPLICA):
+        if offset >= newest:
+            disk.remove(f"{REPLICA}/{offset:020d}.snapshot")
+    log = reopen(disk, COMPACTED)[1]
+    log.high_watermark = log.log_end_offset
+    assert log.last_stable_offset == log.log_end_offset
+
+
+def test_a_transaction_that_is_open_where_the_log_begins_is_ended_by_what_is_left_of_its_marker() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, replace(COMPACTED, delete_retention_ms=0))
+    put(log, 7, 0, (b"k", b"aborted"))
+    settle(log)
+    put(log, -1, -1, (b"l", b"1"))
+    end(log, 7, is_commit=False)
+    end(log, 7, is_commit=False)
+    settle(log)
+    log.raise_log_start(1)
+    log.delete_old_segments_blocking(0)
+    for number in range(3):
+        put(log, -1, -1, (b"m", b"%d" % number))
+        settle(log)
+        clean(log, 2000 + number)
+    assert markers(log) == [(7, 0), (7, 0)]
+    directory.close_blocking(1)
+    for offset in snapshot_offsets(disk, REPLICA)[1:]:
+        disk.remove(f"{REPLICA}/{offset:020d}.snapshot")
+    log = reopen(disk, COMPACTED)[1]
+    assert states(log)[7][2] == -1
 
 
 def test_nothing_is_cleaned_that_is_not_decided() -> None:
@@ -67,73 +179,69 @@ def test_nothing_is_cleaned_that_is_not_decided() -> None:
     end(log, 7, is_commit=False)
     settle(log)
     clean(log)
-    assert values(log) == [b"2", b"3"], "records of transactions stay, and the aborted one is passed over by readers"
+    assert values(log) == [b"3"]
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_readers_of_decided_transactions_get_the_same_before_and_after(seed: int) -> None:
+def test_readers_of_decided_transactions_get_the_latest_records_that_count(seed: int) -> None:
     random = Random(seed)
+    settings = replace(COMPACTED, delete_retention_ms=random.choice((0, 50, 100_000)))
     disk = new_disk(seed)
-    directory, log = new_log(disk, COMPACTED)
+    directory, log = new_log(disk, settings)
     sequences = {1: 0, 2: 0, 3: 0}
-    undecided: dict[int, dict[bytes, bytes | None]] = {}
-    latest: dict[bytes, bytes | None] = {}
-    written: dict[int, list[tuple[int, bytes]]] = {1: [], 2: [], 3: []}
-    order: dict[bytes, int] = {}
-    for number in range(90):
+    open_records: dict[int, dict[int, tuple[bytes, bytes]]] = {}
+    counts: dict[int, tuple[bytes, bytes]] = {}
+    now_ms = 2000
+
+    def check() -> None:
+        stable = log.last_stable_offset
+        known = {offset: pair for offset, pair in counts.items() if offset < stable}
+        for start_offset in {0, random.randrange(stable + 1)}:
+            found = {record.offset: (record.key, record.value) for record in delivered(log, start_offset)}
+            assert found.items() <= known.items(), "an aborted record, or one that was never written"
+            latest = {key: offset for offset, (key, _) in sorted(known.items())}
+            assert {offset for offset in latest.values() if offset >= start_offset} <= found.keys()
+
+    for number in range(120):
         producer = random.choice((1, 2, 3))
         choice = random.random()
+        now_ms += random.choice((0, 10))
         if choice < 0.55:
-            key, value = b"%d" % random.randrange(6), b"value %d" % number
+            pair = b"%d" % random.randrange(6), b"value %d" % number
             if random.random() < 0.3:
-                latest[key], order[key] = value, log.log_end_offset
-                put(log, -1, -1, (key, value))
+                counts[log.log_end_offset] = pair
+                put(log, -1, -1, pair)
                 continue
-            written[producer].append((log.log_end_offset, key))
-            undecided.setdefault(producer, {})[key] = value
-            put(log, producer, sequences[producer], (key, value))
+            open_records.setdefault(producer, {})[log.log_end_offset] = pair
+            put(log, producer, sequences[producer], pair)
             sequences[producer] += 1
-        elif choice < 0.75 and producer in undecided:
+        elif choice < 0.75 and producer in open_records:
+            written = open_records.pop(producer)
             is_commit = random.random() < 0.6
-            for key, value in undecided.pop(producer).items():
-                offset = max(at for at, each in written[producer] if each == key)
-                if is_commit and offset >= order.get(key, -1):  # the later offset counts, whichever was decided first
-                    latest[key], order[key] = value, offset
-            written[producer] = []
+            if is_commit:
+                counts |= written
             end(log, producer, is_commit=is_commit)
         elif choice < 0.85:
             settle(log)
         else:
-            stable = log.last_stable_offset
-            before = [log.aborted.find_blocking(at, stable) for at in range(0, stable, 3)]
-            clean(log)
-            assert [log.aborted.find_blocking(at, stable) for at in range(0, stable, 3)] == before
+            clean(log, now_ms)
+        check()
         if random.random() < 0.05:
             log.high_watermark = log.log_end_offset
-            aborted = log.aborted.find_blocking(0, log.last_stable_offset)
             directory.close_blocking(1)
-            directory, log = reopen(disk, COMPACTED)
-            assert log.aborted.find_blocking(0, log.last_stable_offset) == aborted
-    for producer in list(undecided):
+            directory, log = reopen(disk, settings)
+            check()
+    for producer in list(open_records):
         end(log, producer, is_commit=False)
     settle(log)
-    clean(log)
-    aborted_ranges = log.aborted.find_blocking(0, log.last_stable_offset)
-    read: dict[bytes, bytes | None] = {}
-    for data in batches_of(log):
-        header = read_header(data)
-        is_aborted = any(
-            each.producer_id == header.producer_id and each.first_offset <= header.base_offset < each.last_offset
-            for each in aborted_ranges
-        )
-        if not is_aborted and not header.is_control:
-            read.update((record.key or b"", record.value) for record in iterate_records(data))
-    assert read == latest
-    producers = {p: (s.last_sequence, s.transaction_first_offset) for p, s in log.producers.items()}
+    clean(log, now_ms)
+    check()
+    known = states(log)
     directory.close_blocking(1)
     for name in disk.listdir(REPLICA):
         if name.endswith(".snapshot"):
             disk.remove(f"{REPLICA}/{name}")
-    log = reopen(disk, COMPACTED)[1]
-    assert {p: (s.last_sequence, s.transaction_first_offset) for p, s in log.producers.items()} == producers
+    log = reopen(disk, settings)[1]
+    assert states(log) == known
+    check()
     assert log.rot is None
