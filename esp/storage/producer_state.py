@@ -58,7 +58,7 @@ class CompletedTransaction(NamedTuple):
 class ProducerState:
     """One producer: its epoch and its last batches under that epoch, oldest first. Times in milliseconds since the Unix epoch."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "transaction_first_offset")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "marker_offset", "transaction_first_offset")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -67,6 +67,8 @@ class ProducerState:
         self.coordinator_epoch = -1
         self.transaction_first_offset = -1
         """-1: no transaction is open."""
+        self.marker_offset = -1
+        """The offset of the last control batch; -1 if there is none, or if it stands before the snapshot from which the state was read."""
 
     @property
     def last_sequence(self) -> int:
@@ -221,6 +223,7 @@ class ProducerStates:
     ) -> CompletedTransaction | None:
         marker_offset, _, _, _, _, _, _, _, _, producer_id, _, _, count = header
         first_offset = state.transaction_first_offset
+        state.marker_offset = marker_offset
         if marker is not None:
             state.coordinator_epoch = marker.coordinator_epoch
         elif count:

@@ -17,6 +17,7 @@ from esp.testing.pytest_plugin import NodeFactory
 from esp.testing.segment_files import read_batch_headers
 from tests.integration.dump_log import dump, dumpable_files
 from tests.integration.test_restart import create
+from tests.integration.transactions import serve_transactions, transactional_producer
 
 KEYS = 40
 ROUNDS = 25
@@ -80,7 +81,9 @@ def by_confluent(node: NodeProcess, topic: str) -> list[tuple[int, bytes, bytes 
 
 
 def by_kafka_python(node: NodeProcess, topic: str) -> list[tuple[int, bytes, bytes | None]]:
-    consumer = KafkaConsumer(bootstrap_servers=node.bootstrap, consumer_timeout_ms=30_000)
+    consumer = KafkaConsumer(
+        bootstrap_servers=node.bootstrap, consumer_timeout_ms=30_000, isolation_level="read_committed"
+    )
     consumer.assign([PythonTopicPartition(topic, 0)])
     consumer.seek_to_beginning()
     found = []
@@ -94,7 +97,7 @@ def by_kafka_python(node: NodeProcess, topic: str) -> list[tuple[int, bytes, byt
 
 def by_aiokafka(node: NodeProcess, topic: str) -> list[tuple[int, bytes, bytes | None]]:
     async def read() -> list[tuple[int, bytes, bytes | None]]:
-        consumer = AIOKafkaConsumer(bootstrap_servers=node.bootstrap)
+        consumer = AIOKafkaConsumer(bootstrap_servers=node.bootstrap, isolation_level="read_committed")
         await consumer.start()
         partition = AioTopicPartition(topic, 0)
         consumer.assign([partition])
@@ -133,6 +136,63 @@ def test_a_compacted_topic_keeps_the_latest_record_of_each_key(
     node.kill()
     node.start()
     assert by_confluent(node, "t") == read
+    node.stop()
+    dump(kafka_tools, dumpable_files(node.log_dirs, metadata=False), "--deep-iteration", is_compacted=True)
+
+
+TRANSACTIONS = 150
+
+
+def write_transactions(node: NodeProcess, topic: str) -> dict[bytes, bytes]:
+    """Write each key in many transactions, of which one in three is aborted; return the last committed value of each."""
+    producer = transactional_producer(node.bootstrap, "t")
+    latest: dict[bytes, bytes] = {}
+    for number in range(TRANSACTIONS):
+        is_commit = number % 3 != 1
+        producer.begin_transaction()
+        written = {b"key %d" % ((number + step) % 7): b"%d " % number + bytes(5000) for step in range(3)}
+        for key, value in written.items():
+            producer.produce(topic, value if is_commit else b"aborted", key, partition=0)
+        if is_commit:
+            producer.commit_transaction(60)
+            latest |= written
+        else:
+            assert producer.flush(60) == 0
+            producer.abort_transaction(60)
+    return latest
+
+
+@pytest.mark.timeout(240)
+def test_transactions_in_a_compacted_topic_leave_their_latest_records_and_the_markers_of_these(
+    fresh_node: NodeFactory, kafka_tools: KafkaTools
+) -> None:
+    node = fresh_node(SETTINGS)
+    serve_transactions(node.bootstrap, [node])
+    create(node, "t", **COMPACTED | {"delete_retention_ms": "0", "segment_ms": "200"})
+    latest = write_transactions(node, "t")
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+
+    def is_compacted() -> bool:
+        producer.produce("t", b"another segment", b"tick", partition=0)
+        assert producer.flush(60) == 0
+        headers = read_batch_headers(node.log_dirs, "t", 0)
+        markers = sum(
+            header.is_control for header in headers
+        )  # of the transactions with the latest records, and the last one
+        return markers < 7 and sum(header.record_count for header in headers) < TRANSACTIONS
+
+    wait_for(is_compacted)
+    producer.produce("t", b"the end", b"end", partition=0)
+    assert producer.flush(60) == 0
+    latest |= {b"tick": b"another segment", b"end": b"the end"}
+    for read in (by_confluent, by_kafka_python, by_aiokafka):
+        found = read(node, "t")
+        assert {key: value for _, key, value in found} == latest
+        assert not any(value == b"aborted" for _, _, value in found)
+    before = by_confluent(node, "t")
+    node.kill()
+    node.start()
+    assert by_confluent(node, "t") == before
     node.stop()
     dump(kafka_tools, dumpable_files(node.log_dirs, metadata=False), "--deep-iteration", is_compacted=True)
 

@@ -81,6 +81,10 @@ class CleaningRound:
         self._aborted = Aborted(aborted)
         self._last_markers: dict[int, int] = {}
         """The offset of each producer's last marker in the dirty part."""
+        self._known_markers = {
+            producer_id: state.marker_offset for producer_id, state in log.producers.items() if state.marker_offset >= 0
+        }
+        """The offset of the last marker of each producer of which the log knows it."""
         self._open_at_start: tuple[int, ...] = ()
         """The producers with a transaction that is open in the producer snapshot with which the log begins."""
         self._map = KeyMap(limits.map_bytes)
@@ -203,7 +207,8 @@ class CleaningRound:
             last_of_producers={
                 producer_id: self._find_last(producer_id, known) for producer_id, known in self._producers.items()
             },
-            last_markers=self._last_markers,
+            last_markers=self._last_markers
+            | {producer_id: offset for producer_id, offset in self._known_markers.items() if offset < self.end_offset},
             aborted=self._aborted,
             open_at_start=self._open_at_start,
         )
