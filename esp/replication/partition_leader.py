@@ -564,8 +564,6 @@ class PartitionLeader:
             and follower.log_end_offset >= self.log.high_watermark
             # Else it might lack records of earlier epochs that are committed with the first one of this epoch (KAFKA-7128).
             and follower.log_end_offset >= self.epoch_start_offset
-            # Below this log's start no epoch tells its records from others, of an older leader; they were never committed, perhaps (LOG-4).
-            and follower.log_start_offset >= self.log.log_start_offset
             and not self._lags(replica_id, now_us)
             and self._is_eligible(replica_id, follower.broker_epoch)
         )

@@ -64,20 +64,10 @@ def leading(
     )
 
 
-def fetch(
-    leader: PartitionLeader,
-    node: NodeId,
-    offset: int,
-    *,
-    now_us=0,
-    last_epoch=-1,
-    epoch=5,
-    broker_epoch=None,
-    log_start=0,
-):
+def fetch(leader: PartitionLeader, node: NodeId, offset: int, *, now_us=0, last_epoch=-1, epoch=5, broker_epoch=None):
     """A follower's fetch, of the incarnation that the metadata knows if none is named."""
     known = Metadata().active[node] if broker_epoch is None else broker_epoch
-    return leader.on_follower_fetch(now_us, node, known, epoch, offset, last_epoch, log_start)
+    return leader.on_follower_fetch(now_us, node, known, epoch, offset, last_epoch, 0)
 
 
 def following(epochs: list[int], *, epoch=5, firm=False, isr=(B, ME), **settings) -> PartitionFollower:

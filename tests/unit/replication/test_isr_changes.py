@@ -61,17 +61,6 @@ def test_a_follower_does_not_join(reason):
     assert propose(leader) is None
 
 
-def test_a_follower_joins_once_its_log_starts_where_the_leader_s_does():
-    """Retention took all that the leader had committed alone: what the follower has below may be an older leader's."""
-    leader = leading([1, 1, 1], state(isr=(ME, B)))
-    leader.log.high_watermark = 3
-    leader.log.raise_log_start(3)
-    fetch(leader, C, 3, last_epoch=0)
-    assert not leader.can_join_isr(C, 0)
-    fetch(leader, C, 3, last_epoch=0, log_start=3)
-    assert leader.can_join_isr(C, 0)
-
-
 def test_a_follower_that_is_silent_and_behind_does_not_come_back_at_once_after_it_was_removed():
     leader, change = shrinking()
     leader.on_isr_answer(change, accepted(change, (ME,)), LAG_US + 1)
