@@ -40,7 +40,10 @@ class Aborted:
 
 
 class PassedTransactions:
-    """The transactions of a log while its batches are passed from the first one on: which had records, and which have some left.
+    """The transactions of a log while its batches are passed from the first one on.
+
+    A transaction counts with the records that were found, though the round may leave none of them: a segment that cannot be replaced keeps
+    its own.
 
     Args:
         open_at_start: the producers with a transaction that is open in the producer snapshot with which the log begins. A replica that
@@ -49,35 +52,29 @@ class PassedTransactions:
 
     def __init__(self, open_at_start: Iterable[int]) -> None:
         self.ended: list[AbortedTransaction] = []
-        """Aborted ones with records left, in the order of their markers."""
-        self._begun = dict.fromkeys(open_at_start)
-        self._with_records: dict[int, None] = {}
-        self._left: dict[int, int] = {}
+        """Aborted ones with records, in the order of their markers."""
+        self._awaited = dict.fromkeys(open_at_start)
+        self._first_offsets: dict[int, int] = {}
 
     def is_awaited(self, producer_id: int) -> bool:
         """True, once for each producer, if its first marker has to be found."""
-        is_awaited = producer_id in self._begun
-        self._begun.pop(producer_id, None)
+        is_awaited = producer_id in self._awaited
+        self._awaited.pop(producer_id, None)
         return is_awaited
 
-    def on_records(self, header: BatchHeader, fate: bytes | None) -> None:
-        """A batch with records was found, which has the fate."""
-        self._with_records[header.producer_id] = None
-        if fate is None or len(fate) > HEADER_SIZE:
-            self._left.setdefault(header.producer_id, header.base_offset)
+    def on_records(self, header: BatchHeader) -> None:
+        """A batch with records was found."""
+        self._first_offsets.setdefault(header.producer_id, header.base_offset)
 
-    def ends_with_records(self, producer_id: int) -> bool:
-        """A transaction is over; returns whether records of it were found."""
-        has_records = producer_id in self._with_records
-        self._with_records.pop(producer_id, None)
-        return has_records
-
-    def on_marker(self, header: BatchHeader, marker: Marker) -> None:
-        """A transaction is over, and its marker stays."""
-        first_offset = self._left.pop(header.producer_id, None)
-        if first_offset is not None and not marker.is_commit:
-            stable = min(self._left.values(), default=header.next_offset)
+    def on_marker(self, header: BatchHeader, marker: Marker | None) -> bool:
+        """A transaction is over; returns whether records of it were found. ``marker`` is None for the header that is left of one."""
+        first_offset = self._first_offsets.pop(header.producer_id, None)
+        if first_offset is None:
+            return False
+        if marker is not None and not marker.is_commit:
+            stable = min(self._first_offsets.values(), default=header.next_offset)
             self.ended.append(AbortedTransaction(header.producer_id, first_offset, header.base_offset, stable))
+        return True
 
 
 class Opened(NamedTuple):
@@ -167,14 +164,10 @@ class Fates:
         must_stay = is_first_of_epoch or is_end or is_last_of_producer
         if not header.record_count:
             return None if must_stay else GONE
-        fate = self._decide_records(header, chunk, index, must_stay=must_stay)
         if header.is_transactional:
-            self._passed.on_records(header, fate)
-        return fate
-
-    def _decide_records(self, header: BatchHeader, chunk: bytes, index: int, *, must_stay: bool) -> bytes | None:
-        if header.is_transactional and self._aborted.has(header):
-            return empty_batch(header) if must_stay else GONE
+            self._passed.on_records(header)
+            if self._aborted.has(header):
+                return empty_batch(header) if must_stay else GONE
         try:
             opened = open_batch(header, chunk, index)
             kept = choose_records(*opened, header, self._latest, drops_tombstones=self._is_past_horizon(header))
@@ -194,23 +187,23 @@ class Fates:
         last = self._last_markers.get(producer_id, ANY_BATCH)
         is_last_of_producer = producer_id in self._last_of_producers and header.base_offset >= last
         must_stay |= self._passed.is_awaited(producer_id) or is_last_of_producer
-        had_records = self._passed.ends_with_records(producer_id)
         if not header.record_count:
+            self._passed.on_marker(header, None)
             return None if must_stay else GONE
         marker = find_marker(chunk[index : index + header.size])
         if marker is None:  # of a kind that is not known here: it stays, whatever it says
             return None
+        had_records = self._passed.on_marker(header, marker)
         if not had_records and self._is_past_horizon(header):
             self.markers_dropped += 1
             return empty_batch(header) if must_stay else GONE
-        self._passed.on_marker(header, marker)
         if had_records or header.attributes & DELETE_HORIZON_BIT:
             return None
         record = Kept(header.record_count, [(index + HEADER_SIZE, index + header.size)], has_tombstones=False)
         return rebuild_batch(header, chunk, record, self._horizon_ms)
 
     def take_aborted(self) -> list[AbortedTransaction]:
-        """The aborted transactions with records left whose markers were passed since the last call, in the order of these."""
+        """The aborted transactions with records whose markers were passed since the last call, in the order of these."""
         found, self._passed.ended = self._passed.ended, []
         return found
 

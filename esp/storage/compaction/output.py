@@ -121,11 +121,11 @@ class CleanedSegment:
                 file.close()
 
     def note_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Take in aborted transactions with records left whose markers were among the batches so far."""
+        """Take in aborted transactions with records whose markers were among the batches so far."""
         self._aborted += aborted
 
     def _join_aborted_blocking(self, end_offset: int) -> TransactionIndex:
-        """The transactions with records left, and from ``end_offset`` on, where nothing was decided, those of the sources (CLEAN-3)."""
+        """The transactions with records, and from ``end_offset`` on, where nothing was decided, those of the sources (CLEAN-3)."""
         segment = self.segment
         segment.oldest_open_offset = self.sources[0].oldest_open_offset
         segment.aborted = joined = TransactionIndex()

@@ -165,6 +165,22 @@ def test_a_transaction_that_is_open_where_the_log_begins_is_ended_by_what_is_lef
     assert states(log)[7][2] == -1
 
 
+def test_aborted_records_in_a_segment_that_cannot_be_replaced_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("esp.storage.compaction.output.RELATIVE_OFFSET_MAX", 250)
+    _, log = new_log(new_disk(), replace(COMPACTED, delete_retention_ms=0))
+    put(log, 7, 0, (b"k", b"aborted"))
+    put(log, -1, -1, (b"l", bytes(240)))
+    settle(log)
+    put(log, -1, -1, (b"m", b"1"))
+    end(log, 7, is_commit=False)
+    for number in range(4):
+        put(log, -1, -1, (b"m", b"%d" % number))
+        settle(log)
+        clean(log, 2000 + number)
+    assert b"aborted" in values(log)
+    assert [record.value for record in delivered(log)] == [bytes(240), b"3"]
+
+
 def test_nothing_is_cleaned_that_is_not_decided() -> None:
     _, log = new_log(new_disk(), COMPACTED)
     put(log, -1, -1, (b"k", b"1"))
