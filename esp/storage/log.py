@@ -287,7 +287,7 @@ class Log:
             OSError: the device failed.
         """
         files = self.files
-        self.producers, ended = load_producers_blocking(
+        loaded = load_producers_blocking(
             files.disk,
             files.path,
             files.segments,
@@ -298,7 +298,9 @@ class Log:
             self.note_rot,
             unindexed_from,
         )
-        self.aborted.load_blocking(unindexed_from, ended)
+        self.producers = loaded.states
+        files.unsynced.on_snapshots(loaded.written)
+        self.aborted.load_blocking(unindexed_from, loaded.ended)
 
     def set_roll_jitter(self) -> None:
         """Another segment is the active one."""

@@ -474,9 +474,12 @@ class LogDirectory:
         self._offsets.write_high_watermarks_blocking()
 
     def write_cleaned_blocking(self) -> None:
-        """Write the checkpoint of compaction, and first that of recovery points, beyond which the former does not count. Raises OSError."""
-        self._offsets.write_recovery_points_blocking()
-        self._offsets.write_cleaned_blocking()
+        """Write the checkpoint of compaction, and first those of log starts and recovery points.
+
+        What was cleaned counts up to the recovery point alone. And a round looks at nothing below the log start: if that fell back later,
+        the checkpoint would say that records below it are clean. Errors and demands are those of :meth:`write_checkpoints_blocking`.
+        """
+        self._offsets.write_offsets_blocking()
 
     # --- moves between data directories ------------------------------------------------------------------------------------------
 

@@ -1,8 +1,13 @@
-"""Producer snapshots beside a log's segments: written at rolls and clean shutdowns, loaded at start and after truncations (PROD-7..9)."""
+"""Producer snapshots beside a log's segments: written at rolls and clean shutdowns, loaded at start and after truncations (PROD-7..9).
+
+Once a log was loaded, a snapshot stands at the base of each segment behind the newest whole snapshot, but for the first one's: retention
+may make any of these segments the first, and nothing else would know the producers of the segments before it.
+"""
 
 import logging
 from collections.abc import Collection, Iterator
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError
 from esp.ports.disk import Disk
@@ -55,6 +60,17 @@ def remove_stray_snapshots(disk: Disk, directory: str, bases: Collection[int]) -
             disk.remove(snapshot_path(directory, offset))
 
 
+class LoadedProducers(NamedTuple):
+    """The producers of a log, read anew."""
+
+    states: ProducerStates
+    """The state at the log end."""
+    ended: list[CompletedTransaction]
+    """The transactions that ended at or after the offset from which on they were asked for."""
+    written: list[str]
+    """The paths of the snapshots that were missing and stand there now, not synced yet."""
+
+
 def load_producers_blocking(
     disk: Disk,
     directory: str,
@@ -65,7 +81,7 @@ def load_producers_blocking(
     expiration_ms: int,
     note_rot: NoteRot,
     unindexed_from: int = LONG_MAX,
-) -> tuple[ProducerStates, list[CompletedTransaction]]:
+) -> LoadedProducers:
     """The state at ``log_end_offset``: the newest snapshot that is whole, and the batches since (PROD-9).
 
     Each batch is held against its checksum, as what a header says of producers outlasts it (REC-4); all of its bytes are read anyway.
@@ -80,9 +96,6 @@ def load_producers_blocking(
         expiration_ms: see :meth:`ProducerStates.expire`.
         note_rot: told of batches that have rotted, of which nothing is believed.
         unindexed_from: the base of the first segment whose transaction index is to be made anew.
-
-    Returns:
-        The state, and the transactions that ended at or after ``unindexed_from``.
     """
     start, states = _load_newest(disk, directory)
     if now_ms is not None:
@@ -91,7 +104,15 @@ def load_producers_blocking(
     ended = _ended_between_blocking(disk, directory, segments, before, start, note_rot)
     for completed in ended:
         states.note_uncommitted(completed.first_offset, completed.last_offset)
-    ended += _fold_blocking(states, segments, start, note_rot)
+    written: list[str] = []
+    folded_to = start
+    for segment in list(segments)[1:]:
+        path = segment.path(SNAPSHOT_SUFFIX)
+        if segment.base_offset > folded_to and not disk.exists(path):
+            ended += _fold_blocking(states, segments, folded_to, note_rot, segment.base_offset)
+            folded_to = segment.base_offset
+            written += _write_blocking(disk, path, states)
+    ended += _fold_blocking(states, segments, folded_to, note_rot)
     states.first_unstable_offset(high_watermark)  # forgets the transactions whose markers are committed
     if len(states):
         states.add_older(
@@ -101,7 +122,19 @@ def load_producers_blocking(
             )
             if header.producer_id >= 0
         )
-    return states, [completed for completed in ended if completed.last_offset >= unindexed_from]
+    return LoadedProducers(states, [each for each in ended if each.last_offset >= unindexed_from], written)
+
+
+def _write_blocking(disk: Disk, path: str, states: ProducerStates) -> list[str]:
+    """Write a snapshot; returns its path, and nothing if the device does not take it: the log can do without."""
+    try:
+        disk.write_file(path, states.encode())
+    except OSError as error:
+        _logger.warning("%s cannot be written: %s", path, error)
+        with suppress(OSError):
+            disk.remove(path)
+        return []
+    return [path]
 
 
 def _fold_blocking(

@@ -426,7 +426,11 @@ class _Loader:
             )
 
     def _start_over(self) -> None:
-        """The log lost all below its start: it goes on, empty, at the start (REC-7)."""
+        """The log ends below its start: it goes on, empty, at the start (REC-7).
+
+        The oldest segment goes last, after the removal of the others is durable, and the new one comes when all are gone: after a power
+        loss none of the later ones stands there alone, so that the log would seem to begin with it (REC-3).
+        """
         self.is_whole = False
         _logger.warning(
             "%s ends at offset %d below its start %d: it starts again, empty",
@@ -435,7 +439,10 @@ class _Loader:
             self.log_start_offset,
         )
         start_offset = self.log_start_offset
-        self._remove(list(self.segments))
+        first, *others = self.segments
+        for segments in (others, [first]):
+            self._remove(segments)
+            self._disk.sync_directory_blocking(self._path)
         self.segments = Segments()
         self.unsynced = []
         self.epochs.clear()

@@ -120,6 +120,12 @@ class Unsynced:
         self._segments.append((self._names_changed, sealed))
         self._snapshots.append(snapshot_path)
 
+    def on_snapshots(self, paths: Sequence[str]) -> None:
+        """Producer snapshots were written, of segments that may be sealed long since."""
+        if paths:
+            self._names_changed += 1
+            self._snapshots += paths
+
     def on_cut(self, removed: Sequence[Segment], removed_paths: list[str]) -> None:
         """Segments were taken out, or the active one cut."""
         self.cuts += 1
@@ -216,10 +222,11 @@ class Unsynced:
             if cuts != self.cuts or not self.save_indexes(segment):
                 return False
             yield segment.file
-            for suffix in segment.index_suffixes:
+            # A cut may have made a segment of these the active one again: entries that it gets meanwhile stand in memory alone.
+            for path in filter(self._disk.exists, map(segment.path, segment.index_suffixes)):
                 if cuts != self.cuts:
                     return False
-                yield from self._syncing_closed(segment.path(suffix))
+                yield from self._syncing_closed(path)
         if active_too or active is self._shortened:
             yield active.file
             if cuts == self.cuts:

@@ -20,10 +20,34 @@ COMPACTION_MUTANTS: Final = (
         "CLEAN-5 broken, as in Kafka",
         "CLEAN-5",
         "esp.storage.compaction.round",
-        """        ends = {offset for offset in known if offset < self.end_offset}.union(self._last_dirty.get(producer_id, ()))
+        """        if len(ends) < BATCHES_KEPT and not are_all_known:
+            return ANY_BATCH
         return min(sorted(ends)[-BATCHES_KEPT:], default=ANY_BATCH)
 """,
         "        return max(known, default=ANY_BATCH)\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "last-batches-of-producer-are-those-of-the-dirty-part",
+        "PROD-5 broken by compaction",
+        "CLEAN-5",
+        "esp.storage.compaction.round",
+        "        if len(ends) < BATCHES_KEPT and not are_all_known:\n",
+        "        if not ends and not are_all_known:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "log-start-is-not-written-with-what-is-clean",
+        "CLEAN-2 broken, as in Kafka",
+        "CLEAN-2",
+        "esp.storage.log_directory",
+        """        self._offsets.write_offsets_blocking()
+
+    # --- moves""",
+        """        self._offsets.write_recovery_points_blocking()
+        self._offsets.write_cleaned_blocking()
+
+    # --- moves""",
         tiers=(LOG,),
     ),
     Mutant(

@@ -186,8 +186,30 @@ STORAGE_MUTANTS: Final = (
         "REC-3",
         "esp.storage.unsynced",
         """            yield segment.file
-            for suffix""",
-        """            for suffix""",
+            # A cut may""",
+        """            # A cut may""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "snapshots-that-a-power-loss-took-stay-away",
+        "KAFKA-12520, before retention",
+        "PROD-2",
+        "esp.storage.producer_snapshots",
+        "        if segment.base_offset > folded_to and not disk.exists(path):\n",
+        "        if False:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "log-that-starts-over-loses-its-front-first",
+        "REC-3 broken",
+        "REC-7",
+        "esp.storage.recovery",
+        """        for segments in (others, [first]):
+            self._remove(segments)
+            self._disk.sync_directory_blocking(self._path)
+""",
+        """        self._remove([first, *others])
+""",
         tiers=(LOG,),
     ),
     Mutant(

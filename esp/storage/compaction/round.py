@@ -216,10 +216,13 @@ class CleaningRound:
     def _find_last(self, producer_id: int, known: tuple[int, ...]) -> int:
         """The end of the first of a producer's last batches below the end of the dirty part; as many stay as a log remembers (PROD-5).
 
-        The sequence goes on behind them if all later batches are cut. If the log remembers later batches only, nothing tells which they are
-        (:data:`~esp.storage.compaction.fates.ANY_BATCH`).
+        The sequence goes on behind them if all later batches are cut. If the log remembers later batches in their place, and the dirty part
+        has too few, nothing tells which they are (:data:`~esp.storage.compaction.fates.ANY_BATCH`).
         """
         ends = {offset for offset in known if offset < self.end_offset}.union(self._last_dirty.get(producer_id, ()))
+        are_all_known = len(known) < BATCHES_KEPT or known[-1] < self.end_offset
+        if len(ends) < BATCHES_KEPT and not are_all_known:
+            return ANY_BATCH
         return min(sorted(ends)[-BATCHES_KEPT:], default=ANY_BATCH)
 
     def groups_blocking(self) -> list[Sequence[Segment]]:

@@ -365,6 +365,61 @@ def test_snapshots_that_no_segment_needs_are_removed() -> None:
     assert kept == bases | {21}
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_a_log_that_starts_again_begins_there_whatever_a_second_power_loss_leaves(seed: int) -> None:
+    """No later segment of before comes back alone (REC-3, REC-7)."""
+    disk = new_disk(seed)
+    settings = TopicSettings(segment_bytes=1)
+    directory, log = new_log(disk, settings)
+    append(log, records=4)
+    run(log.flush())
+    for _ in range(2):
+        append(log, records=4)
+    disk.sync_directory_blocking(REPLICA)
+    log.high_watermark = log.log_end_offset
+    log.raise_log_start(5)
+    directory.write_log_starts_blocking()
+    disk.power_loss()
+    for _ in range(3):
+        _, log = reopen(disk, settings)
+        assert log.log_start_offset == 5
+        append(log)
+        disk.power_loss()
+
+
+@pytest.mark.parametrize("space", [0, None])
+def test_snapshots_that_a_power_loss_took_are_written_again(
+    space: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Retention may make any segment the first, and producers of earlier ones stay known (PROD-2)."""
+    disk = new_disk()
+    _, log = new_log(disk, SMALL)
+    append(log, producer=(4, 0, 0))
+    for number in range(20):
+        append(log, producer=(5, 0, number))
+    bases = [segment.base_offset for segment in log.files.segments][1:]
+    for base in bases:
+        disk.remove(path(base, ".snapshot"))
+    disk.crash()
+    if space is not None:
+        disk.fill_up(space)
+    directory, log = reopen(disk, SMALL)
+    assert log.producers.next_sequence(5, 0) == 20
+    disk.heal()
+    assert [disk.exists(path(base, ".snapshot")) for base in bases] == [space is None] * len(bases)
+    assert ("cannot be written" in caplog.text) is (space is not None)
+    if space is None:
+        run(log.flush())
+        directory.write_checkpoints_blocking()
+        log.high_watermark = log.log_end_offset
+        log.raise_log_start(bases[-1])
+        log.delete_old_segments_blocking(0)
+        disk.power_loss()
+        _, log = reopen(disk, SMALL)
+        assert log.first_segment_offset == bases[-1]
+        assert log.producers.get(4) is not None
+
+
 @pytest.mark.parametrize("was_clean", [False, True])
 @pytest.mark.parametrize("batches_left", [0, 1, 2])
 def test_producers_of_which_retention_left_no_batch_are_known_after_a_restart(

@@ -9,7 +9,7 @@ import pytest
 from esp.model.errors import ApiError
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
-from tests.unit.storage.helpers import append, new_disk, new_log, reopen, run
+from tests.unit.storage.helpers import append, append_marker, new_disk, new_log, reopen, run
 
 
 class _BusyDevice:
@@ -88,6 +88,31 @@ def test_a_flush_that_returns_has_synced_the_log_whatever_retention_does_meanwhi
     directory.write_checkpoints_blocking()
     disk.power_loss()
     assert reopen(disk, settings)[1].log_end_offset == 9
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_a_segment_that_a_cut_made_the_active_one_again_may_get_an_aborted_transaction_during_a_flush(
+    moment: int,
+) -> None:
+    """Its transaction index has no file before the segment is sealed again."""
+    device = _BusyDevice(moment)
+    disk = SimulatedDisk(Random(0), wait=device.wait)
+    _directory, log = new_log(disk, TopicSettings(segment_bytes=400))
+    append(log)
+    append(log, producer=(7, 0, 0), transactional=True)
+    log.roll(0)
+    append(log)
+    log.truncate_to(2)
+    append(log)
+
+    def abort() -> None:
+        append_marker(log, (7, 0), is_commit=False)
+
+    device.happens = abort
+    assert run(log.flush())
+    assert device.waits > moment
+    assert log.recovery_point >= 3
+    assert log.log_end_offset == 4
 
 
 def test_a_flush_says_that_it_has_not_synced_what_there_was_no_room_for() -> None:

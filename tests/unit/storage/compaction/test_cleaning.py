@@ -388,6 +388,42 @@ def test_the_last_batch_of_a_producer_that_is_still_there_after_a_cut_says_its_s
     assert [header.producer_id for header in headers_of(log)] == [7, -1]
 
 
+def test_the_last_five_batches_of_a_producer_stay_though_the_log_remembers_later_ones() -> None:
+    """A round knows the last five of all, and those of its dirty part; the fives between them stand in the part that was clean before."""
+    _, log = new_log(new_disk(), COMPACTED)
+    for sequence in range(3):
+        put(log, (b"k", b"1"), producer=(7, 0, sequence))
+    settle(log)
+    clean(log)
+    put(log, (b"k", b"2"), producer=(7, 0, 3))
+    settle(log)
+    for sequence in range(4, 9):
+        put(log, (b"l", b"3"), producer=(7, 0, sequence))
+    clean(log)
+    log.truncate_to(4)
+    known = log.producers.get(7)
+    assert known is not None
+    assert [batch.base_offset for batch in known.batches] == [0, 1, 2, 3]
+    assert [header.base_offset for header in headers_of(log)] == [0, 1, 2, 3]
+
+
+def test_a_log_start_that_falls_back_leaves_nothing_that_passes_for_clean() -> None:
+    """A round looks at nothing below the log start, which is written down with the end of the round."""
+    disk = new_disk()
+    directory, log = new_log(disk, replace(COMPACTED, segment_bytes=4_000, delete_retention_ms=0))
+    put(log, (b"k", b"1"))
+    put(log, (b"k", None))
+    put(log, (b"l", b"2"))
+    settle(log)
+    directory.write_checkpoints_blocking()
+    log.raise_log_start(2)
+    clean(log, HOUR)
+    directory.write_cleaned_blocking()
+    disk.power_loss()
+    _, log = reopen(disk, COMPACTED)
+    assert (log.log_start_offset, log.cleaned_to) == (2, 3)
+
+
 @pytest.mark.parametrize("free", [0, 100, 500])
 def test_a_full_disk_leaves_the_log_as_it_is_until_there_is_room(free: int) -> None:
     disk = new_disk()
