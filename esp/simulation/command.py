@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from esp.simulation.coverage.report import print_coverage
-from esp.simulation.fleet import run_seeds
+from esp.simulation.fleet import Summary, TierSummary, run_seeds, run_tier
 from esp.simulation.nodes_tier.nemesis import draw_plan
 from esp.simulation.nodes_tier.profile import Profile
-from esp.simulation.outcome import Outcome
 from esp.simulation.seeds import run_seed
 from esp.simulation.shrink import shrink as shrink_places
+from esp.simulation.tiers import NODES, TIERS
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Runs whole clusters through faults, by seed.")
 
@@ -24,18 +24,30 @@ def run(
     seeds: Annotated[int, typer.Option(help="How many.")] = 100,
     first: Annotated[int, typer.Option(help="The first of them.")] = 1,
     nodes: Nodes = None,
+    tier: Annotated[str, typer.Option(help="nodes, or a fast one: partition, quorum or log.")] = NODES,
     processes: Annotated[int | None, typer.Option(help="How many at a time; without it, one for each core.")] = None,
 ) -> None:
     """Run many seeds; exit with 1 if an invariant was violated."""
+    if tier not in TIERS:
+        raise typer.BadParameter(f"there is no tier {tier!r}; the tiers are {', '.join(TIERS)}", param_hint="--tier")
+    if tier != NODES and nodes is not None:
+        raise typer.BadParameter("only clusters of whole nodes have a size that can be chosen", param_hint="--nodes")
 
-    def show(outcome: Outcome) -> None:
-        done = outcome.seed - first + 1
-        if outcome.violation is not None:
-            typer.echo(f"seed {outcome.seed}: {outcome.violation}", err=True)
-        elif done % 50 == 0:
+    def show(seed: int, violation: str | None) -> None:
+        done = seed - first + 1
+        if violation is not None:
+            typer.echo(f"seed {seed}: {violation}", err=True)
+        elif done % (50 if tier == NODES else 500) == 0:
             typer.echo(f"{done} of {seeds} seeds", err=True)
 
-    summary = run_seeds(range(first, first + seeds), node_count=nodes, processes=processes, on_outcome=show)
+    of = range(first, first + seeds)
+    summary: Summary | TierSummary
+    if tier == NODES:
+        summary = run_seeds(
+            of, node_count=nodes, processes=processes, on_outcome=lambda each: show(each.seed, each.violation)
+        )
+    else:
+        summary = run_tier(tier, of, processes=processes, on_found=lambda seed, found: show(seed, found.violation))
     for line in summary.lines():
         typer.echo(line)
     raise typer.Exit(1 if summary.failed else 0)

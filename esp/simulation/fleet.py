@@ -1,5 +1,6 @@
 """Many seeds on all cores, and what came of them all."""
 
+import logging
 import multiprocessing
 import os
 from collections import Counter
@@ -10,9 +11,13 @@ from typing import Final
 
 from esp.simulation.outcome import Outcome
 from esp.simulation.seeds import prepare_process, run_seed
+from esp.simulation.tiers import RUNS, Found
 
 SEEDS_PER_PROCESS = 200
 """After so many a process is replaced by a fresh one: what the runs left behind is gone."""
+
+SEEDS_PER_TASK: Final = 10
+"""Seeds of a fast tier that a process is given at a time."""
 
 FAILED_SHOWN = 20
 """Failures that are listed; where there are more, one cause has many."""
@@ -167,3 +172,60 @@ def run_seeds(
             summary.add(outcome)
             on_outcome(outcome)
     return summary
+
+
+@dataclass(slots=True)
+class TierSummary:
+    """The figures of many runs of one of the fast tiers."""
+
+    tier: str
+    seeds: int = 0
+    cpu_s: float = 0.0
+    failed: dict[int, str] = field(default_factory=dict)
+    """The violation of each seed that has one."""
+
+    def lines(self) -> Iterator[str]:
+        """The figures, and what each failed seed violates."""
+        yield f"seeds run                        {self.seeds:>12,}"
+        yield f"violations                       {len(self.failed):>12,}"
+        yield f"CPU-seconds                      {self.cpu_s:>12,.1f}"
+        for seed, violation in [*self.failed.items()][:FAILED_SHOWN]:
+            yield f"  seed {seed}: {violation}"
+            yield f"    again: make sim TIER={self.tier} SEEDS=1 FIRST={seed}"
+
+
+def run_tier(
+    tier: str,
+    seeds: Iterable[int],
+    *,
+    processes: int | None = None,
+    on_found: Callable[[int, Found], None] = lambda _seed, _found: None,
+) -> TierSummary:
+    """Run seeds of a fast tier in as many processes as there are cores, and sum up.
+
+    Args:
+        tier: one of :data:`esp.simulation.tiers.TIERS`.
+        seeds: which.
+        processes: how many; None: one for each core.
+        on_found: called with each seed and its outcome, in the order of the seeds.
+    """
+    summary = TierSummary(tier)
+    context = multiprocessing.get_context("forkserver")
+    with context.Pool(processes or os.cpu_count(), _prepare_quietly, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
+        for seed, found in pool.imap(partial(_run_of_tier, tier), seeds, chunksize=SEEDS_PER_TASK):
+            summary.seeds += 1
+            summary.cpu_s += found.cpu_s
+            if found.violation is not None:
+                summary.failed[seed] = found.violation
+            on_found(seed, found)
+    return summary
+
+
+def _prepare_quietly() -> None:
+    """The fast tiers have no trace that takes in what the product logs."""
+    logging.disable(logging.CRITICAL)
+    prepare_process()
+
+
+def _run_of_tier(tier: str, seed: int) -> tuple[int, Found]:
+    return seed, RUNS[tier](seed, None)

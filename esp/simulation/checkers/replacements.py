@@ -17,9 +17,13 @@ class Replacements:
         self.under_way: dict[SegmentFiles, int] = {}
         """The end of the segments that are being replaced, of each log of which some are; one that failed stays."""
         self._ended: dict[SegmentFiles, None] = {}
+        self.to_look_at: dict[SegmentFiles, None] = {}
+        """The logs of which segments are being replaced, or were and nobody has taken that in yet: mostly none."""
 
     def take(self, files: SegmentFiles) -> bool:
         """True, once, if segments were replaced."""
+        if files not in self.under_way:
+            self.to_look_at.pop(files, None)
         return self._ended.pop(files, files) is None
 
     @contextlib.contextmanager
@@ -29,6 +33,7 @@ class Replacements:
 
         def watch(files: SegmentFiles, output: CleanedSegment, due_ms: int) -> Syncing[None]:
             self.under_way[files] = output.sources[-1].next_base_offset
+            self.to_look_at[files] = None
             yield from replacing(files, output, due_ms)
             del self.under_way[files]
             self._ended[files] = None

@@ -83,20 +83,21 @@ class ReplicaChecker:
         """Compare a node's replicas with what they were. Raises ViolationError."""
         known = self._hosted.setdefault(node.node_id, {})
         replicas = probe.hosted_partitions(node)
+        replaced = self.replacements.to_look_at
         for hosted in replicas:
             view = known.get(hosted)
             if view is None:
                 view = known[hosted] = self._begin(node, hosted)
             log = hosted.log
-            is_read_again = log.settings.is_compacted or log.files in self.replacements.under_way
-            is_read_again = is_read_again and self._look_at_segments(hosted, view)
+            files = log.files
+            is_read_again = files in replaced and self._look_at_segments(hosted, view)
             if (
                 log.log_end_offset != view.end_offset
                 or log.high_watermark != view.high_watermark
                 or log.recovery_point != view.recovery_point
                 or log.log_start_offset != view.log_start_offset
                 or hosted.leader is not view.leader
-                or log.path != view.path
+                or files.path != view.path
             ):
                 self._update(node, hosted, view)
             if is_read_again and not _is_half_cut(log, view):

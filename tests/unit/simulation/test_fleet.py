@@ -1,5 +1,9 @@
-from esp.simulation.fleet import Summary
+from typer.testing import CliRunner
+
+from esp.simulation.command import app
+from esp.simulation.fleet import Summary, TierSummary, run_tier
 from esp.simulation.outcome import Outcome
+from esp.simulation.tiers import LOG, PARTITION
 
 
 def outcome(seed, **fields):
@@ -24,3 +28,25 @@ def test_a_violation_is_listed_with_how_to_see_it_again():
     lines = list(summary.lines())
     assert "  seed 17: INV-ORDER at node 1: no" in lines
     assert any("make sim SEED=17" in line for line in lines)
+
+
+def test_seeds_of_a_fast_tier_are_run_in_their_order():
+    seen = []
+    summary = run_tier(
+        LOG, range(5, 17), processes=2, on_found=lambda seed, found: seen.append((seed, found.violation))
+    )
+    assert seen == [(seed, None) for seed in range(5, 17)]
+    assert summary.seeds == 12
+    assert summary.cpu_s > 0
+
+
+def test_a_violation_of_a_fast_tier_is_listed_with_how_to_see_it_again():
+    lines = list(TierSummary(PARTITION, seeds=2, failed={7: "INV-ORDER at node 1: no"}).lines())
+    assert "  seed 7: INV-ORDER at node 1: no" in lines
+    assert "    again: make sim TIER=partition SEEDS=1 FIRST=7" in lines
+
+
+def test_a_tier_that_there_is_not_is_refused_with_those_that_there_are():
+    refused = CliRunner().invoke(app, ["run", "--tier", "loog"])
+    assert refused.exit_code == 2
+    assert "nodes, partition, quorum, log" in " ".join(refused.output.replace("│", " ").split())

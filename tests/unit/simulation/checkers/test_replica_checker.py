@@ -431,7 +431,9 @@ def test_replica_that_has_moved_and_grown_in_one_turn_is_looked_at_when_all_of_i
 def test_compacted_replica_that_has_grown_in_the_same_turn_is_looked_at_when_all_of_it_is_read():
     scene = Scene()
     files = scene.third.log.files
-    scene.checker.replacements = SimpleNamespace(under_way={files: 0}, take=lambda taken: taken is files)
+    scene.checker.replacements = SimpleNamespace(
+        under_way={files: 0}, to_look_at={files: None}, take=lambda taken: taken is files
+    )
     append_to_all(scene.nodes, producer=(7, 0, 0))
     scene.look()
     assert scene.checker.views[3][KEY].end_offset == 4
