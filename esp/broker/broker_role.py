@@ -156,6 +156,16 @@ class RunningBroker:
         self.cleaner = LogCleaner(env, replicas, tasks)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
         self._verification = CoordinatorChannel(env, settings.node_id, cache, self._address_of, client_side.dispatcher)
+        self.verifier = TransactionVerifier(
+            env.clock,
+            tasks,
+            self._verification.find,
+            self._verification.call,
+            RetryBackoff(
+                settings.add_partitions_to_txn_retry_backoff_ms, settings.add_partitions_to_txn_retry_backoff_max_ms
+            ),
+            lambda: replicas.settings.current.transaction_partition_verification_enable,
+        )
         heartbeats, self._replication, forwarded = self._channels = tuple(
             ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
             for purpose in ("heartbeats", "replication", "forwarded")
@@ -237,16 +247,7 @@ class RunningBroker:
             liveness=self._liveness,
             is_current=self._is_current,
             groups=self.groups,
-            verifier=TransactionVerifier(
-                self._env.clock,
-                self._tasks,
-                self._verification.find,
-                self._verification.call,
-                RetryBackoff(
-                    settings.add_partitions_to_txn_retry_backoff_ms, settings.add_partitions_to_txn_retry_backoff_max_ms
-                ),
-                lambda: self.replicas.settings.current.transaction_partition_verification_enable,
-            ),
+            verifier=self.verifier,
             transactions=self.transactions,
             features=self._node.features,
         )

@@ -9,7 +9,13 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 
 from esp.broker.broker_role import BrokerRole
 from esp.broker.controller_role import ControllerRole
@@ -20,6 +26,7 @@ from esp.broker.replication.cleaner import LogCleaner
 from esp.broker.replication.host import ReplicaHost
 from esp.broker.running_node import RunningNode
 from esp.broker.transactions.coordinators import TransactionCoordinators
+from esp.broker.transactions.verifier import TransactionVerifier
 from esp.controller.image import ClusterImage
 from esp.controller.self_repair import Proposal
 from esp.model.ids import NO_NODE, TopicPartition
@@ -149,6 +156,21 @@ def _collect_transactions(transactions: TransactionCoordinators, now_us: int) ->
     )
 
 
+def _collect_verification(verifier: TransactionVerifier) -> Iterator[Metric]:
+    """The questions of this node's partition leaders to transaction coordinators."""
+    yield SummaryMetricFamily(
+        "esp_transaction_verification_seconds",
+        "Time that first batches of transactions wait for their coordinators",
+        count_value=verifier.verified,
+        sum_value=verifier.verifying_us / 1_000_000,
+    )
+    yield CounterMetricFamily(
+        "esp_transaction_verification_failures",
+        "First batches of transactions that were refused, or that no coordinator has answered for",
+        verifier.failures,
+    )
+
+
 def _collect_compaction(cleaner: LogCleaner) -> Iterator[Metric]:
     """The rounds of compaction, and the logs that it leaves alone."""
     yield from _gauges(
@@ -157,6 +179,11 @@ def _collect_compaction(cleaner: LogCleaner) -> Iterator[Metric]:
             "esp_compaction_map_utilization",
             "Share of the memory for keys that the last round took",
             cleaner.map_utilization,
+        ),
+        (
+            "esp_compaction_max_dirty_ratio",
+            "Share of the dirtiest compacted log that may be compacted and is not yet",
+            cleaner.dirty_ratio,
         ),
         (
             "esp_compaction_uncleanable_partitions",
@@ -239,6 +266,7 @@ def collect_node(
         transactions = broker.running.transactions
         yield from _collect_open_transactions(broker.running.replicas, transactions.max_timeout_ms, clock.wall_ms())
         yield from _collect_transactions(transactions, clock.monotonic_us())
+        yield from _collect_verification(broker.running.verifier)
         yield from _collect_compaction(broker.running.cleaner)
     yield from _collect_quorum(node.raft)
     if node.raft.is_active:

@@ -17,7 +17,7 @@ from esp.model.errors import CorruptionError
 from esp.ports.env import Env
 from esp.settings.broker import BrokerSettings
 from esp.storage.compaction.choice import Cleanable
-from esp.storage.compaction.cleaning import are_present, finding_due, replacing
+from esp.storage.compaction.cleaning import are_present, finding_dirt, replacing
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
 from esp.storage.compaction.round import CleanerLimits, CleaningRound
 from esp.storage.steps import read, sync
@@ -68,6 +68,8 @@ class LogCleaner:
         self.map_utilization = 0.0
         """Of the last round's map, from 0 to 1."""
         self.last_round_s = 0.0
+        self.dirty_ratio = 0.0
+        """Of the dirtiest log, from 0 to 1, when a worker last looked for it; those that were being cleaned do not count."""
         self._env = env
         self._replicas = replicas
         self._tasks = tasks
@@ -109,18 +111,24 @@ class LogCleaner:
     async def _find_dirtiest(self) -> tuple[HostedPartition, Cleanable] | None:
         now_ms = self._env.clock.wall_ms()
         found: tuple[HostedPartition, Cleanable] | None = None
+        dirty_ratio = 0.0
         for turn in in_turns(self._replicas):
             for hosted in turn:
                 if not hosted.log.settings.is_compacted or hosted.is_offline or hosted in self._cleaned:
                     continue
                 try:
-                    cleanable = await read(finding_due(hosted.log, now_ms))
+                    dirt = await read(finding_dirt(hosted.log, now_ms))
                 except OSError as error:
                     log.error("%s cannot be compacted now: %s", hosted.log.path, error)
                     continue
-                if cleanable is not None and (found is None or cleanable.dirty_ratio > found[1].dirty_ratio):
-                    found = hosted, cleanable
+                if dirt is None:
+                    continue
+                ratio = dirt.cleanable.dirty_ratio
+                dirty_ratio = max(dirty_ratio, ratio)
+                if dirt.is_due and (found is None or ratio > found[1].dirty_ratio):
+                    found = hosted, dirt.cleanable
             await self._env.clock.sleep_us(0)
+        self.dirty_ratio = dirty_ratio
         return found if found is not None and found[0] not in self._cleaned else None
 
     async def _clean(self, hosted: HostedPartition, cleanable: Cleanable) -> bool:

@@ -111,6 +111,12 @@ class TransactionVerifier:
         backoff: RetryBackoff,
         is_enabled: Callable[[], bool],
     ) -> None:
+        self.verified = 0
+        """Batches for which a coordinator was asked, also those that were refused."""
+        self.failures = 0
+        """Batches that were refused, or for which there was no answer."""
+        self.verifying_us = 0
+        """The time that they waited, all together."""
         self._clock = clock
         self._tasks = tasks
         self._find_coordinator = find_coordinator
@@ -143,7 +149,9 @@ class TransactionVerifier:
         """
         results: list[Guard | ApiError] = [UNVERIFIED] * len(batches)
         places = list(range(len(batches)))
-        give_up_us = self._clock.monotonic_us() + self._backoff.total_ms * 1000
+        waited: set[int] = set()
+        begun_us = self._clock.monotonic_us()
+        give_up_us = begun_us + self._backoff.total_ms * 1000
         while places:
             asked: list[int] = []
             for place in places:
@@ -154,6 +162,7 @@ class TransactionVerifier:
                 else:
                     if guard is not OPEN and guard is not UNVERIFIED:
                         asked.append(place)
+            waited.update(asked)
             partitions = dict.fromkeys(batches[place].hosted.name for place in asked)
             answers = await self._ask(producer, partitions, protocol) if asked else {}
             repeats = protocol is Protocol.IMPLICIT and self._clock.monotonic_us() < give_up_us
@@ -167,6 +176,9 @@ class TransactionVerifier:
                     results[place] = _error_for_producer(code, protocol)
             if places:
                 await self._clock.sleep_us(self._backoff.pause_ms * 1000)
+        self.verified += len(waited)
+        self.failures += sum(isinstance(results[place], ApiError) for place in waited)
+        self.verifying_us += len(waited) * (self._clock.monotonic_us() - begun_us)
         return results
 
     def _forget(self, producer: Producer, batch: Unverified, guard: Guard | ApiError, code: ErrorCode) -> None:

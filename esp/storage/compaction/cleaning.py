@@ -6,7 +6,7 @@ segments of this log is running.
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from esp.model.errors import CorruptionError
 from esp.records.batch_header import HEADER_SIZE, read_header
@@ -47,8 +47,15 @@ def _age_of(segment: Segment, log: Log) -> int:
     return segment.age_reference_ms() if log.settings.min_compaction_lag_ms else segment.max_timestamp
 
 
-def finding_due(log: Log, now_ms: int) -> Reading[Cleanable | None]:
-    """The part of a log that should be cleaned now; None if nothing should, or the log is not compacted.
+class Dirt(NamedTuple):
+    """The part of a log that may be cleaned now, and whether that is worth a round."""
+
+    cleanable: Cleanable
+    is_due: bool
+
+
+def finding_dirt(log: Log, now_ms: int) -> Reading[Dirt | None]:
+    """Look for what may be cleaned now; None if the log is not compacted, or cannot be.
 
     Raises:
         OSError: the device failed.
@@ -64,7 +71,7 @@ def finding_due(log: Log, now_ms: int) -> Reading[Cleanable | None]:
                 header = yield segment.file, 0, HEADER_SIZE
                 first_ms = noted_timestamp(read_header(header))
                 oldest_ms = first_ms if oldest_ms < 0 else min(oldest_ms, first_ms) if first_ms >= 0 else oldest_ms
-    return cleanable if is_worth_cleaning(cleanable, settings, now_ms=now_ms, oldest_ms=oldest_ms) else None
+    return Dirt(cleanable, is_worth_cleaning(cleanable, settings, now_ms=now_ms, oldest_ms=oldest_ms))
 
 
 def are_present(log: Log, output: CleanedSegment) -> bool:
@@ -99,9 +106,10 @@ def clean_blocking(
         CorruptionError: a batch has rotted, which the log was told.
         OSError: the device failed or is full.
     """
-    cleanable = read_blocking(finding_due(log, now_ms))
-    if cleanable is None:
+    dirt = read_blocking(finding_dirt(log, now_ms))
+    if dirt is None or not dirt.is_due:
         return None
+    cleanable = dirt.cleanable
     try:
         aborted = log.aborted.find_blocking(log.first_segment_offset, cleanable.end) if log.aborted.may_exist else ()
         cleaning = CleaningRound(log, cleanable, limits, now_ms, aborted)

@@ -105,6 +105,22 @@ async def test_rounds_of_compaction_are_counted(node):
     assert told["esp_compaction_failures_total",] == told["esp_compaction_uncleanable_partitions",] == 0
 
 
+@simulated(metrics_listener=METRICS, log_cleaner_backoff_ms=100)
+async def test_the_dirtiest_log_is_told_also_before_a_round_is_due(node):
+    client = await node.client()
+    await create_topic(client, "t", cleanup_policy="compact", segment_bytes=1 << 20, min_cleanable_dirty_ratio="1.0")
+    assert (await _scrape(node))["esp_compaction_max_dirty_ratio",] == 0
+    for _ in range(12):
+        await produce(client, "t", build_batch([NewRecord(bytes(300_000), b"k")], timestamp_ms=1_795_000_000_000))
+    for _ in range(1000):
+        told = await _scrape(node)
+        if told["esp_compaction_max_dirty_ratio",]:
+            break
+        await asyncio.sleep(0.1)
+    assert told["esp_compaction_max_dirty_ratio",] == 1
+    assert told["esp_compaction_rounds_total",] == 0
+
+
 async def _begin(client):
     """The producer id and epoch of ``ID``."""
     begun = await init(client)

@@ -92,6 +92,21 @@ async def test_no_question_is_asked_about_a_producer_that_the_log_has_seen_with_
 
 
 @played
+async def test_batches_that_wait_for_a_coordinator_are_counted_with_their_time(world):
+    coordinators, leader = Coordinators(world), lone()
+    coordinators.gate.clear()
+    world.loop.call_later(0.25, coordinators.gate.set)
+    await verify(coordinators, leader, lone())
+    verifier = coordinators.verifier
+    assert (verifier.verified, verifier.failures) == (2, 0)
+    assert 500_000 <= verifier.verifying_us < 510_000
+    append(leader, 0)
+    coordinators.say(ErrorCode.invalid_txn_state, partition=1)
+    await verify(coordinators, leader, lone())
+    assert (verifier.verified, verifier.failures) == (3, 1)
+
+
+@played
 async def test_verification_can_be_switched_off_for_clients_that_add_partitions(world):
     coordinators, leader = Coordinators(world), lone()
     coordinators.is_enabled = False
