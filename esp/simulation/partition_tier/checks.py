@@ -43,6 +43,10 @@ class PartitionChecks(LogWatcher):
         """The largest high watermark of any replica."""
         self.log_start = 0
         """The largest log start that any client asked for."""
+        self.excused_commits = 0
+        """Commits of leaders that had not heard that a replica was taken from the partition, and has let go of its records."""
+        self._let_go: dict[PartitionNode, int] = {}
+        """By node: the partition epoch by which it was no replica any more, and dropped its records."""
         self._least_min_isr: dict[int, int] = {}
         """By partition epoch: the least minimum of in-sync replicas while it lasted."""
         self._state: PartitionState | None = None
@@ -83,6 +87,10 @@ class PartitionChecks(LogWatcher):
         if is_sound and state is not None and node.node_id in (*state.isr, *state.elr):
             self._check_complete("INV-CANDIDATE-COMPLETE", node)
         self._check_epochs(log)
+
+    def let_go(self, node: PartitionNode, partition_epoch: int) -> None:
+        """A node has dropped its records, as it is no replica any more in this epoch of the partition."""
+        self._let_go[node] = partition_epoch
 
     def deleted(self, offset: int) -> None:
         """A client asked a leader to let go of the records below an offset."""
@@ -134,10 +142,28 @@ class PartitionChecks(LogWatcher):
                 )
                 for other in self.nodes
             )
-            if copies < min_isr:
+            if copies < min_isr <= copies + self._count_gone(leader.state, offset):
+                self._check_newest_isr(offset)
+            elif copies < min_isr:
                 self.fail("INV-HW-EVIDENCE", f"{node.node_id} commits {offset} with {copies} copies")
         if leader.log.settings.flush_messages == 1 and offset > node.log.recovery_point:
             self.fail("INV-HW-EVIDENCE", f"{node.node_id} commits {offset}, flushed up to {node.log.recovery_point}")
+
+    def _count_gone(self, state: PartitionState, offset: int) -> int:
+        """Replicas in sync by a leader's metadata that newer metadata has taken from the partition, and that dropped their records then."""
+        epoch = state.partition_epoch
+        return sum(
+            node.node_id in state.isr and self._let_go.get(node, -1) > epoch and node.log.log_end_offset < offset
+            for node in self.nodes
+        )
+
+    def _check_newest_isr(self, offset: int) -> None:
+        """A commit rests on replicas that are gone: those of the newest metadata must have it all the same (REASSIGN-2)."""
+        assert self._state is not None, "replicas go by newer metadata"
+        self.excused_commits += 1
+        for node in self.nodes:
+            if node.node_id in self._state.isr and node.log.log_end_offset < offset:
+                self.fail("INV-HW-EVIDENCE", f"{offset} is committed, in sync is {node.node_id}, which lacks it")
 
     def check_promptness(self, node: PartitionNode, leader: PartitionLeader) -> None:
         """INV-HW-PROMPT: a leader has committed what it knows that all hold it has to wait for (HW-6, KAFKA-13091)."""

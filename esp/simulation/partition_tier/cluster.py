@@ -486,6 +486,8 @@ class PartitionCluster:
 
     def empty(self, node: PartitionNode) -> None:
         """Take away all that a node has of the partition."""
+        if node.is_running and node.image is not None:  # by the metadata that it follows, not with its disk
+            self.checks.let_go(node, node.image.partition.partition_epoch)
         del self.checks.owner[node.log]
         node.log = MemoryLog(self._settings, self.checks)
         self.checks.owner[node.log] = node

@@ -1,12 +1,16 @@
 """Replicas of the protocol tier come and go, and what is wrong with that is seen."""
 
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from esp.controller import partition_change
 from esp.controller.replica_sets import ReplicaSets
+from esp.model.ids import ZERO_UUID, LeaderEpoch, NodeId, TopicId
+from esp.model.partition import PartitionState
 from esp.simulation.checkers.violation import ViolationError
+from esp.simulation.partition_tier.checks import InvariantError, PartitionChecks
 from esp.simulation.partition_tier.cluster import PartitionCluster
 from esp.simulation.partition_tier.profile import PartitionProfile
 
@@ -39,3 +43,32 @@ def test_a_part_of_the_runs_has_brokers_to_spare_and_the_products_controller():
     moving = [profile for profile in profiles if profile.spares]
     assert 10 < len(moving) < 100
     assert all(profile.decides and not profile.streams for profile in moving)
+
+
+COMMITS_BY_GONE_COPIES = 12101330
+"""A seed: a leader that has not heard of the end of a reassignment commits what a replica told it, which has left with its records."""
+
+
+def test_copies_of_replicas_that_have_left_count_for_a_leader_that_has_not_heard_of_it():
+    cluster = PartitionCluster(COMMITS_BY_GONE_COPIES)
+    cluster.run()
+    assert cluster.checks.excused_commits > 0
+
+
+def test_copies_count_no_more_if_no_metadata_took_them_away(monkeypatch):
+    cluster = PartitionCluster(COMMITS_BY_GONE_COPIES)
+    monkeypatch.setattr(cluster.checks, "let_go", lambda _node, _epoch: None)
+    with pytest.raises(InvariantError, match="INV-HW-EVIDENCE"):
+        cluster.run()
+
+
+def test_what_such_a_leader_commits_must_be_at_all_that_are_in_sync_by_then():
+    checks = PartitionChecks()
+    held, lacking = (SimpleNamespace(node_id=NodeId(n), log=SimpleNamespace(log_end_offset=n)) for n in (5, 4))
+    checks.nodes = (held, lacking)
+    everyone = (NodeId(5), NodeId(4))
+    checks._state = PartitionState(TopicId(ZERO_UUID), 0, everyone, everyone[:1], NodeId(5), LeaderEpoch(1), 0)
+    checks._check_newest_isr(5)
+    checks._state = PartitionState(TopicId(ZERO_UUID), 0, everyone, everyone, NodeId(5), LeaderEpoch(1), 0)
+    with pytest.raises(InvariantError, match="5 is committed, in sync is 4"):
+        checks._check_newest_isr(5)
