@@ -3,8 +3,16 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from esp.broker.raft.loader import MetadataLoader
 from esp.controller.directories import NOWHERE
-from esp.controller.image import CLUSTER_DEFAULT, EMPTY_IMAGE, MIN_INSYNC_REPLICAS, ClusterImage, TopicImage
+from esp.controller.image import (
+    CLUSTER_DEFAULT,
+    EMPTY_IMAGE,
+    MIN_INSYNC_REPLICAS,
+    ClusterDelta,
+    ClusterImage,
+    TopicImage,
+)
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, RESERVED_DIRECTORIES, NodeId, TopicId
 from esp.model.partition import PartitionState
 from esp.settings.rebalance import REMOVAL_FORCED
@@ -19,6 +27,31 @@ from esp.simulation.nodes_tier.node import SimulatedNode
 
 IMAGES_KEPT = 200
 """Of the latest offsets: nodes that lag further are not compared."""
+
+
+class _Feed:
+    """The images that a node publishes, each of them: within one turn of the loop there may be several.
+
+    Args:
+        loader: publishes them.
+    """
+
+    def __init__(self, loader: MetadataLoader) -> None:
+        self.loader = loader
+        self.before: ClusterImage | None = None
+        """The one that was looked at last."""
+        self._published: list[ClusterImage] = []
+        loader.subscribe(self._on_image)
+
+    def take(self) -> list[ClusterImage]:
+        """Those that were published since the last call."""
+        published = self._published
+        if published:
+            self._published = []
+        return published
+
+    def _on_image(self, image: ClusterImage, _delta: ClusterDelta) -> None:
+        self._published.append(image)
 
 
 class MetadataChecker:
@@ -38,20 +71,26 @@ class MetadataChecker:
         self._replicas = replicas
         self._ledger = ledger
         self._known: dict[int, ClusterImage] = {}
-        self._last: dict[int, ClusterImage] = {}
+        self._feeds: dict[int, _Feed] = {}
         self._joined_isr_s: dict[tuple[TopicId, int, int], float] = {}
         self._nodes: dict[int, SimulatedNode] = {}
         self._image_s = 0.0
         """The time at which the newest image was seen."""
 
     def look(self, node: SimulatedNode, now_s: float) -> None:
-        """Compare a node's image with what others had at the same offset. Raises ViolationError."""
-        image = probe.image(node)
-        before = self._last.get(node.node_id)
-        if image is before:
-            return
-        self._last[node.node_id] = image
-        self._nodes[node.node_id] = node
+        """Compare each image that a node has published with what others had at the same offset. Raises ViolationError."""
+        feed = self._feeds.get(node.node_id)
+        loader = probe.metadata_of(node)
+        if feed is None or feed.loader is not loader:
+            if loader is None:
+                return
+            feed = self._feeds[node.node_id] = _Feed(loader)
+            self._nodes[node.node_id] = node
+        for image in feed.take():
+            self._look_at(node, feed.before, image, now_s)
+            feed.before = image
+
+    def _look_at(self, node: SimulatedNode, before: ClusterImage | None, image: ClusterImage, now_s: float) -> None:
         if before is not None and image.offset < before.offset:
             raise ViolationError("INV-META-SAME", node.name, f"went back from offset {before.offset} to {image.offset}")
         known = self._known.setdefault(image.offset, image)
@@ -68,7 +107,7 @@ class MetadataChecker:
 
     def on_end(self, node: SimulatedNode) -> None:
         """The node's process ended: the next one begins from its disk."""
-        self._last.pop(node.node_id, None)
+        self._feeds.pop(node.node_id, None)
 
     def _check_change(self, old: ClusterImage, new: ClusterImage, now_s: float) -> None:
         for broker_id, broker in new.brokers.items():

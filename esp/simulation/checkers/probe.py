@@ -5,6 +5,7 @@ from itertools import chain
 
 from esp.broker.broker_role import RunningBroker
 from esp.broker.raft.driver import RaftDriver
+from esp.broker.raft.loader import MetadataLoader
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.running_node import RunningNode
 from esp.controller.image import EMPTY_IMAGE, ClusterImage
@@ -56,6 +57,12 @@ def image(node: SimulatedNode) -> ClusterImage:
     """The committed metadata as the node knows it."""
     running = _running(node)
     return running.metadata.image if running is not None else EMPTY_IMAGE
+
+
+def metadata_of(node: SimulatedNode) -> MetadataLoader | None:
+    """The loader that publishes the node's committed metadata, or None while the node has not come that far."""
+    running = _running(node)
+    return running.metadata if running is not None else None
 
 
 def followed_image(node: SimulatedNode) -> ClusterImage:

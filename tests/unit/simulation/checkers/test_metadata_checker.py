@@ -23,6 +23,24 @@ NAME = "flights"
 KEY = (TOPIC_ID, 0)
 
 
+class Publisher:
+    """The loader of a node's metadata, as far as it is looked at."""
+
+    def __init__(self):
+        self.image = None
+        self._subscribers = []
+
+    def subscribe(self, callback):
+        self._subscribers.append(callback)
+        if self.image is not None:
+            callback(self.image, None)
+
+    def publish(self, image):
+        self.image = image
+        for callback in self._subscribers:
+            callback(image, None)
+
+
 class Scene:
     """Three brokers and one partition, whose state is given; each change of it is committed on its own."""
 
@@ -62,7 +80,8 @@ class Scene:
         self.show(self.node, self.image)
 
     def show(self, node, image):
-        node.broker.running = SimpleNamespace(metadata=SimpleNamespace(image=image))
+        node.broker.running = node.broker.running or SimpleNamespace(metadata=Publisher())
+        node.broker.running.metadata.publish(image)
         self.checker.look(node, self.now_s)
 
     def change(self, **fields):
@@ -232,7 +251,8 @@ def test_candidate_that_lost_bytes_and_has_registered_since_is_held_against_what
             scene.ledger.on_failed_sync(number, 1.0)
     epoch = scene.brokers[NodeId(3)].epoch if is_registered else -1
     role = SimpleNamespace(running=SimpleNamespace(lifecycle=SimpleNamespace(epoch=epoch)))
-    running = SimpleNamespace(metadata=SimpleNamespace(image=scene.image))
+    running = SimpleNamespace(metadata=Publisher())
+    running.metadata.publish(scene.image)
     broker = SimpleNamespace(running=running, broker=role)
     scene.checker.look(
         SimpleNamespace(node_id=3, name="node 3", broker=broker, is_alive=True, is_serving=is_serving), 0.0
@@ -480,3 +500,15 @@ def test_reckless_topic_may_be_led_by_the_last_known_leader_while_an_eligible_on
         scene.ledger.on_power_loss(1, 5.0)
         with nullcontext() if topic == RECKLESS else violation("INV-LOSS-TOLD"):
             scene.change(isr=numbers(1), leader=NodeId(1), leader_epoch=7, elr=(), last_known_elr=(), recovering=True)
+
+
+def test_each_image_that_is_published_in_a_turn_is_looked_at():
+    scene = Scene()
+    seen = []
+    scene.checker.on_change = lambda old, new, _now_s: seen.append((old.offset, new.offset))
+    first = scene.image
+    publisher = scene.node.broker.running.metadata
+    publisher.publish(dataclasses.replace(first, offset=first.offset + 1))
+    publisher.publish(dataclasses.replace(first, offset=first.offset + 2))
+    scene.checker.look(scene.node, 1.0)
+    assert seen == [(first.offset, first.offset + 1), (first.offset + 1, first.offset + 2)]
