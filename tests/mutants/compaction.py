@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import COMPACTED_TOPICS, Mutant
 
 COMPACTION_MUTANTS: Final = (
     Mutant(
@@ -188,6 +188,6 @@ COMPACTION_MUTANTS: Final = (
         "esp.storage.compaction.fates",
         "        return bool(header.attributes & DELETE_HORIZON_BIT) and header.base_timestamp <= self._now_ms\n",
         "        return True\n",
-        first=7,
+        kind=COMPACTED_TOPICS,
     ),
 )

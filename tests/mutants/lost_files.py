@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import LOST_FILES, Mutant
+from tests.mutants.mutant import FAILING_DIRECTORIES, LOST_FILES, MOVED_REPLICAS, Mutant
 
 LOST_FILES_MUTANTS: Final = (
     Mutant(
@@ -60,7 +60,7 @@ LOST_FILES_MUTANTS: Final = (
         "                return False\n"
         "            if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)\n"
         "                return False\n",
-        first=22,
+        kind=MOVED_REPLICAS,
     ),
     Mutant(
         "offline-replica-is-elected",
@@ -69,6 +69,6 @@ LOST_FILES_MUTANTS: Final = (
         "esp.controller.partition_change",
         "    return directory in _KNOWN_TO_NOBODY or directory in broker.log_dirs\n",
         "    return True\n",
-        first=208,
+        kind=FAILING_DIRECTORIES,
     ),
 )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import PARTITION, QUORUM
-from tests.mutants.mutant import SECOND_VOTERS, Mutant
+from tests.mutants.mutant import MOVED_VOTERS, SECOND_BROKERS, SECOND_VOTERS, Mutant
 
 MEMBERSHIP_MUTANTS: Final = (
     Mutant(
@@ -96,7 +96,7 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.raft.voter_changes",
         "            self._append(state.change, voters.with_voter(Voter(request.voter, request.endpoints)))\n",
         "            self._append(state.change, voters)\n",
-        first=15,  # with a voter that moves and does not lead then
+        kind=MOVED_VOTERS,
     ),
     Mutant(
         "late-timer-renews-all-sessions",
@@ -113,7 +113,7 @@ MEMBERSHIP_MUTANTS: Final = (
         "esp.controller.brokers",
         "    return is_connected or not (has_its_directory and existing.endpoints == registration.endpoints)\n",
         "    return not (has_its_directory and existing.endpoints == registration.endpoints)\n",
-        first=28,  # with a second process on a copy of the disk
+        kind=SECOND_BROKERS,
     ),
     Mutant(
         "second-process-fetches-for-the-voter",

@@ -16,6 +16,14 @@ TRANSACTED_OFFSETS: Final = "offsets in transactions"
 FLIPPED_BITS: Final = "flipped bits"
 REPLACED_LEADERS: Final = "replaced leaders"
 SECOND_VOTERS: Final = "second voters"
+SECOND_BROKERS: Final = "second brokers"
+MOVED_VOTERS: Final = "moved voters"
+MOVED_REPLICAS: Final = "moved flushed replicas"
+FAILING_DIRECTORIES: Final = "failing directories"
+MOVING_LOG_STARTS: Final = "moving log starts"
+COMPACTED_TOPICS: Final = "compacted topics"
+ROTTEN_COPIES: Final = "rotten copies"
+UPGRADED_NODES: Final = "upgraded nodes"
 
 
 class Mutant(NamedTuple):
@@ -40,3 +48,7 @@ class Mutant(NamedTuple):
     """Of the tier of whole nodes only the seeds whose runs are of this kind (:data:`tests.mutants.kinds.KINDS`) are run and counted."""
     is_gap: bool = False
     """Nothing has been seen to catch it yet: it is run only if it is named."""
+
+    def kind_in(self, tier: str) -> str:
+        """The kind of the runs in a tier; empty where all count."""
+        return self.kind if tier == NODES else ""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import ROTTEN_COPIES, Mutant
 
 ROT_MUTANTS: Final = (
     Mutant(
@@ -22,7 +22,7 @@ ROT_MUTANTS: Final = (
         "esp.controller.partition_change",
         "state.leader or leaves or rot_matters else",
         "state.leader or leaves else",
-        first=255,
+        kind=ROTTEN_COPIES,
     ),
     Mutant(
         "rotten-replica-stays",

@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG, NODES, PARTITION
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import MOVING_LOG_STARTS, Mutant
 
 STORAGE_MUTANTS: Final = (
     Mutant(
@@ -247,7 +247,7 @@ STORAGE_MUTANTS: Final = (
         "0 <= settings.retention_ms < now_ms - segment.largest_timestamp\n",
         "0 <= settings.retention_ms < now_ms - segment.largest_timestamp + 3_000\n",
         tiers=(NODES,),
-        first=100,
+        kind=MOVING_LOG_STARTS,
     ),
     Mutant(
         "deletion-is-not-durable",

@@ -6,6 +6,7 @@ from esp.simulation.tiers import NODES, PARTITION
 from tests.mutants import wall
 from tests.mutants.mutant import UNMUTATED, Mutant
 from tests.mutants.table import MUTANTS
+from tests.mutants.verdict import Verdict
 from tests.mutants.wall import print_wall, run_mutant
 
 MUTANT = Mutant("m", "KAFKA-1", "A-1", "a_module", "a", "b", tiers=(PARTITION,))
@@ -49,6 +50,7 @@ def world(monkeypatch):
         return {"invariant": None, "violation": None, "seeds": seeds, "last": first + seeds - 1, "cpu_s": float(seeds)}
 
     monkeypatch.setattr(wall, "_run", run)
+    wall._violation_of_the_product.cache_clear()
     monkeypatch.setattr(wall, "MUTANTS", {"m": MUTANT, "same": SAME, "gap": GAP})
     return World
 
@@ -57,13 +59,13 @@ def test_a_mutant_is_caught_by_the_first_seed_that_passes_without_it(world):
     world.mutated = (3, 5, 9)
     world.unmutated = (3, 4)
     verdict = run_mutant(MUTANT, PARTITION, first=1, seeds=20)
-    assert verdict == (MUTANT, PARTITION, "INV-A", "INV-A: why", 5, 1, 5.0)
+    assert verdict[:-1] == ("m", PARTITION, "INV-A", "INV-A: why", 5, ("3: INV-A: why",), 5.0, 1, "")
 
 
 def test_a_mutant_lives_where_the_product_fails_as_well(world):
     world.mutated = world.unmutated = (3, 20)
     verdict = run_mutant(MUTANT, PARTITION, first=1, seeds=20)
-    assert (verdict.invariant, verdict.seeds, verdict.void) == (None, 20, 2)
+    assert (verdict.invariant, verdict.seeds, len(verdict.void)) == (None, 20, 2)
 
 
 def test_a_mutant_may_have_a_first_seed_of_its_own(world, monkeypatch, capsys):
@@ -84,6 +86,37 @@ def test_the_wall_prints_each_mutant_and_tells_whether_one_lives(world, capsys):
     assert "1 of 1 caught" in printed
     assert not print_wall(["m"], first=8, seeds=10)
     assert "IT LIVES" in capsys.readouterr().out
+
+
+def test_a_wall_that_was_stopped_goes_on_where_it_was_and_runs_again_what_lived(world, tmp_path, capsys):
+    results = tmp_path / "results"
+    world.mutated = (7,)
+    assert not print_wall(["m"], first=1, seeds=3, results=results)
+    assert print_wall(["m"], first=1, seeds=10, results=results)
+    world.mutated = ()
+    assert print_wall(["m"], first=1, seeds=10, results=results)
+    assert not print_wall(["m"], first=2, seeds=10, results=results)
+    assert capsys.readouterr().out.count("INV-A") == 2
+
+
+def test_the_wall_tells_the_seeds_on_which_the_product_itself_fails(world, capsys):
+    world.mutated = world.unmutated = (3,)
+    assert not print_wall(["m"], first=1, seeds=10)
+    assert "void: partition 3: INV-A: why" in capsys.readouterr().out
+
+
+def test_the_cheapest_mutants_by_the_table_come_first(world, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(wall, "MUTANTS", {name: MUTANT._replace(name=name) for name in ("dear", "unknown", "cheap")})
+    monkeypatch.setattr(wall, "cpu_s_of_rows", lambda _: {("dear", PARTITION): 90.0, ("cheap", PARTITION): 0.1})
+    monkeypatch.setattr(wall.os, "cpu_count", lambda: 1)
+    ran = []
+    monkeypatch.setattr(wall, "run_mutant", lambda mutant, tier, **_: ran.append(mutant.name) or _verdict(mutant.name))
+    assert print_wall([])
+    assert ran == ["cheap", "unknown", "dear"]
+
+
+def _verdict(name):
+    return Verdict(name, PARTITION, "INV-A", "INV-A: why", 1, (), 0.1)
 
 
 def test_an_equivalent_mutant_is_not_run_and_counts_for_nothing(world, capsys):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import UPGRADED_NODES, Mutant
 
 UPGRADE_MUTANTS: Final = (
     Mutant(
@@ -12,7 +12,7 @@ UPGRADE_MUTANTS: Final = (
         "esp.controller.brokers",
         "    _require_features(image, registration.features)\n",
         "",
-        first=245,
+        kind=UPGRADED_NODES,
     ),
     Mutant(
         "level-is-above-older-nodes",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import FLIPPED_BITS, Mutant
 
 WIRE_MUTANTS: Final = (
     Mutant(
@@ -12,7 +12,7 @@ WIRE_MUTANTS: Final = (
         "esp.replication.produced_batch",
         "    if crc32c(batch[ATTRIBUTES_OFFSET:]) != crc:\n",
         "    if not crc32c(batch[ATTRIBUTES_OFFSET:]) and crc:\n",
-        first=95,
+        kind=FLIPPED_BITS,
     ),
     Mutant(
         "fetched-bytes-are-believed",
@@ -29,6 +29,6 @@ WIRE_MUTANTS: Final = (
         "esp.raft.following",
         "                check_batch(batch, header)\n",
         "",
-        first=67,
+        kind=FLIPPED_BITS,
     ),
 )

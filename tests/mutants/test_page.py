@@ -1,0 +1,62 @@
+"""A page's table of mutants takes the rows of a wall, and tells what each cost."""
+
+import pytest
+
+from esp.simulation.tiers import LOG, NODES
+from tests.mutants import page
+from tests.mutants.mutant import FLIPPED_BITS, Mutant
+from tests.mutants.page import HEAD, RULER, NoTableError, cpu_s_of_rows, with_rows
+from tests.mutants.verdict import Verdict
+from tests.mutants.wall import PAGE
+
+BOTH = Mutant("both", "KAFKA-1", "A-1", "a_module", "a", "b", tiers=(LOG, NODES), kind=FLIPPED_BITS)
+OLD = Mutant("old", "KAFKA-2", "A-2", "a_module", "a", "b", tiers=(LOG,))
+
+WRITTEN = f"""Before it.
+
+{HEAD}
+{RULER}
+| old | KAFKA-2 | A-2 | log | 7 | 0.5 | INV-A | 2026-01-02 |
+| gone | KAFKA-3 | A-3 | log | 8 | 0.6 | INV-A | 2026-01-02 |
+
+| another | table |
+"""
+
+
+@pytest.fixture(autouse=True)
+def mutants(monkeypatch):
+    monkeypatch.setattr(page, "MUTANTS", {"both": BOTH, "old": OLD})
+
+
+def test_verdicts_become_rows_in_the_order_of_the_mutants():
+    alive = Verdict("both", LOG, None, None, 9, ("3: INV-B: why",), 1.25, 1, "", "2026-11-25")
+    caught = Verdict("both", NODES, "INV-A", "INV-A: why", 2, (), 3.0, 5, FLIPPED_BITS, "2026-11-25")
+    assert with_rows(WRITTEN, [caught, alive]).splitlines() == [
+        "Before it.",
+        "",
+        HEAD,
+        RULER,
+        "| both | KAFKA-1 | A-1 | log | 9 | 1.2 | NOTHING: IT LIVES (1 void) | 2026-11-25 |",
+        "| both | KAFKA-1 | A-1 | nodes | 2 of flipped bits (from 5) | 3.0 | INV-A | 2026-11-25 |",
+        "| old | KAFKA-2 | A-2 | log | 7 | 0.5 | INV-A | 2026-01-02 |",
+        "",
+        "| another | table |",
+    ]
+
+
+def test_a_new_verdict_replaces_the_old_row():
+    again = Verdict("old", LOG, "INV-C", "INV-C: why", 1, (), 0.1, 1, "", "2026-11-25")
+    assert "| old | KAFKA-2 | A-2 | log | 1 | 0.1 | INV-C | 2026-11-25 |\n\n" in with_rows(WRITTEN, [again])
+
+
+def test_rows_tell_what_a_mutant_costs():
+    assert cpu_s_of_rows(WRITTEN) == {("old", LOG): 0.5, ("gone", LOG): 0.6}
+
+
+def test_a_page_without_a_table_is_refused():
+    with pytest.raises(NoTableError):
+        cpu_s_of_rows("| another | table |\n")
+
+
+def test_the_page_has_the_table():
+    assert cpu_s_of_rows(PAGE.read_text(encoding="utf-8"))
