@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import LOG, PARTITION
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import STRANDED_LEADERS, Mutant
 
 DIVERGENCE_MUTANTS: Final = (
     Mutant(
@@ -32,6 +32,7 @@ DIVERGENCE_MUTANTS: Final = (
         "        log.truncate_to(log.log_end_offset)\n",
         "        pass\n",
         tiers=(PARTITION,),
+        kind=STRANDED_LEADERS,
     ),
     Mutant(
         "one-round-of-truncation",
@@ -68,6 +69,7 @@ DIVERGENCE_MUTANTS: Final = (
         "        return asked[:3] == self.position[:3]\n",
         "        return asked[1] == self.position[1]\n",
         tiers=(PARTITION,),
+        kind=STRANDED_LEADERS,
     ),
     Mutant(
         "answers-for-old-offsets-are-taken",

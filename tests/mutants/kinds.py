@@ -1,11 +1,13 @@
-"""Kinds of whole-node runs: a bug that needs one of them is looked for in runs of that kind alone, drawn from all seeds as they come."""
+"""Kinds of runs: a bug that needs one of them is looked for in runs of that kind alone, drawn from all seeds as they come."""
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+from random import Random
 from typing import Final
 
 from esp.simulation.nodes_tier.faults import FaultKind
 from esp.simulation.nodes_tier.profile import Profile
+from esp.simulation.partition_tier.profile import PartitionProfile
 from tests.mutants.mutant import (
     ASKED_OFFSETS,
     BEYOND_PROMISE,
@@ -14,6 +16,7 @@ from tests.mutants.mutant import (
     FAILING_DIRECTORIES,
     FLIPPED_BITS,
     LOST_FILES,
+    LOST_TAILS,
     MOVED_REPLICAS,
     MOVED_VOTERS,
     MOVING_LOG_STARTS,
@@ -21,11 +24,12 @@ from tests.mutants.mutant import (
     ROTTEN_COPIES,
     SECOND_BROKERS,
     SECOND_VOTERS,
+    STRANDED_LEADERS,
     TRANSACTED_OFFSETS,
     UPGRADED_NODES,
 )
 
-KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
+NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     BEYOND_PROMISE: lambda profile: profile.breaks_promise,
     LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
     ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
@@ -49,10 +53,25 @@ KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     ROTTEN_COPIES: lambda profile: FaultKind.BIT_ROT in profile.fault_means_s and len(profile.layout.brokers) > 1,
     UPGRADED_NODES: lambda profile: profile.upgrade is not None,
 }
-"""By name, whether a run is of the kind."""
+"""Of the tier of whole nodes: by name, whether a run is of the kind."""
+
+PARTITION_KINDS: Final[Mapping[str, Callable[[PartitionProfile], bool]]] = {
+    STRANDED_LEADERS: lambda profile: profile.strands > 0,
+    LOST_TAILS: lambda profile: profile.loses_tails,
+}
+"""Of the tier of one partition."""
+
+KINDS: Final = (*NODES_KINDS, *PARTITION_KINDS)
+"""The names of all."""
+
+
+def is_of_kind(kind: str, seed: int) -> bool:
+    """True if a seed's run, in the tier that has the kind, is of it."""
+    if kind in PARTITION_KINDS:
+        return PARTITION_KINDS[kind](PartitionProfile.of_seed(seed, Random(seed)))
+    return NODES_KINDS[kind](Profile.draw(seed))
 
 
 def seeds_of_kind(kind: str, first: int) -> Iterator[int]:
-    """The seeds from ``first`` on whose runs are of a kind; all of them if it is empty."""
-    is_of_kind = KINDS[kind] if kind else None
-    return (seed for seed in count(first) if is_of_kind is None or is_of_kind(Profile.draw(seed)))
+    """The seeds from ``first`` on whose runs are of a kind."""
+    return (seed for seed in count(first) if is_of_kind(kind, seed))

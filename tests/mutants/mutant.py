@@ -7,7 +7,7 @@ from esp.simulation.tiers import NODES
 UNMUTATED: Final = "unmutated"
 """What stands for a mutant's name where the product is to run as it is."""
 
-# Kinds of whole-node runs (see tests.mutants.kinds).
+# Kinds of runs (see tests.mutants.kinds): of whole nodes, ...
 BEYOND_PROMISE: Final = "beyond the promise"
 LOST_FILES: Final = "lost files"
 ASKED_OFFSETS: Final = "asked offsets"
@@ -24,6 +24,9 @@ MOVING_LOG_STARTS: Final = "moving log starts"
 COMPACTED_TOPICS: Final = "compacted topics"
 ROTTEN_COPIES: Final = "rotten copies"
 UPGRADED_NODES: Final = "upgraded nodes"
+# ... and of one partition.
+STRANDED_LEADERS: Final = "stranded leaders"
+LOST_TAILS: Final = "lost tails"
 
 
 class Mutant(NamedTuple):
@@ -45,10 +48,6 @@ class Mutant(NamedTuple):
     first: int = 1
     """The first seed that is run: another one where hundreds are needed until the situation comes about, and one is known."""
     kind: str = ""
-    """Of the tier of whole nodes only the seeds whose runs are of this kind (:data:`tests.mutants.kinds.KINDS`) are run and counted."""
+    """Only the seeds whose runs are of this kind (:mod:`tests.mutants.kinds`) are run and counted; empty: all."""
     is_gap: bool = False
     """Nothing has been seen to catch it yet: it is run only if it is named."""
-
-    def kind_in(self, tier: str) -> str:
-        """The kind of the runs in a tier; empty where all count."""
-        return self.kind if tier == NODES else ""

@@ -25,9 +25,9 @@ def main(name: str, tier: str, first: int, seeds: int, nodes: int | None = None)
         from esp.simulation.seeds import prepare_process  # noqa: PLC0415 - the fast tiers do without the whole product
 
         prepare_process()
-    kind = MUTANTS[name].kind_in(tier) if name != UNMUTATED else ""
+    kind = MUTANTS[name].kind if name != UNMUTATED else ""
     if kind:
-        from tests.mutants.kinds import seeds_of_kind  # noqa: PLC0415 - it needs the profiles of whole nodes
+        from tests.mutants.kinds import seeds_of_kind  # noqa: PLC0415 - it needs the profiles of runs
 
         chosen = seeds_of_kind(kind, first)
     else:

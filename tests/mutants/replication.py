@@ -3,7 +3,7 @@
 from typing import Final
 
 from esp.simulation.tiers import PARTITION
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import LOST_TAILS, Mutant
 
 REPLICATION_MUTANTS: Final = (
     Mutant(
@@ -83,6 +83,7 @@ REPLICATION_MUTANTS: Final = (
         "            and follower.log_end_offset >= self.epoch_start_offset\n",
         "",
         tiers=(PARTITION,),
+        kind=LOST_TAILS,
     ),
     Mutant(
         "join-below-the-high-watermark",

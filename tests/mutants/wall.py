@@ -78,7 +78,7 @@ def print_wall(
         running = []
         for mutant, its in tasks:
             begin = first or mutant.first
-            known = kept.caught(mutant.name, its, first=begin, kind=mutant.kind_in(its))
+            known = kept.caught(mutant.name, its, first=begin, kind=mutant.kind)
             if known is None:
                 limit = seeds or SEEDS[its]
                 running.append(pool.submit(run_mutant, mutant, its, first=begin, seeds=limit, nodes=nodes))
@@ -131,7 +131,7 @@ def run_mutant(mutant: Mutant, tier: str, *, first: int, seeds: int, nodes: int 
 
     def judge(caught: _Result | None) -> Verdict:
         what = (None, None) if caught is None else (caught["invariant"], caught["violation"])
-        return Verdict(mutant.name, tier, *what, done, tuple(void), cpu_s, first, mutant.kind_in(tier), today())
+        return Verdict(mutant.name, tier, *what, done, tuple(void), cpu_s, first, mutant.kind, today())
 
     while done < seeds:
         result = _run(mutant.name, tier, following, seeds - done, size)

@@ -29,7 +29,8 @@ from esp.simulation.partition_tier.memory_log import MemoryLog
 from esp.simulation.partition_tier.minimums import PartitionMinimums
 from esp.simulation.partition_tier.node import Asked, PartitionNode
 from esp.simulation.partition_tier.producers import PAYLOAD_BYTES, PartitionProducers
-from esp.simulation.partition_tier.profile import SECOND_US, PartitionProfile
+from esp.simulation.partition_tier.profile import SECOND_US, SESSION_US, PartitionProfile
+from esp.simulation.partition_tier.stranded_leaders import StrandedLeaders
 from esp.simulation.streams import stream
 
 _MEAN_US: Final = 2 * SECOND_US
@@ -122,9 +123,12 @@ def _lose_tail(cluster: "PartitionCluster", heir: PartitionNode, loser: Partitio
         return
     if cluster.controller.image.partition.leader == heir.node_id:
         log = loser.log
-        log.recovery_point = max(log.recovery_point, log.log_end_offset - 2)
+        kept = heir.log.high_watermark if cluster.profile.loses_tails else log.log_end_offset - 2
+        log.recovery_point = max(log.recovery_point, kept)
         cluster.inflict("power-loss", loser)
         cluster.cuts[loser.node_id, heir.node_id] = cluster.now_us + _CUT_US
+        if cluster.profile.loses_tails:  # what it asks for then arrives before what it gets
+            cluster.cuts[heir.node_id, loser.node_id] = cluster.now_us + 3 * _CUT_US
         cluster.later(_SOON_US, cluster.restart, loser)
     elif tries:
         cluster.later(_AGAIN_US, _lose_tail, cluster, heir, loser, tries - 1)
@@ -161,7 +165,7 @@ def let_one_be_deaf(cluster: "PartitionCluster") -> None:
 
 
 CONTROLLER: Final = NO_NODE
-SESSION_US: Final = 2_500_000
+CLIENTS: Final = NodeId(-2)
 
 
 class PartitionCluster:
@@ -175,8 +179,7 @@ class PartitionCluster:
     def __init__(self, seed: int, profile: PartitionProfile | None = None) -> None:
         self.random = Random(seed)  # noqa: S311 -- a replay by seed is what this is for
         if profile is None:
-            profile = PartitionProfile.drawn(self.random).with_moves(stream("partition moves", seed))
-            profile = profile.with_minimums(stream("partition minimums", seed)).with_haste(stream("haste", seed))
+            profile = PartitionProfile.of_seed(seed, self.random)
         self.profile = profile
         self.now_us = 0
         self.events = 0
@@ -223,6 +226,7 @@ class PartitionCluster:
         self.maybe_delete = deletions.maybe_delete
         self.on_stopped, self.on_answered = self.checks.stopped, self.checks.answered
         self.producers = PartitionProducers(self, deletions.draw_size)
+        self.stranded_leaders = StrandedLeaders(self, stream("strandings", seed))
         self.checks.elected(Election(ids[0], 1, "isr"))
         for node in self.nodes:
             node.begin(self.controller.image)
@@ -412,6 +416,8 @@ class PartitionCluster:
             self._lossy.clear()
         for node in self.nodes:
             self._tell(node, node.incarnation, image)
+        if election is not None:
+            self.stranded_leaders.after_election(election)
 
     def _expire_sessions(self) -> None:
         self.controller.expire_sessions(self.now_us)
@@ -447,9 +453,8 @@ class PartitionCluster:
         elif not node.is_running:
             return
         elif kind == "pause":
-            if node not in self._held:
-                self._held[node] = []
-                self.later(int(random.expovariate(1) * 2 * SECOND_US), self.resume, node)
+            if node not in self._held:  # else nothing is drawn
+                self.pause(node, int(random.expovariate(1) * 2 * SECOND_US))
         elif kind == "stop":
             node.wants_shutdown = True
             self.later(SECOND_US, self._stop_in_order, node, node.incarnation)
@@ -491,6 +496,23 @@ class PartitionCluster:
         del self.checks.owner[node.log]
         node.log = MemoryLog(self._settings, self.checks)
         self.checks.owner[node.log] = node
+
+    def pause(self, node: PartitionNode, duration_us: int) -> None:
+        """Let a node stand still for a while; what reaches it meanwhile comes in one burst."""
+        if node not in self._held:
+            self._held[node] = []
+            self.later(duration_us, self.resume, node)
+
+    def cut_off(self, node: NodeId, duration_us: int) -> None:
+        """Let neither clients nor other nodes reach a node for a while, nor it them; the controller and it hear one another."""
+        until_us = self.now_us + duration_us
+        self.cuts[CLIENTS, node] = until_us
+        for other in self.nodes:
+            self.cuts[node, other.node_id] = self.cuts[other.node_id, node] = until_us
+
+    def is_cut_off(self, node: NodeId) -> bool:
+        """True if clients do not reach a node."""
+        return self.cuts.get((CLIENTS, node), 0) > self.now_us
 
     def restart(self, node: PartitionNode) -> None:
         """Begin a new process, if there is none."""

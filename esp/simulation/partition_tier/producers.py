@@ -59,7 +59,7 @@ class PartitionProducers:
             self._records = self._draw_size()
         self._request_id += 1
         leader = self._believed_leader()
-        if leader is not None:
+        if leader is not None and not self._world.is_cut_off(leader.node_id):
             batch = make_batch(self._wanted, *self._producer, self._records)
             self._world.later(
                 self._world.delay_us(),
@@ -104,7 +104,8 @@ class PartitionProducers:
         self._payloads += 1
         batch = make_batch(self._payloads.to_bytes(PAYLOAD_BYTES, "big"), -1, -1, self._draw_size())
         node = self._world.random.choice(self._world.nodes)
-        self._world.arrive(node, node.incarnation, node.on_produce, (batch, -1, 1))
+        if not self._world.is_cut_off(node.node_id):
+            self._world.arrive(node, node.incarnation, node.on_produce, (batch, -1, 1))
         self._world.later(
             int(self._world.profile.produce_interval_us * self._world.random.expovariate(1)), self._produce_unsafely
         )

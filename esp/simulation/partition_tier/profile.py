@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from esp.simulation.streams import stream
+
 SECOND_US: Final = 1_000_000
 KINDS: Final = ("kill", "power-loss", "disk-swap", "pause", "cut", "stop")
 """Faults: killed; power lost; back with an empty disk; standing still; cut off; shut down cleanly."""
@@ -17,7 +19,16 @@ MINIMUMS_SHARE: Final = 0.3
 HASTY_SHARE: Final = 0.3
 """Of the runs: a replica that lags leaves the in-sync set soon."""
 
+STRANDING_SHARE: Final = 0.1
+"""Of the runs: leaders come to nothing."""
+
+TAIL_LOSING_SHARE: Final = 0.05
+"""Of the runs: followers lose their last records just when the leader changes."""
+
 LAG_TIME_MAX_US: Final = 3 * SECOND_US
+
+SESSION_US: Final = 2_500_000
+"""``broker.session.timeout.ms``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,12 @@ class PartitionProfile:
     has_own_minimum: bool = True
     """True if the topic has a minimum of its own; else that of all topics is changed."""
 
+    strands: float = 0.0
+    """Probability that a leader that was just elected stands still at once (:mod:`esp.simulation.partition_tier.stranded_leaders`)."""
+
+    loses_tails: bool = False
+    """True if followers lose their last records just when the leader changes (KAFKA-7128)."""
+
     def with_minimums(self, random: Random) -> "PartitionProfile":
         """In some of the runs, the same with an administrator that changes the minimum, and metadata that come late."""
         if random.random() >= MINIMUMS_SHARE or self.streams:
@@ -80,11 +97,46 @@ class PartitionProfile:
             return self
         return replace(self, lag_time_max_us=random.choice((4, 8, 15)) * SECOND_US // 10)
 
+    def with_strandings(self, random: Random) -> "PartitionProfile":
+        """In some of the runs, the same with leaders that come to nothing, and with messages that come much later than others."""
+        if random.random() >= STRANDING_SHARE or self.streams:
+            return self
+        return replace(
+            self,
+            strands=0.5,
+            kinds=tuple(sorted({"kill", *self.kinds})),
+            faults_per_s=random.choice((0.3, 1.0)),
+            spike_probability=0.1,
+        )
+
+    def with_lost_tails(self, random: Random) -> "PartitionProfile":
+        """In some of the runs, the same with three replicas or more, and with power losses only, at changes of the leader."""
+        if random.random() >= TAIL_LOSING_SHARE or self.streams or self.strands:
+            return self
+        return replace(
+            self,
+            loses_tails=True,
+            replicas=max(3, self.replicas),
+            min_insync_replicas=2,
+            minimums=(),
+            flush_every_batch=False,
+            kinds=("power-loss",),
+            targeted=1.0,
+            faults_per_s=0.3,
+        )
+
     def with_moves(self, random: Random) -> "PartitionProfile":
         """In some of the runs, the same with brokers to spare and an administrator that moves the replicas about."""
         if random.random() >= MOVING_SHARE or self.streams:
             return self
         return replace(self, spares=random.choice((1, 1, 2)), decides=True, ends_deaf=False)
+
+    @classmethod
+    def of_seed(cls, seed: int, random: Random) -> "PartitionProfile":
+        """That of a seed; ``random`` is the stream of the run itself, of which its first part is drawn."""
+        profile = cls.drawn(random).with_moves(stream("partition moves", seed))
+        profile = profile.with_minimums(stream("partition minimums", seed)).with_haste(stream("haste", seed))
+        return profile.with_strandings(stream("stranded leaders", seed)).with_lost_tails(stream("lost tails", seed))
 
     @classmethod
     def drawn(cls, random: Random) -> "PartitionProfile":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Protocol
 
+from esp.model.ids import NodeId
 from esp.simulation.partition_tier.checks import PartitionChecks
 from esp.simulation.partition_tier.controller import PartitionController
 from esp.simulation.partition_tier.decisions import DecidingController
@@ -38,6 +39,15 @@ class PartitionWorld(Protocol):
         self, node: PartitionNode, incarnation: int, action: Callable[..., None], arguments: tuple[Any, ...]
     ) -> None:
         """Something reaches a process, if that still runs."""
+
+    def pause(self, node: PartitionNode, duration_us: int) -> None:
+        """Let a node stand still for a while."""
+
+    def cut_off(self, node: NodeId, duration_us: int) -> None:
+        """Let neither clients nor other nodes reach a node for a while, nor it them; the controller and it hear one another."""
+
+    def is_cut_off(self, node: NodeId) -> bool:
+        """True if clients do not reach a node."""
 
     def note(self, line: str) -> None:
         """A line of the trace, if one is kept."""
