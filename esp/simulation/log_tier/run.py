@@ -77,6 +77,17 @@ _MARKER_SHARE: Final = 0.3
 _MOVING_START_SHARE: Final = 0.5
 """Of the runs: batches have several records, the log starts within them at times, and retention comes in the midst of flushes."""
 
+_SHORT_LIVES_SHARE: Final = 0.15
+"""Of the runs: starts end in their first operations, and soon after the next one the power is lost."""
+
+_FIRST_OPERATIONS: Final = 6
+_SOON_STEPS: Final = 8
+
+
+def has_short_lives(seed: int) -> bool:
+    """True if in a seed's run starts after clean shutdowns are cut short, and the power is lost soon after the next (REC-1)."""
+    return stream("short lives", seed).random() < _SHORT_LIVES_SHARE
+
 
 class LogRun:
     """The world of one run.
@@ -130,6 +141,12 @@ class LogRun:
                 7,
             ),
         ]
+        self._short_random = stream("ends of short lives", seed)
+        self._has_short_lives = has_short_lives(seed)
+        if self._has_short_lives:
+            self._steps += [self._stop] * 2
+        self._steps_left: int | None = None
+        """Until the power is lost because a start was cut short; None if none was."""
         self._epoch = 0
         self._sequences = [0] * _PRODUCERS
         self._producer_epochs = [0] * _PRODUCERS
@@ -154,7 +171,7 @@ class LogRun:
             if self._kills and self.random.random() < 0.1:
                 self.disk.kill_after(self.random.randrange(30))
             try:
-                self.random.choice(self._steps)()
+                self._next_step()()
                 if self._transacts:
                     self._check_transactions().check_aborted(self._transaction_random)
             except ProcessKilledError:
@@ -163,6 +180,12 @@ class LogRun:
             if self._transacts:
                 self._check_transactions().check_state()
         self._lose_power()
+
+    def _next_step(self) -> Callable[[], None]:
+        left = self._steps_left
+        if left is not None:
+            self._steps_left = left - 1 if left else None
+        return self.random.choice(self._steps) if left != 0 else self._lose_power
 
     def _check_transactions(self) -> TransactionCheck:
         if len(self._known_from) > 1:
@@ -367,7 +390,12 @@ class LogRun:
             joint.go_on_blocking(joint.logs)
             joint.sync_blocking()
         self._directory.close_blocking(BrokerEpoch(7))
-        self._reopen(loses_power=self.random.random() < 0.5, is_clean=is_sound)
+        loses_power = self.random.random() < 0.5
+        if self._has_short_lives:
+            self._cut_a_start_short()
+            self._reopen(loses_power=False)
+        else:
+            self._reopen(loses_power=loses_power, is_clean=is_sound)
 
     def _reopen(self, *, loses_power: bool, is_clean: bool = False) -> None:
         """End the process, and see what the next one finds. It may die itself before it has found all."""
@@ -429,6 +457,16 @@ class LogRun:
         if self._rots and self._batch_random.random() < _ROT_SHARE:
             self._open_with_a_rotten_batch()
         self._look_at_copies()
+
+    def _cut_a_start_short(self) -> None:
+        """A process dies as it starts, and what it did last is in the page cache only; the machine ends soon, if it does not before."""
+        self.disk.heal()
+        self.disk.crash()
+        self.disk.kill_after(self._short_random.randrange(_FIRST_OPERATIONS))
+        with suppress(ProcessKilledError):
+            self._open()
+        self.disk.crash()
+        self._steps_left = self._short_random.randint(1, _SOON_STEPS)
 
     def _look_at_copies(self) -> None:
         """See what a start would make of another disk."""

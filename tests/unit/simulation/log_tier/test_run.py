@@ -8,8 +8,9 @@ import pytest
 from esp.model.errors import CorruptionError
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import check_log, check_reads, check_recovered
-from esp.simulation.log_tier.run import LogRun
+from esp.simulation.log_tier.run import LogRun, has_short_lives
 from esp.simulation.log_tier.transactions import list_transactions
+from esp.storage.clean_marker import CleanMarker
 from esp.storage.transaction_index import TransactionIndex
 
 
@@ -147,3 +148,26 @@ def test_an_aborted_transaction_that_is_missing_is_seen(transacting):
     check = transacting._check_transactions()
     with pytest.raises(ViolationError, match="INV-ABORTED-LIST"):
         deque(map(check.check_aborted, map(Random, range(200))), maxlen=0)
+
+
+def run_short_lives(count):
+    """The first runs in which starts are cut short."""
+    for seed in [seed for seed in range(200) if has_short_lives(seed)][:count]:
+        LogRun(seed).run()
+
+
+def test_in_a_part_of_the_runs_starts_are_cut_short_and_the_power_is_lost_soon_after():
+    assert 10 < sum(has_short_lives(seed) for seed in range(200)) < 60
+    run_short_lives(5)
+
+
+def test_a_marker_of_a_clean_shutdown_that_a_power_loss_brings_back_is_seen(monkeypatch):
+    """REC-1: a start that finds none syncs the directory all the same, as the one before it may have removed it."""
+    take_blocking = CleanMarker.take_blocking
+    monkeypatch.setattr(
+        CleanMarker,
+        "take_blocking",
+        lambda marker: take_blocking(marker) if marker._disk.exists(marker._path) else None,
+    )
+    with pytest.raises(CorruptionError, match=r"closed cleanly|does not match its checksum"):
+        run_short_lives(40)
