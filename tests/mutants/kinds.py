@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+from math import inf
 from random import Random
 from typing import Final
 
@@ -29,6 +30,12 @@ from tests.mutants.mutant import (
     UPGRADED_NODES,
 )
 
+OFTEN_S: Final = 20.0
+"""Mean seconds between two faults of a kind that comes often."""
+
+FAR_US: Final = 50_000
+"""The longest way of a packet, where nodes are far from one another."""
+
 NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     BEYOND_PROMISE: lambda profile: profile.breaks_promise,
     LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
@@ -43,14 +50,23 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     SECOND_BROKERS: lambda profile: FaultKind.TWIN in profile.fault_means_s,
     MOVED_VOTERS: lambda profile: FaultKind.RELOCATE in profile.fault_means_s,
     MOVED_REPLICAS: lambda profile: (
-        profile.moves_directories and any("flush.messages" in topic.configs for topic in profile.topics)
+        profile.moves_directories
+        and profile.directory_moves_rate is None
+        and profile.pause_between_batches_s < 1
+        and any("flush.messages" in topic.configs for topic in profile.topics)
     ),
     FAILING_DIRECTORIES: lambda profile: (
-        profile.has_more and FaultKind.IO_ERROR in profile.fault_means_s and len(profile.layout.brokers) > 1
+        profile.has_more
+        and profile.fault_means_s.get(FaultKind.IO_ERROR, inf) < OFTEN_S
+        and len(profile.layout.brokers) > 1
     ),
     MOVING_LOG_STARTS: lambda profile: profile.log_starts is not None,
     COMPACTED_TOPICS: lambda profile: profile.compaction is not None,
-    ROTTEN_COPIES: lambda profile: FaultKind.BIT_ROT in profile.fault_means_s and len(profile.layout.brokers) > 1,
+    ROTTEN_COPIES: lambda profile: (
+        profile.fault_means_s.get(FaultKind.BIT_ROT, inf) < OFTEN_S
+        and profile.latency_us[1] >= FAR_US
+        and len(profile.layout.brokers) > 1
+    ),
     UPGRADED_NODES: lambda profile: profile.upgrade is not None,
 }
 """Of the tier of whole nodes: by name, whether a run is of the kind."""

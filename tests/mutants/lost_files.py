@@ -38,28 +38,34 @@ LOST_FILES_MUTANTS: Final = (
         "KIP-113 broken",
         "KIP-113",
         "esp.broker.replication.log_dir_move",
-        "            if self._has_ended() or not self._is_confirmed() or not self._take_the_rest(source):\n"
-        "                return False\n"
-        "            async with self.busy:\n"
-        "                await self.copy.flush()\n"
-        "            start_offset = self.copy.log_start_offset\n"
-        "            await self._env.cpu.run(self.target.write_checkpoints_blocking)\n"
-        "            if self._has_ended() or not self._take_the_rest(source):\n"
-        "                return False\n"
-        "            if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)\n"
-        "                return False\n"
-        "            if self.copy.recovery_point < source.recovery_point:  # there was no room for its indexes or leader epochs\n"
-        "                return False\n",
-        "            if self._has_ended() or not self._is_confirmed():\n"
-        "                return False\n"
-        "            async with self.busy:\n"
-        "                await self.copy.flush()\n"
-        "            start_offset = self.copy.log_start_offset\n"
-        "            await self._env.cpu.run(self.target.write_checkpoints_blocking)\n"
-        "            if self._has_ended() or not self._take_the_rest(source):\n"
-        "                return False\n"
-        "            if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)\n"
-        "                return False\n",
+        """        async with self._host.directories_lock, self.hosted.busy:
+            # If a leader was elected while the move waited for the locks, the metadata must have the new directory after all. No metadata
+            # is applied while they are held. What came since the copy was found to be complete may be flushed already.
+            if self._has_ended() or not self._is_confirmed() or not self._take_the_rest(source):
+                return False
+            async with self.busy:
+                await self.copy.flush()
+            start_offset = self.copy.log_start_offset
+            await self._env.cpu.run(self.target.write_checkpoints_blocking)
+            if self._has_ended() or not self._take_the_rest(source):
+                return False
+            if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)
+                return False
+            if self.copy.recovery_point < source.recovery_point:  # there was no room for its indexes or leader epochs
+                return False
+""",
+        """        async with self.busy:
+            await self.copy.flush()
+        async with self._host.directories_lock, self.hosted.busy:
+            if self._has_ended() or not self._is_confirmed():
+                return False
+            start_offset = self.copy.log_start_offset
+            await self._env.cpu.run(self.target.write_checkpoints_blocking)
+            if self._has_ended() or not self._take_the_rest(source):
+                return False
+            if self.copy.log_start_offset != start_offset:  # records were deleted, which has to be durable (KIP-107)
+                return False
+""",
         kind=MOVED_REPLICAS,
     ),
     Mutant(

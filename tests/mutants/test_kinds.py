@@ -11,9 +11,9 @@ from tests.mutants.table import MUTANTS
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_seeds_of_a_kind_are_found_and_no_other(kind):
-    found = list(islice(seeds_of_kind(kind, 1), 5))
+    found = list(islice(seeds_of_kind(kind, 1), 3))
     assert found == [seed for seed in range(1, found[-1] + 1) if is_of_kind(kind, seed)]
-    assert found[-1] > 5, "all runs are of it"
+    assert found[-1] > 3, "all runs are of it"
 
 
 def test_every_kind_that_a_mutant_names_is_known():
