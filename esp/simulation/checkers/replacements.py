@@ -18,7 +18,7 @@ class Replacements:
         """The end of the segments that are being replaced, of each log of which some are; one that failed stays."""
         self._ended: dict[SegmentFiles, None] = {}
         self.to_look_at: dict[SegmentFiles, None] = {}
-        """The logs of which segments are being replaced, or were and nobody has taken that in yet: mostly none."""
+        """The logs of which segments are being replaced, or were and no checker has taken that in yet: mostly none."""
 
     def take(self, files: SegmentFiles) -> bool:
         """True, once, if segments were replaced."""
