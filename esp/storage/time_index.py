@@ -79,13 +79,8 @@ class TimeIndex:
             return -1, self._base_offset
         return self._timestamps[-1], self._base_offset + self._offsets[-1]
 
-    def floor(self, timestamp: int) -> int:
-        """An offset up to which every record is older than ``timestamp``; the base offset if nothing is known."""
-        place = bisect_left(self._timestamps, timestamp)
-        return self._base_offset + (self._offsets[place - 1] if place else 0)
-
     def floor_entry(self, timestamp: int) -> tuple[int, int] | None:
-        """The entry behind :meth:`floor`: its timestamp and offset; None if there is none."""
+        """The last entry of an older timestamp, with its offset: all records up to it are older. None if there is none."""
         place = bisect_left(self._timestamps, timestamp)
         return (self._timestamps[place - 1], self._base_offset + self._offsets[place - 1]) if place else None
 

@@ -24,17 +24,14 @@ Finish = Callable[[dict[int, ErrorCode]], None]
 """Gets the error of each failed partition by its place in the request."""
 
 
-def _not_started(_failed: dict[int, ErrorCode]) -> None:
-    raise AssertionError("a request that was not started cannot finish")
-
-
 class DelayedProduce:
     """Waits for any number of partitions, then calls back once with the errors of those that failed."""
 
     __slots__ = ("_failed", "_finish", "_timer", "_waiters", "_waiting")
 
     def __init__(self) -> None:
-        self._finish: Finish = _not_started
+        self._finish: Finish | None = None
+        """None until the request starts."""
         self._failed: dict[int, ErrorCode] = {}
         self._waiting: dict[HostedPartition, list[_Appended]] = {}
         self._waiters: dict[HostedPartition, Callable[[], None]] = {}
@@ -60,7 +57,7 @@ class DelayedProduce:
         if self._waiting:
             self._timer = clock.call_later_us(max(0, timeout_ms) * 1000, self._time_out)
         else:
-            self._finish(self._failed)
+            finish(self._failed)
 
     def _look(self, hosted: HostedPartition) -> None:
         """See what of a partition is committed by now."""
@@ -79,13 +76,17 @@ class DelayedProduce:
         self._stop_waiting(hosted)
         if not self._waiting and self._timer is not None:
             self._timer.cancel()
-            self._finish(self._failed)
+            self._end()
 
     def _time_out(self) -> None:
         for hosted, waiting in tuple(self._waiting.items()):
             for appended in waiting:
                 self._failed[appended.place] = ErrorCode.request_timed_out
             self._stop_waiting(hosted)
+        self._end()
+
+    def _end(self) -> None:
+        assert self._finish is not None, "only what has started has a timer, and ends"
         self._finish(self._failed)
 
     def _stop_waiting(self, hosted: HostedPartition) -> None:

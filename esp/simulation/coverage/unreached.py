@@ -12,6 +12,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "The metrics of a node, for Prometheus or for tests that examine it from outside: a simulated node has no listener for metrics. "
     "tests/unit/broker/metrics, and the tests of its own module.": (
         "esp.broker.data_path.fetch_sessions:FetchSessions.__len__",
+        "esp.broker.replication.cleaner:LogCleaner.uncleanable",
         "esp.broker.replication.session:ReplicaSession.__len__",
         "esp.broker.replication.sessions:ReplicaSessions.__len__",
         "esp.controller.partition_change:is_unclean_election",
@@ -23,12 +24,6 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.storage.producer_state:ProducerStates.oldest_open_timestamp",
         "esp.storage.trash:Trash.__len__",
     ),
-    "Controllers keep their addresses in a run, so none reports a new one to the leader. tests/unit/raft/test_voter_changes.py.": (
-        "esp.broker.raft.wire.voter_changes:decode_update_response",
-        "esp.broker.raft.wire.voter_changes:encode_update_request",
-        "esp.raft.following:Following.on_update_done",
-        "esp.raft.voter_changes:VoterChanges._is_up_to_date",
-    ),
     "Tools ask a node to change the voters; no member of the quorum asks another. tests/unit/raft/test_voter_changes.py.": (
         "esp.broker.raft.wire.voter_changes:decode_change_response",
         "esp.broker.raft.wire.voter_changes:encode_add_request",
@@ -36,17 +31,15 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "No broker of a simulated cluster has a minimum of in-sync replicas of its own when the level is raised. "
     "tests/unit/controller/test_feature_updates.py.": ("esp.controller.feature_updates:_setting",),
+    "Markers of transactions go from compacted topics after ``delete.retention.ms``, of committed offsets a day, which is longer than any "
+    "run. tests/unit/storage/compaction/test_transactions.py.": (
+        "esp.storage.segment_files:SegmentFiles._drop_snapshots",
+    ),
     "Other implementations leave such records, this one does not. tests/unit/controller/test_replay.py.": (
         "esp.controller.replay:MetadataReplay._replay",
     ),
     "A metadata log that cannot be applied ends the node: none is committed in a run. tests/unit/broker/raft/test_loader.py.": (
         "esp.broker.raft.loader:MetadataLoader._refuse",
-    ),
-    "Groups are checked every ten minutes for expired offsets, which is longer than any run: the checkers would take an unused group "
-    "that expires for a lost one. tests/unit/groups/test_deletion.py.": (
-        "esp.groups.deletion:Deletion._is_expired",
-        "esp.groups.deletion:Deletion._on_time",
-        "esp.groups.deletion:_Batches.remove",
     ),
     "Simulated nodes do not create topics on requests for their metadata (`auto.create.topics.enable=false`): such a topic would have "
     "fewer copies than the ledger takes for granted. tests/unit/broker/apis/test_metadata.py.": (
@@ -80,6 +73,8 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replication.isr_updates:_unsettled": "a request for changes of in-sync sets is refused as a whole",
         "esp.broker.replication.leader_offsets:ask_leader_offsets": "as above",
         "esp.broker.replication.leader_offsets:ask_leader_offsets.ask": "as above",
+        "esp.broker.replication.loading:ReplicaLoading._is_assigned": "a node starts that ended while a replica moved",
+        "esp.broker.replication.log_dir_moves:LogDirMoves.lag": "directories are asked for while a replica moves from one to another",
         "esp.broker.replication.loading:ReplicaLoading._newness": "a node finds a replica in two of its log directories",
         "esp.broker.replication.retention:_tell": "a segment is to be dropped while the disk is full or fails",
         "esp.broker.replication.rotten_replicas:RottenReplicas._say_alone": "a replica is corrupt, and no other one is in sync",
@@ -88,6 +83,7 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.controller.topics:TopicCreation._replicas_by_assignment": "as above",
         "esp.groups.group:Group.is_subscribed_to": "offsets are to be deleted of a group that has members",
         "esp.groups.group:Member.described": "the coordinator of a group with members is asked for it",
+        "esp.groups.transactional_offsets:TransactionalOffsets.has": "offsets are to be deleted that the group never committed",
         "esp.groups.joining:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
         "esp.replication.future_replica:FutureReplica._cut_at": "a replica is cut below what its copy in another directory has",

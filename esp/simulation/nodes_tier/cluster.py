@@ -47,6 +47,9 @@ GROUP_INITIAL_REBALANCE_DELAY_MS: Final = 300
 LEADER_IMBALANCE_CHECK_INTERVAL_S: Final = 1
 """Of clusters that give partitions back to their preferred leaders as soon as these are in sync."""
 
+PRODUCER_CHECK_INTERVAL_MS: Final = 1_000
+"""Shorter than any operator's: the default is longer than a run."""
+
 CLIENT_HOST: Final = "10.0.1.1"
 """The address of all clients."""
 
@@ -73,6 +76,7 @@ def node_settings(
     log_starts: LogStartProfile | None = None,
     has_more: bool = False,
     compaction: CompactionProfile | None = None,
+    checks_producers: bool = False,
     directory_moves_rate: int | None = None,
 ) -> BrokerSettings:
     """The settings of one of the nodes of a layout.
@@ -112,6 +116,8 @@ def node_settings(
         settings = log_starts.applied_to(settings)
     if compaction is not None:
         settings = compaction.applied_to(settings)
+    if checks_producers:
+        settings = dataclasses.replace(settings, producer_id_expiration_check_interval_ms=PRODUCER_CHECK_INTERVAL_MS)
     if directory_moves_rate is not None:
         settings = dataclasses.replace(settings, replica_alter_log_dirs_io_max_bytes_per_second=directory_moves_rate)
     if not snapshots_metadata:

@@ -52,6 +52,13 @@ COOLING_SHARE: Final = 0.25
 
 SURVEY_SHARE: Final = 0.3
 """Of all runs: a client asks what other clients do not."""
+
+MISTAKEN_SHARE: Final = 0.15
+"""Of all runs: a client sends requests that must be refused."""
+
+PRODUCER_CHECK_SHARE: Final = 0.1
+"""Of all runs: nodes look for idle producers every second."""
+
 ASKING_SHARE: Final = 0.5
 """Of the runs: a client asks for all that brokers tell of offsets, and reads from followers (KIP-392)."""
 
@@ -148,6 +155,10 @@ class Profile:
     """True if pages leave the page cache during the run."""
     surveys: bool = False
     """True if all APIs are asked, in all versions."""
+    mistakes: bool = False
+    """True if a client sends requests that must be refused."""
+    checks_producers: bool = False
+    """True if nodes look for idle producers every second: a run is too short for one to be forgotten."""
     breaks_promise: bool = False
     """True if more is lost than is promised to survive (see :mod:`esp.simulation.nodes_tier.beyond_promise`)."""
     asks_offsets: bool = False
@@ -252,13 +263,22 @@ class Profile:
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
             rate = stream("rates of moves between directories", seed).choice(DIRECTORY_MOVE_RATES)
             drawn = replace(drawn, moves_directories=True, directory_moves_rate=rate)
-        drawn = _with_aimed_faults(drawn)
+        drawn = _with_aimed_faults(_with_rare_work(drawn))
         if drawn.isr.by_default:
             drawn = _with_default_minimum(drawn)
         if drawn.groups.groups:
             drawn = _with_expiry(drawn, ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
         return _with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed)))
+
+
+def _with_rare_work(profile: Profile) -> Profile:
+    """The same, with what comes in a few runs and changes nothing for the others."""
+    return replace(
+        profile,
+        mistakes=stream("mistakes", profile.seed).random() < MISTAKEN_SHARE,
+        checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
+    )
 
 
 def _with_aimed_faults(profile: Profile) -> Profile:

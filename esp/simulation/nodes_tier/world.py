@@ -78,6 +78,7 @@ class World:
                             log_starts=profile.log_starts,
                             has_more=profile.has_more,
                             compaction=profile.compaction,
+                            checks_producers=profile.checks_producers,
                             directory_moves_rate=profile.directory_moves_rate,
                         ),
                         profile.isr,

@@ -29,6 +29,7 @@ from esp.simulation.workload.directory_mover import DirectoryMover
 from esp.simulation.workload.drainer import Drainer
 from esp.simulation.workload.history import History, SentBatch
 from esp.simulation.workload.minimum_setter import MinimumSetter
+from esp.simulation.workload.mistaken_client import MistakenClient
 from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.offset_asker import OffsetAsker
 from esp.simulation.workload.producer import ALL, KeyDraws, Producer
@@ -117,6 +118,7 @@ class Clients:
         self.minimum_setter = self._minimum_setter()
         self.upgrader = self._upgrader()
         self.directory_mover = self._directory_mover()
+        self.mistaken = self._mistaken_client()
         self._topics: dict[TopicId, None] = {}
 
     def administer(self) -> "list[asyncio.Task[None]]":
@@ -141,6 +143,8 @@ class Clients:
             working.append(self._world.spawn(self.throttler.run()))
         if profile.surveys:
             working.append(self._world.spawn(self.surveyor.run()))
+        if profile.mistakes:
+            working.append(self._world.spawn(self.mistaken.run()))
         if profile.moves_directories:
             working.append(self._world.spawn(self.directory_mover.run()))
         if self.upgrader is not None:
@@ -209,6 +213,7 @@ class Clients:
         self.drainer.is_stopping = True
         self.budget.stop()
         self.surveyor.is_stopping = True
+        self.mistaken.is_stopping = True
         self.record_deleter.is_stopping = True
         self.directory_mover.is_stopping = True
         if self.upgrader is not None:
@@ -261,6 +266,15 @@ class Clients:
             self._image,
             profile.topics[0],
             [Address(node_host(number), CONTROLLER_PORT) for number in profile.layout.controllers],
+        )
+
+    def _mistaken_client(self) -> MistakenClient:
+        return MistakenClient(
+            self._client("mistaken client"),
+            self._world.random("mistaken client"),
+            self.history,
+            self._image,
+            [Address(node_host(number), CONTROLLER_PORT) for number in self._world.profile.layout.controllers],
         )
 
     def _client(self, name: str) -> ClusterClient:

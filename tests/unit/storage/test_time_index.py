@@ -26,7 +26,7 @@ def build(steps: list[tuple[int, int]]) -> tuple[TimeIndex, list[tuple[int, int]
 @given(rising, st.integers(9_000, 26_000))
 def test_lookups_are_those_of_a_list(steps: list[tuple[int, int]], timestamp: int) -> None:
     index, entries = build(steps)
-    assert index.floor(timestamp) == max((o for t, o in entries if t < timestamp), default=BASE)
+    assert index.floor_entry(timestamp) == max(((t, o) for t, o in entries if t < timestamp), default=None)
     assert index.last() == (entries[-1] if entries else (-1, BASE))
 
 

@@ -1,4 +1,4 @@
-"""Whatever the surveyor asks is a request of its version, which the node's own reader understands."""
+"""Whatever the surveyor and the mistaken client ask is a request of its version, which the node's own reader understands."""
 
 import struct
 from random import Random
@@ -8,6 +8,7 @@ import pytest
 from esp.protocol.headers import read_request_header
 from esp.protocol.messages import decode_request, encode_request
 from esp.protocol.registry import SERVED
+from esp.simulation.workload.mistaken_requests import MISTAKES
 from esp.simulation.workload.survey_requests import QUESTIONS, Scene, build
 from tests.unit.controller.samples import Cluster
 
@@ -23,7 +24,7 @@ def scene(seed, version):
     ("question", "version"),
     [
         pytest.param(question, version, id=f"{question.key.name}-{version}-{question.content.__name__}")
-        for question in dict.fromkeys(QUESTIONS)
+        for question in dict.fromkeys((*QUESTIONS, *MISTAKES))
         for version in question.versions
     ],
 )
