@@ -7,14 +7,29 @@ Each number is a mutation, drawn by it from all that are possible. The exit stat
 import argparse
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from random import Random
 
 import typer
 
 from tests.mutation.choosing import all_mutations
 from tests.mutation.equivalent import EQUIVALENT
-from tests.mutation.judging import judge
+from tests.mutation.forking import import_everything
+from tests.mutation.judging import Verdict, judge
+from tests.mutation.operators import Mutation
+from tests.mutation.reach import Reach, load
+
+_reach: list[Reach] = []
+"""Of this process."""
+
+
+def _begin() -> None:
+    _reach.append(load())
+
+
+def _judge(mutation: Mutation, *, simulates: bool) -> Verdict:
+    return judge(mutation, *_reach, simulates=simulates)
 
 
 def main() -> int:
@@ -23,16 +38,24 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first number")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many at a time")
     parser.add_argument("--only", default="", help="mutations of paths that begin so")
+    parser.add_argument(
+        "--tests-only",
+        action="store_true",
+        help="by unit tests alone: a survivor may still be noticed by the simulator",
+    )
     options = parser.parse_args()
     possible = [mutation for mutation in all_mutations() if mutation.path.startswith(options.only)]
     numbers = range(options.first, options.first + options.count)
     chosen = [possible[Random(number).randrange(len(possible))] for number in numbers]
     survivors = excused = 0
-    with ThreadPoolExecutor(options.processes) as pool:
-        for number, verdict in zip(numbers, pool.map(judge, chosen), strict=True):
+    import_everything()
+    with get_context("fork").Pool(options.processes, _begin) as pool:
+        for number, verdict in zip(
+            numbers, pool.imap(partial(_judge, simulates=not options.tests_only), chosen), strict=True
+        ):
             reason = EQUIVALENT.get(verdict.mutation.key)
             if verdict.noticed_by is not None:
-                typer.echo(f"{number}: noticed by {verdict.noticed_by}")
+                typer.echo(f"{number}: noticed by {verdict.noticed_by}, {verdict.mutation.path}")
             elif reason is not None:
                 excused += 1
                 typer.echo(f"{number}: survives, {reason}\n  {verdict.mutation}")

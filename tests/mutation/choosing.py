@@ -3,8 +3,8 @@
 from typing import Final
 
 from esp.simulation.coverage.functions import ROOMS
-from tests.mutation.judging import ROOT
 from tests.mutation.operators import Mutation, find_mutations
+from tests.mutation.reach import ROOT
 
 MODULES_BESIDE: Final = ("esp/model/partition.py",)
 

@@ -22,6 +22,9 @@ TURNED: Final = {
 }
 """What becomes of a comparison that is turned."""
 
+WAIT: Final = 'await __import__("asyncio").sleep(0)'
+"""A turn of the loop."""
+
 _TOLD: Final = ("log", "_log", "logger", "_logger", "typer", "warnings")
 """Names of what tells people something."""
 
@@ -122,8 +125,7 @@ class _Finder:
             and isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.Return)
             and not _is_docstring(node)
         ):
-            wait = '__import__("asyncio").sleep(0)'
-            yield self._mutation(function, "await between", node, f"await {wait}; {self._text(node)}")
+            yield self._mutation(function, "await between", node, f"{WAIT}; {self._text(node)}")
 
     def _of_comparison(self, node: ast.Compare, function: str) -> Iterator[Mutation]:
         operation = node.ops[0]

@@ -101,7 +101,7 @@ def fetch_request(
     isolation_level=0,
     **options,
 ):
-    """``parts``: (topic, partition, offset) or, with most bytes of the partition, one more."""
+    """``parts``: (topic, partition, offset), then if need be most bytes of the partition, leader epoch, last fetched epoch."""
     types = model(ApiKey.FETCH, version)
     key = "topic_id" if version >= TOPIC_IDS_FROM else "topic"
     return types.Request(
@@ -120,6 +120,7 @@ def fetch_request(
                         fetch_offset=offset,
                         partition_max_bytes=rest[0] if rest else 1 << 20,
                         current_leader_epoch=rest[1] if len(rest) > 1 else -1,
+                        **({"last_fetched_epoch": rest[2]} if len(rest) > 2 else {}),
                     ),
                 ),
             )

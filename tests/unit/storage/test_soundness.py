@@ -93,6 +93,13 @@ def test_bytes_that_the_page_cache_got_from_the_device_are_checked_too_and_once(
         log.read(0, 10_000, 11, at_least_one=True)
 
 
+def test_a_read_that_goes_on_where_one_ended_says_when_the_page_cache_lacks_the_rest() -> None:
+    disk, log = filled()
+    assert len(run(log.read_cold(0, SIZE, 11, at_least_one=True))) == SIZE
+    disk.make_cold(FIRST)
+    assert log.read(1, 10_000, 11, at_least_one=True) is None
+
+
 def test_what_was_appended_by_this_process_is_given_as_it_is() -> None:
     _, log = new_log(new_disk())
     batch = make_batch(0)

@@ -1,13 +1,14 @@
 """Members of a quorum through elections, crashes and power losses: one leader per epoch, and nothing acknowledged is ever lost."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from esp.model.errors import ErrorCode, OperatorError
 from esp.raft.messages import AddVoterRequest, RemoveVoterRequest, VoterChangeResponse
 from esp.raft.roles import Role
-from esp.settings.broker import QuorumVoter
+from esp.settings.broker import BROKER, QuorumVoter
 from tests.unit.broker.quorum_conversation import CLUSTER_ID, LOG_PATH, with_quorum
 
 
@@ -402,3 +403,12 @@ async def test_a_voter_without_a_leader_describes_what_it_knows(quorum):
     ends = {each.key.node_id: each.log_end_offset for each in told.voters}
     assert ends == {1: -1, 2: -1, 3: -1} | {left.node_id: left.raft.next_offset}
     assert list(ends) == [1, 2, 3]
+
+
+@with_quorum(3)
+async def test_a_node_without_the_role_describes_itself_as_an_observer_also_where_it_is_named_a_voter(quorum):
+    await quorum.elect()
+    member = quorum.alive[0]
+    settings = replace(member.raft.config.settings, process_roles=(BROKER,))
+    member.raft.config = replace(member.raft.config, settings=settings)
+    assert [each.key.node_id for each in member.raft.describe_from_here().observers] == [member.node_id]

@@ -25,12 +25,15 @@ class Follower:
         self.broker_epoch = cluster[2].epoch
 
     def send(self, *parts, max_wait_ms=LONG_MS, leader_epoch=0, forgotten=(), session=None, **options):
-        """``parts``: (partition, offset)."""
+        """``parts``: (partition, offset), or with the epoch of the last record one more."""
         state = model(1, VERSION).ReplicaState(replica_id=2, replica_epoch=self.broker_epoch)
         session = self.session if session is None else session
         answer = fetch_later(
             self.client,
-            [(self.topic_id, partition, offset, 1 << 20, leader_epoch) for partition, offset in parts],
+            [
+                (self.topic_id, partition, offset, 1 << 20, leader_epoch, *last_epoch)
+                for partition, offset, *last_epoch in parts
+            ],
             version=VERSION,
             max_wait_ms=max_wait_ms,
             session=session,
@@ -109,6 +112,20 @@ async def test_what_was_answered_is_not_sent_again_before_it_is_named(cluster, p
     await put(producer, 0)
     assert await is_parked(waiting)
     named = follower.send((0, 1))
+    assert of(await waiting) == []
+    assert of(await named) == [(0, 0, 1)]
+
+
+@followed()
+async def test_a_follower_that_has_diverged_is_sent_nothing_before_it_names_its_new_end(cluster, producer, follower):
+    await put(producer, 0)
+    await follower.begin((0, 1))
+    [topic] = (await follower.send((0, 5, 0))).responses
+    assert topic.partitions[0].diverging_epoch.end_offset == 1
+    waiting = follower.send()
+    await put(producer, 0)
+    assert await is_parked(waiting)
+    named = follower.send((0, 1, 0))
     assert of(await waiting) == []
     assert of(await named) == [(0, 0, 1)]
 
