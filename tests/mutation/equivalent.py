@@ -33,5 +33,44 @@ EQUIVALENT: Final[Mapping[Key, str]] = {
         "len(sound) == cut",
         "((len(sound) == cut) and False)",
     ): "a place that is not remembered is found by the index: the next read takes longer, and gives the same",
+    (
+        "esp/controller/replay.py",
+        "MetadataReplay._replay_remove_topic",
+        "operand left out",
+        "record.topic_id or ZERO_UUID",
+        "(record.topic_id)",
+    ): "no topic has the id zero, which is read as None: the record is refused either way",
+    (
+        "esp/broker/raft/wire/metadata_partition.py",
+        "_address_of",
+        "branch never taken",
+        "leader_id == NO_NODE",
+        "((leader_id == NO_NODE) and False)",
+    ): "no endpoint in an answer is that of the node -1: the search finds none",
+    (
+        "esp/storage/transaction_proof.py",
+        "TransactionProof.conclude",
+        "branch never taken",
+        "segment.oldest_open_offset is None",
+        "((segment.oldest_open_offset is None) and False)",
+    ): "a search that does not know it looks into later segments too, and finds nothing more there",
+    _await_before(
+        "esp/broker/apis/delete_records.py", "_settle", "started_us = services.env.clock.monotonic_us()"
+    ): "what is looked at before is compared with what is there after the log starts were written, which takes turns of the loop anyway",
+    _await_before(
+        "esp/broker/replication/cleaner.py", "LogCleaner._replace", "cleaning.note_dropped(output)"
+    ): "the round, which alone reads what is noted, goes on only when this is over; both locks are held meanwhile",
+    (
+        "esp/controller/partitions.py",
+        "_add",
+        "bound shifted",
+        "additional < 0",
+        "(additional < (0) + 1)",
+    ): "an addition of no partition was refused just before",
+    _await_before(
+        "esp/broker/replication/cleaner.py",
+        "LogCleaner._conclude",
+        "directory = self._replicas.directories.holding(hosted.log)",
+    ): "the lock of the directories is held meanwhile: no replica changes its directory",
 }
 """The reason of each."""

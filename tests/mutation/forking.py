@@ -21,7 +21,7 @@ import esp
 from tests.mutation.operators import Mutation
 from tests.mutation.reach import ROOT
 
-CPU_LIMIT_S: Final = 300
+CPU_LIMIT_S: Final = 120
 WAIT_LIMIT_S: Final = 1_200
 """A mutation that makes something take so much of a processor, or wait for so long, is noticed: on a busy machine the two differ."""
 

@@ -210,3 +210,8 @@ def test_any_history_keeps_the_sets_apart_and_the_leader_in_sync(history, minimu
         assert state.partition_epoch == before.partition_epoch + (state != before)
         assert state.leader_epoch == before.leader_epoch + (state.leader != before.leader)
         assert unclean not in state.elr
+
+
+def test_a_partition_whose_directories_were_never_written_down_has_none_in_a_change_either():
+    before = replace(_state(), directories=())
+    assert _change(before, (1, 2), {1, 2}).directories == ()

@@ -61,6 +61,10 @@ def test_a_follower_does_not_join(reason):
     assert propose(leader) is None
 
 
+def test_a_broker_without_a_replica_does_not_join():
+    assert not leading([1, 1, 1], state(isr=(ME, B))).can_join_isr(99, 0)
+
+
 def test_a_follower_that_is_silent_and_behind_does_not_come_back_at_once_after_it_was_removed():
     leader, change = shrinking()
     leader.on_isr_answer(change, accepted(change, (ME,)), LAG_US + 1)

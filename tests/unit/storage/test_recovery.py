@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import struct
 
 import pytest
 
@@ -15,6 +16,7 @@ from esp.storage.layout import LOG_SUFFIX
 from esp.storage.log import Log
 from esp.storage.log_directory import LogDirectory
 from esp.storage.producer_state import ProducerStates
+from esp.storage.recovery import is_cut_off
 from tests.unit.storage.helpers import (
     CPU,
     DATA,
@@ -726,3 +728,10 @@ def test_a_truncation_that_a_killed_process_left_unsynced_is_durable_after_a_cle
     directory, log = reopen(disk, SMALL)
     assert directory.was_clean
     assert read_all(log) == wanted
+
+
+@pytest.mark.parametrize(("base_offset", "is_beginning"), [(3, True), (7, False)])
+def test_the_first_twelve_bytes_say_whether_they_begin_the_next_batch(base_offset: int, is_beginning: bool) -> None:
+    rest = struct.pack(">qi", base_offset, 100)
+    assert is_cut_off(rest, len(rest), next_offset=3, max_message_bytes=1000) is is_beginning
+    assert is_cut_off(rest[:-1], len(rest) - 1, next_offset=3, max_message_bytes=1000)

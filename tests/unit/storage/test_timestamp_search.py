@@ -10,12 +10,13 @@ from random import Random
 import pytest
 
 from esp.model.errors import CorruptionError
-from esp.records.batch_header import LENGTH_OFFSET, MAX_TIMESTAMP_OFFSET
+from esp.records.batch_header import HEADER_SIZE, LENGTH_OFFSET, MAX_TIMESTAMP_OFFSET
 from esp.settings.topic import TopicSettings
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.storage.log import Log
 from esp.storage.steps import read
 from esp.storage.time_proof import TimeProof
+from esp.storage.timestamp_search import _scan, _Wanted
 from tests.unit.storage.helpers import CPU, REPLICA, append, headers, new_disk, new_log, reopen, run
 
 SETTINGS = TopicSettings(segment_bytes=700, index_interval_bytes=0)
@@ -241,3 +242,12 @@ def test_the_largest_timestamps_of_cold_segments_cost_one_read_each_and_once() -
     assert found_by_time(log, 1999) == 999
     assert run(log.find_max_timestamp(CPU)) == (1999, 999, 0)
     assert reads["read"] <= first + 5
+
+
+def test_a_size_that_no_batch_has_ends_a_search_where_it_stands() -> None:
+    disk = new_disk()
+    closed(disk)
+    chunk = bytearray(disk.read_file(f"{REPLICA}/{0:020d}.log"))
+    struct.pack_into(">i", chunk, LENGTH_OFFSET, HEADER_SIZE - 1 - 12)
+    with pytest.raises(CorruptionError, match="no batch at 0"):
+        _scan("log", chunk, 0, len(chunk), _Wanted(timestamp=5000, start_offset=0, end_offset=9, proven_end=9))

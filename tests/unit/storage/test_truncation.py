@@ -165,3 +165,14 @@ def test_a_process_that_is_killed_in_a_truncation_leaves_a_whole_log(changes: in
     again = reopen(disk, _SEVERAL)[1]
     assert again.is_whole
     assert read_all(again) == before[: again.log_end_offset - 7]
+
+
+def test_a_cut_in_the_batch_at_the_log_start_leaves_the_segment_before_it_and_its_producers() -> None:
+    _, log = new_log(new_disk())
+    append(log, producer=(7, 0, 0))
+    append(log, records=3)
+    log.high_watermark = 1
+    log.raise_log_start(1)
+    log.truncate_to(2)
+    assert (log.first_segment_offset, log.log_start_offset, log.log_end_offset) == (0, 1, 1)
+    assert 7 in dict(log.producers.items())

@@ -90,6 +90,24 @@ def test_a_flush_that_returns_has_synced_the_log_whatever_retention_does_meanwhi
     assert reopen(disk, settings)[1].log_end_offset == 9
 
 
+def test_a_file_that_recovery_has_shortened_is_synced_once() -> None:
+    device = _BusyDevice(0)
+    disk = SimulatedDisk(Random(0), wait=device.wait)
+    _directory, log = new_log(disk)
+    append(log)
+    run(log.flush())
+    path = log.files.segments.active.file.path
+    disk.write_file(path, disk.read_file(path) + b"the beginning of a batch")
+    disk.crash()
+    _, found = reopen(disk)
+    device.happens = lambda: None
+    assert run(found.flush())
+    synced = device.waits
+    assert synced
+    assert run(found.flush())
+    assert device.waits == synced
+
+
 @pytest.mark.parametrize("moment", range(4))
 def test_a_segment_that_a_cut_made_the_active_one_again_may_get_an_aborted_transaction_during_a_flush(
     moment: int,

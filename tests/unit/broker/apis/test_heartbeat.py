@@ -31,3 +31,13 @@ async def test_while_the_group_is_read_all_is_well(node, monkeypatch):
     [coordinator] = node.node.broker.running.groups._coordinators.values()
     monkeypatch.setattr(coordinator, "_is_loaded", False)
     assert await heartbeat(client, joined) is ErrorCode.none
+
+
+@simulated(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0)
+async def test_a_coordinator_that_leads_no_more_says_so(node, monkeypatch):
+    client = await node.client()
+    await until_coordinated(client)
+    joined = await member(client)
+    [coordinator] = node.node.broker.running.groups._coordinators.values()
+    monkeypatch.setattr(coordinator, "_leads", lambda: False)
+    assert await heartbeat(client, joined) is ErrorCode.not_coordinator

@@ -338,6 +338,15 @@ async def test_a_broker_that_is_not_heard_of_is_fenced_after_the_session_time_in
 
 
 @controlled(brokers=2)
+async def test_brokers_that_fall_silent_one_after_the_other_are_both_fenced_though_none_is_heard_of(controller):
+    await _beat_all(controller, 1, 2, seconds=8)
+    await _beat_all(controller, 2, seconds=4)
+    await _pass(20)
+    assert controller.broker(1).fenced
+    assert controller.broker(2).fenced
+
+
+@controlled(brokers=2)
 async def test_a_broker_that_was_only_late_serves_again_with_its_next_heartbeat(controller):
     await controller.create("t", [1])
     await _beat_all(controller, 2, seconds=10)

@@ -2,11 +2,12 @@
 
 import asyncio
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse, PartitionData, TopicData
 
-from esp.broker.replication.isr_updates import IsrUpdates
+from esp.broker.replication.isr_updates import IsrUpdates, _answers
 from esp.broker.tasks import Tasks
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
@@ -164,3 +165,18 @@ def test_a_leader_that_need_not_wait_any_more_for_one_about_to_join_wakes_its_pr
 
     SimulatedLoop().run(main())
     assert told == ["committed"]
+
+
+@pytest.mark.parametrize("recovering", [False, True])
+def test_an_answer_says_whether_the_leader_is_recovering(recovering):
+    answered = PartitionData(
+        partition_index=0,
+        error_code=ErrorCode.none,
+        leader_id=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        leader_recovery_state=int(recovering),
+    )
+    topic = TopicData(topic_id=uuid4(), partitions=(answered,))
+    [answer] = _answers(AlterPartitionResponse(throttle_time=None, error_code=ErrorCode.none, topics=(topic,))).values()
+    assert answer.recovering is recovering

@@ -347,6 +347,34 @@ async def test_a_target_that_fails_ends_the_move_and_harms_nothing(cluster):
 
 
 @clustered(count=1, **TWO)
+async def test_a_directory_in_which_a_copy_cannot_be_put_aside_is_offline(cluster):
+    moving = await filled(cluster, MB)
+    broker = moving.broker
+    await moving.slow_down(MB // 10)
+    await moving.begin()
+    await asyncio.sleep(1)
+    broker.disk.fail("rename", f"{moving.target}/t-0.*-future")
+    await move(broker, moving.origin)
+    assert moving.is_over
+    assert [directory.path for directory in broker.replicas.directories.online] == [moving.origin]
+
+
+@clustered(count=1, **TWO)
+async def test_a_directory_in_which_a_copy_cannot_take_its_place_is_offline_and_the_replica_stays(cluster):
+    moving = await filled(cluster, MB)
+    broker = moving.broker
+    await moving.slow_down(MB // 10)
+    await moving.begin()
+    await asyncio.sleep(1)
+    broker.disk.fail("rename", f"{moving.target}/t-0.*-future")
+    await moving.slow_down(MB * 100)
+    await cluster.until(lambda: moving.is_over)
+    assert [directory.path for directory in broker.replicas.directories.online] == [moving.origin]
+    assert directory_of(broker) == moving.origin
+    assert await moving.append() == 10
+
+
+@clustered(count=1, **TWO)
 async def test_of_two_directories_of_a_replica_the_one_that_was_written_last_counts(cluster):
     moving = await filled(cluster, MB)
     broker = moving.broker

@@ -266,3 +266,27 @@ async def test_a_log_that_is_cut_while_its_times_are_read_is_left_to_the_next_pa
     scene.disk.is_in_worker = False
     await scene.run()
     assert hosted.log.log_start_offset == 2
+
+
+def test_a_segment_whose_times_cannot_be_read_is_told_of_and_left_to_the_next_pass(caplog):
+    SimulatedLoop().run(_play_times_that_cannot_be_read(caplog), limit_s=3600)
+
+
+async def _play_times_that_cannot_be_read(caplog):
+    scene = Scene(1, retention_ms=1000, segment_bytes=100)
+    now_ms = scene.env.clock.wall_ms()
+    (hosted,) = scene.replicas
+    for _ in range(3):
+        append(hosted.log, timestamp=now_ms - 5000)
+    hosted.log.high_watermark = 3
+    scene.replicas.directory.close_blocking(1)
+    scene.replicas.directory = directory = LogDirectory.open_blocking(scene.disk, "data")
+    hosted.log = directory.load_log_blocking(hosted.name, hosted.log.settings, 0)
+    hosted.log.high_watermark = 3
+    scene.disk.fail("read", "data/t-0/*.log")
+    await scene.run()
+    assert "no segment can be dropped now" in caplog.text
+    assert hosted.log.log_start_offset == 0
+    scene.disk.heal()
+    await scene.run()
+    assert hosted.log.log_start_offset > 0

@@ -345,6 +345,23 @@ async def test_requests_that_come_during_a_cold_read_wait_for_it_and_keep_their_
 
 
 @followed()
+async def test_a_request_that_waits_for_a_cold_read_of_a_session_that_ends_meanwhile_is_refused(
+    cluster, producer, follower
+):
+    for _ in range(3):
+        await produce(producer, "t", records(b"x" * 5000), acks=1)
+    await cluster[1].log().flush()
+    cluster[1].disk.make_cold("/data/t-0/00000000000000000000.log")
+    await follower.begin((1, 0))
+    cold = follower.send((0, 0))
+    behind = follower.send((0, 3))
+    again = Follower(cluster, await cluster[1].client(), follower.topic_id)
+    await again.begin((1, 0))
+    await cold
+    assert (await behind).error_code is ErrorCode.fetch_session_id_not_found
+
+
+@followed()
 async def test_records_that_come_during_a_cold_read_of_another_partition_are_sent_after_it(cluster, producer, follower):
     for _ in range(3):
         await produce(producer, "t", records(b"x" * 5000), acks=1)
