@@ -257,21 +257,30 @@ class CleaningRound:
             OSError: the device failed or is full.
         """
         markers_dropped = fates.markers_dropped
+        left_alone: LeftAloneError | None = None
         for segment in output.sources:
             source = self._open(segment)
             if source is None:
                 self.note_dropped(output)
-                raise LeftAloneError("it was dropped meanwhile")
+                left_alone = LeftAloneError("it was dropped meanwhile")
+                continue
             try:
                 for chunk in iterate_chunks_blocking(source.file, segment, self._limits.chunk_bytes):
                     self.counts.bytes_read += len(chunk.data)
                     is_last = segment is output.sources[-1] and chunk.position + len(chunk.data) >= segment.size
+                    # Also where nothing is written any more: markers behind the group must know the records in it (CLEAN-4).
                     headers, data = self._decide(chunk, fates, output, is_last=is_last)
                     output.note_aborted(fates.take_aborted())
-                    yield from output.write_blocking(headers, data, source.file, self._limits.chunk_bytes)
+                    if left_alone is None:
+                        try:
+                            yield from output.write_blocking(headers, data, source.file, self._limits.chunk_bytes)
+                        except LeftAloneError as reason:
+                            left_alone = reason
                     yield
             finally:
                 source.close()
+        if left_alone is not None:
+            raise left_alone
         if not output.is_same:
             output.drops_markers = fates.markers_dropped > markers_dropped
             output.finish_blocking(self.end_offset)

@@ -9,10 +9,10 @@ from esp.records.batch import iterate_records
 from esp.records.batch_header import BatchHeader, read_header, stamp
 from esp.records.builder import NewRecord, Record, build_batch
 from esp.records.transaction_marker import build_marker, find_marker
-from esp.storage.compaction.cleaning import cleanable_part
+from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
 from esp.storage.log import Log
 from esp.storage.producer_snapshots import snapshot_offsets
-from tests.unit.storage.compaction.cleaned import COMPACTED, batches_of, clean, headers_of, records_of, settle
+from tests.unit.storage.compaction.cleaned import COMPACTED, SMALL, batches_of, clean, headers_of, records_of, settle
 from tests.unit.storage.helpers import REPLICA, new_disk, new_log, reopen
 
 
@@ -261,3 +261,26 @@ def test_readers_of_decided_transactions_get_the_latest_records_that_count(seed:
     assert states(log) == known
     check()
     assert log.rot is None
+
+
+def test_aborted_records_beside_a_segment_that_is_dropped_in_the_round_are_passed_over() -> None:
+    _, log = new_log(new_disk(), replace(COMPACTED, segment_bytes=250))
+    put(log, 7, 0, (b"k", b"aborted"))
+    settle(log)
+    put(log, 7, 1, (b"l", b"aborted"))
+    settle(log)
+    put(log, -1, -1, (b"m", bytes(240)))
+    settle(log)
+    put(log, -1, -1, (b"m", b"1"))
+    end(log, 7, is_commit=False)
+    settle(log)
+    put(log, -1, -1, (b"m", b"2"))
+    settle(log)
+
+    def drop_the_first() -> None:
+        log.raise_log_start(1)
+        log.delete_old_segments_blocking(0)
+
+    clean_blocking(log, 2000, SMALL, drop_the_first)
+    assert b"aborted" in values(log)
+    assert [record.value for record in delivered(log, 1)] == [b"2"]
