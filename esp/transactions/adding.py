@@ -57,7 +57,7 @@ class Adding:
         if entry is None:
             answer(ErrorCode.invalid_producer_id_mapping)
         elif entry.pending is not None or entry.current is None:
-            answer(_BUSY)
+            answer(entry.busy_error)
         else:
             self._add(request, entry, entry.current, ticket, now)
 

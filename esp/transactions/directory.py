@@ -49,6 +49,15 @@ class Entry:
     """The committed state; None while the first record of the id is on its way."""
     pending: Transaction | None = None
     """The state that is on its way into the log; None if there is none."""
+    is_late: bool = False
+    """True if that takes so long that the answer of its request was given up."""
+
+    @property
+    def busy_error(self) -> ErrorCode:
+        """The answer to other requests while a state is on its way: COORDINATOR_NOT_AVAILABLE once it is late, as another node may lead the
+        partition by now, and only a client that looks for it finds it.
+        """
+        return ErrorCode.coordinator_not_available if self.is_late else ErrorCode.concurrent_transactions
 
 
 @dataclass(slots=True)
@@ -116,7 +125,7 @@ class Directory:
         """The driver reports that the append is committed."""
         move = self._moves.pop(token)
         for entry in move.entries:
-            after, entry.pending = entry.pending, None
+            after, entry.pending, entry.is_late = entry.pending, None, False
             if after is not None and after.status is TransactionStatus.DEAD:
                 del self._entries[entry.transactional_id]
             else:
@@ -127,7 +136,7 @@ class Directory:
         """The driver reports that the append has failed: the state is what it was."""
         move = self._moves.pop(token)
         for entry in move.entries:
-            entry.pending = None
+            entry.pending, entry.is_late = None, False
             if entry.current is None:
                 del self._entries[entry.transactional_id]
         self._settle(move, _ANSWERS.get(error, ErrorCode.unknown_server_error), now)
@@ -150,6 +159,8 @@ class Directory:
                 break
             if not move.is_late:
                 move.is_late = True
+                for entry in move.entries:
+                    entry.is_late = True
                 self._answer(move, _ANSWERS[ErrorCode.request_timed_out])
 
     def _begin(

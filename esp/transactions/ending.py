@@ -118,7 +118,7 @@ class Ending:
         if entry is None:
             self._answer(ticket, ErrorCode.invalid_producer_id_mapping)
         elif entry.pending is not None or entry.current is None:
-            self._answer(ticket, _BUSY)
+            self._answer(ticket, entry.busy_error)
         else:
             self._judge(request, entry, entry.current, ticket, now)
 

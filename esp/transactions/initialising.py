@@ -109,7 +109,7 @@ class Initialising:
         if entry is None:
             self._create(request, ticket, now)
         elif entry.pending is not None or entry.current is None:
-            self._refuse(ticket, _BUSY)
+            self._refuse(ticket, entry.busy_error)
         else:
             self._take_step(request, entry, entry.current, ticket, now)
 

@@ -7,7 +7,7 @@ from esp.records.builder import NewRecord
 from esp.schemas.transaction_record_codec import encode_transaction_key
 from esp.schemas.transaction_records import TransactionStatus
 from esp.transactions.responses import ProducerResult
-from tests.unit.transactions.world import P0, SETTINGS, World, record_of, value
+from tests.unit.transactions.world import P0, P1, SETTINGS, World, record_of, value
 
 S = TransactionStatus
 
@@ -55,11 +55,25 @@ def test_append_that_is_never_committed_is_answered_in_time_and_stays_on_its_way
     world.pass_time(1)
     late = ProducerResult(ErrorCode.coordinator_not_available)
     assert world.answers[ticket] == late
-    assert world.init() == ProducerResult(ErrorCode.concurrent_transactions)
     world.commit()
     assert world.answers[ticket] == late
     world.is_stuck = False
     assert world.init().producer == (7, 5), "the move that was committed late counts"
+
+
+def test_requests_behind_a_late_append_send_clients_to_another_coordinator():
+    world = World(value(S.ONGOING, partitions=(P0,)), is_stuck=True)
+    world.end((7, 3))
+    late = ErrorCode.coordinator_not_available
+    for _ in range(2):
+        world.pass_time(SETTINGS.append_timeout_ms - 1)
+        assert world.init().error is ErrorCode.concurrent_transactions
+        world.pass_time(1)
+        assert world.init().error is late
+        assert world.end((7, 4)).error is late
+        assert world.add((7, 4), P1) is late
+        world.fail()
+        world.end((7, 3))
 
 
 def test_decision_that_is_committed_late_is_carried_out():
