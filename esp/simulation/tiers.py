@@ -59,10 +59,12 @@ def _run_quorum(seed: int, _node_count: int | None) -> Found:
 def _run_log(seed: int, _node_count: int | None) -> Found:
     from esp.simulation.log_tier.compacted import CompactedLogRun  # noqa: PLC0415 - see above
     from esp.simulation.log_tier.run import LogRun  # noqa: PLC0415 - see above
+    from esp.simulation.log_tier.transacted import TransactedLogRun  # noqa: PLC0415 - see above
 
     def run() -> None:
         LogRun(seed).run()
         CompactedLogRun(seed).run()
+        TransactedLogRun(seed).run()
 
     return _run_cores(run)
 

@@ -6,10 +6,10 @@ left.
 """
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from random import Random
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, NoReturn
 from uuid import UUID
 
 from esp.model.errors import CorruptionError
@@ -30,17 +30,20 @@ from esp.storage.log_directory import LogDirectory
 
 STEPS: Final = 150
 PARTITION: Final = TopicPartition("compacted", 0)
-_TOPIC_ID: Final = TopicId(UUID(int=2))
+TOPIC_ID: Final = TopicId(UUID(int=2))
 _PATH: Final = "/compacted"
-_KEYS: Final = 12
+KEYS: Final = 12
 _MAP_BYTES: Final = (1_300, 1_300, 1 << 20)
 """Room for eight keys, or for all."""
 
-_PRODUCERS: Final = 3
-_DELETE_RETENTION_MS: Final = 10_000
+PRODUCERS: Final = 3
+SEQUENCES: Final = 1 << 31
+"""After the last sequence they begin again at 0."""
+
+DELETE_RETENTION_MS: Final = 10_000
 
 
-class _Batch(NamedTuple):
+class AppendedBatch(NamedTuple):
     """A batch that was appended, with its records."""
 
     header: BatchHeader
@@ -54,32 +57,37 @@ class CompactedLogRun:
         seed: of everything random.
     """
 
+    purpose: ClassVar = "compacted logs"
+    """Of the stream from which all is drawn."""
+
     def __init__(self, seed: int) -> None:
-        random = self._random = stream("compacted logs", seed)
+        random = self._random = stream(self.purpose, seed)
         self._disk = SimulatedDisk(Random(random.random()))  # noqa: S311 -- a replay by seed is what this is for
         self._settings = TopicSettings(
             cleanup_policy="compact",
             segment_bytes=random.choice((300, 1_000, 3_000)),
             index_interval_bytes=random.choice((0, 200, 4_096)),
             min_cleanable_dirty_ratio=random.choice((0.0, 0.3)),
-            delete_retention_ms=_DELETE_RETENTION_MS,
+            delete_retention_ms=DELETE_RETENTION_MS,
             file_delete_delay_ms=0,
         )
         self._now_ms = 1_000
         self._epoch = 1
-        self._sequences = [0] * _PRODUCERS
-        self._batches: list[_Batch] = []
+        self._sequences = [0] * PRODUCERS
+        self._batches: list[AppendedBatch] = []
         """All that was appended and not lost or cut."""
         self._cleaned_below = 0
         """The largest offset below which a round may have removed records."""
         self._marked: dict[int, int] = {}
         """The time of the first round that may have seen a tombstone, by its offset."""
+        self._stamped: dict[int, int] = {}
+        """The time of the first round that went to its end and left a tombstone, by its offset."""
         self._expired: set[int] = set()
         """The offsets of tombstones that a round may have removed."""
         self._start_fell = False
         """True if a log start that was not written down yet fell back: rounds have not learned the keys below it."""
         self._directory = LogDirectory.open_blocking(self._disk, _PATH)
-        self._log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self._settings)
+        self._log = self._directory.create_log_blocking(PARTITION, TOPIC_ID, self._settings)
         self._log.begin_epoch(self._epoch)
 
     def run(self, steps: int = STEPS) -> None:
@@ -88,7 +96,18 @@ class CompactedLogRun:
         Raises:
             ViolationError: an invariant does not hold.
         """
-        choices = (
+        choices = self._choices()
+        for _ in range(steps):
+            self._now_ms += self._random.choice((1, 100, 3_000))
+            self._random.choice(choices)()
+            self._check()
+        self._lose_power()
+        self._check()
+        self._clean_with_rot()
+
+    def _choices(self) -> tuple[Callable[[], None], ...]:
+        """The steps, each as often as it is likely."""
+        return (
             *[self._append] * 14,
             *[self._settle] * 3,
             *[self._clean] * 4,
@@ -100,23 +119,16 @@ class CompactedLogRun:
             self._kill,
             self._stop,
         )
-        for _ in range(steps):
-            self._now_ms += self._random.choice((1, 100, 3_000))
-            self._random.choice(choices)()
-            self._check()
-        self._lose_power()
-        self._check()
-        self._clean_with_rot()
 
     # --- what a node does ----------------------------------------------------------------------------------------------------------
 
     def _append(self) -> None:
         random, log = self._random, self._log
-        producer = random.randrange(-1, _PRODUCERS)
+        producer = random.randrange(-1, PRODUCERS)
         new = [
             NewRecord(
                 None if random.random() < 0.2 else random.randbytes(random.choice((0, 10, 90))),
-                b"key %d" % random.randrange(_KEYS),
+                b"key %d" % random.randrange(KEYS),
                 timestamp=self._now_ms,
             )
             for _ in range(random.choice((1, 1, 2, 5)))
@@ -132,7 +144,7 @@ class CompactedLogRun:
         )
         header = read_header(data)
         log.append(data, header, self._now_ms)
-        self._batches.append(_Batch(header, list(iterate_records(data))))
+        self._batches.append(AppendedBatch(header, list(iterate_records(data))))
         if producer >= 0:
             self._sequences[producer] += len(new)
 
@@ -155,10 +167,15 @@ class CompactedLogRun:
     def _truncate(self) -> None:
         """Cut off what is not committed, and was not when a round began either."""
         log = self._log
-        ends = self._ends_from(max(log.high_watermark, self._cleaned_below, log.log_start_offset))
+        ends = self._ends_from(self._least_end())
         if ends:
             log.truncate_to(self._random.choice(ends))
             self._keep_to(log.log_end_offset)
+
+    def _least_end(self) -> int:
+        """The least end of the log after a truncation."""
+        log = self._log
+        return max(log.high_watermark, self._cleaned_below, log.log_start_offset)
 
     def _raise_start(self) -> None:
         log = self._log
@@ -176,7 +193,7 @@ class CompactedLogRun:
         if cleanable.end > max(cleanable.start, min(log.high_watermark, log.recovery_point, log.sealed_end_offset)):
             self._fail("INV-CLEAN-LATEST", f"a round goes up to {cleanable.end} (CLEAN-1)")
         self._expired |= {
-            offset for offset, marked_ms in self._marked.items() if self._now_ms >= marked_ms + _DELETE_RETENTION_MS
+            offset for offset, marked_ms in self._marked.items() if self._now_ms >= marked_ms + DELETE_RETENTION_MS
         }
         self._cleaned_below = max(self._cleaned_below, cleanable.end)
         for record in self._records():
@@ -268,16 +285,17 @@ class CompactedLogRun:
         if self._directory.replicas.get(PARTITION) is not None:
             self._log = self._directory.load_log_blocking(PARTITION, self._settings, 0)
         else:  # a power loss came before its first flush
-            self._log = self._directory.create_log_blocking(PARTITION, _TOPIC_ID, self._settings)
+            self._log = self._directory.create_log_blocking(PARTITION, TOPIC_ID, self._settings)
 
     def _keep_to(self, end_offset: int) -> None:
         """The batches behind ``end_offset`` are no more; producers go on from what is left."""
         self._batches = [batch for batch in self._batches if batch.header.next_offset <= end_offset]
-        self._sequences = [0] * _PRODUCERS
+        self._sequences = [0] * PRODUCERS
         for header, _records in self._batches:
             if header.producer_id >= 0:
-                self._sequences[header.producer_id] = header.last_sequence + 1
+                self._sequences[header.producer_id] = (header.last_sequence + 1) % SEQUENCES
         self._marked = {offset: at for offset, at in self._marked.items() if offset < end_offset}
+        self._stamped = {offset: at for offset, at in self._stamped.items() if offset < end_offset}
         self._expired = {offset for offset in self._expired if offset < end_offset}
 
     def _clean_with_rot(self) -> None:
@@ -299,12 +317,11 @@ class CompactedLogRun:
         with suppress(CorruptionError):
             if clean_blocking(log, self._now_ms) is None:
                 return
+        if log.rot is None:
             self._fail(
                 "INV-NO-ROT-SERVED",
-                f"a round takes segment {segment.base_offset} for sound, in which a bit has flipped",
+                f"a round takes segment {segment.base_offset} for sound, in which a bit has flipped, or its repair hears nothing of it",
             )
-        if log.rot is None:
-            self._fail("INV-NO-ROT-SERVED", "the repair of a corrupt batch hears nothing of it")
 
     # --- what must hold ------------------------------------------------------------------------------------------------------------
 
@@ -317,7 +334,8 @@ class CompactedLogRun:
         found: list[Record] = []
         for data in read_whole(log):
             headers.append(read_header(data))
-            found += iterate_records(data)
+            if not headers[-1].is_control:
+                found += iterate_records(data)
         expected = {record.offset: record for record in self._records()}
         offsets = [record.offset for record in found]
         if offsets != sorted(set(offsets)) or any(expected.get(record.offset) != record for record in found):
@@ -330,32 +348,50 @@ class CompactedLogRun:
     def _check_latest(self, found: Mapping[int, Record], expected: Mapping[int, Record]) -> None:
         """INV-CLEAN-LATEST: below the ends of all rounds the latest record of each key is there, and from there on all are (CLEAN-2)."""
         start = self._log.log_start_offset
+        void = self._void_offsets()
         latest: dict[bytes | None, Record] = {}
         for offset, record in expected.items():
             if offset >= self._cleaned_below and offset >= start and offset not in found:
                 self._fail("INV-CLEAN-LATEST", f"the record at {offset} is gone, and no round went so far")
-            if offset < self._cleaned_below:
+            if offset < self._cleaned_below and offset not in void:
                 latest[record.key] = record
         for key, record in latest.items():
             if record.offset in found or record.offset < start:
                 continue
             if record.offset not in self._expired:
                 self._fail("INV-CLEAN-LATEST", f"the latest record of {key!r}, at {record.offset}, is gone")
-            if any(each.key == key and each.offset < record.offset for each in found.values()):
+            if any(
+                each.key == key and each.offset < record.offset and each.offset not in void for each in found.values()
+            ):
                 self._fail("INV-CLEAN-LATEST", f"{key!r} was deleted at {record.offset}, and is back")
 
+    def _void_offsets(self) -> Collection[int]:
+        """The offsets of records that supersede nothing, as they were aborted."""
+        return ()
+
+    def _is_known(self, producer_id: int) -> bool:
+        """True if the batches of a producer that its log knows must be there."""
+        return producer_id < PRODUCERS
+
     def _check_few_are_left(self) -> None:
-        """A round that went to its end has left one record of a key at most, below its end."""
+        """A round that went to its end has left one record of a key at most below its end, and no tombstone whose time is over."""
         log = self._log
+        void = self._void_offsets()
         keys: set[bytes | None] = set()
         for data in read_whole(log):
-            for record in iterate_records(data):
+            for record in () if read_header(data).is_control else iterate_records(data):
                 if log.log_start_offset <= record.offset < log.cleaned_to:
+                    if record.offset in void:
+                        self._fail("INV-CLEAN-LATEST", f"an aborted record is left at {record.offset}")
                     if record.key in keys:
                         self._fail(
                             "INV-CLEAN-LATEST", f"a superseded record of {record.key!r} is left below {log.cleaned_to}"
                         )
                     keys.add(record.key)
+                    if record.value is None:
+                        stamped_ms = self._stamped.setdefault(record.offset, self._now_ms)
+                        if self._now_ms - stamped_ms > DELETE_RETENTION_MS:
+                            self._fail("INV-CLEAN-LATEST", f"the tombstone of {record.key!r} at {record.offset} stays")
 
     def _check_state(self, headers: list[BatchHeader]) -> None:
         """INV-CLEAN-STATE: what a replica learns that copies the log is what this one knows (CLEAN-5)."""
@@ -364,7 +400,7 @@ class CompactedLogRun:
         last: dict[int, BatchHeader] = {}
         for header in headers:
             epochs.setdefault(header.leader_epoch, header.base_offset)
-            if header.producer_id >= 0:
+            if header.producer_id >= 0 and not header.is_control:
                 last[header.producer_id] = header
         ends = {header.next_offset for header in headers}
         for segment in list(log.files.segments)[:-1]:
@@ -381,7 +417,7 @@ class CompactedLogRun:
                     "INV-CLEAN-STATE", f"epoch {epoch} began at {offset}, and its first batch is at {epochs.get(epoch)}"
                 )
         for producer_id, state in log.producers.items():
-            if state.last_offset < log.log_start_offset:
+            if state.last_offset < log.log_start_offset or not self._is_known(producer_id):
                 continue
             known = last.get(producer_id)
             if known is None or (known.last_sequence, known.last_offset) != (state.last_sequence, state.last_offset):
@@ -391,8 +427,8 @@ class CompactedLogRun:
             stand = {header.base_offset for header in headers}
             if any(log.log_start_offset <= batch.base_offset not in stand for batch in state.batches):
                 self._fail("INV-CLEAN-STATE", f"of the last batches of producer {producer_id} some are gone")
-            if state.last_sequence + 1 != self._sequences[producer_id]:
+            if (state.last_sequence + 1) % SEQUENCES != self._sequences[producer_id]:
                 self._fail("INV-PROD-FOLD", f"producer {producer_id} goes on at {state.last_sequence + 1}")
 
-    def _fail(self, invariant: str, what: str) -> None:
+    def _fail(self, invariant: str, what: str) -> NoReturn:
         raise ViolationError(invariant, str(PARTITION), what)
