@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.model.ids import TopicId, TopicPartition
+from esp.model.ids import TRANSACTIONS_TOPIC, TopicId, TopicPartition
 from esp.replication.partition_leader import PartitionLeader
 from esp.simulation.checkers import probe
 from esp.simulation.checkers.committed import CommittedLog
@@ -264,7 +264,7 @@ class ReplicaChecker:
         if key not in self.committed:
             name = TopicPartition(hosted.name.topic, hosted.name.partition)
             self.committed[key] = CommittedLog(name, hosted.topic_id)
-            if name.topic == COMPACTED and self.begin_compacted is not None:
+            if name.topic in (COMPACTED, TRANSACTIONS_TOPIC) and self.begin_compacted is not None:
                 self.committed[key].compacted = self.begin_compacted()
         who = f"{node.name}, {hosted.name}"
         view = ReplicaView(who, node.disk, log.path, hosted.topic_id, log.log_start_offset)

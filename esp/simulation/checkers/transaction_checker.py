@@ -10,7 +10,7 @@ from esp.records.transaction_marker import read_marker
 from esp.schemas.transaction_record_codec import decode_transaction_record
 from esp.schemas.transaction_records import TransactionStatus, TransactionValue
 from esp.simulation.checkers.replica_view import BatchView
-from esp.simulation.checkers.transaction_history import Fate, SentTransaction, ToldOffset, TransactionHistory
+from esp.simulation.checkers.transaction_history import Fate, Refusal, SentTransaction, ToldOffset, TransactionHistory
 from esp.simulation.checkers.transaction_log import (
     AT_REST,
     DECISIONS,
@@ -64,6 +64,19 @@ class TransactionChecker:
         """Batches and markers that were not held against the coordinator's log, as a partition has lost more than is promised."""
         self.unjudged = 0
         """Transactions that were not judged in the end, for the same reason, or because a partition of theirs cannot have a leader."""
+        self.on_decision: Callable[[TopicPartition, Collection[TopicPartition]], None] = lambda _partition, _joined: (
+            None
+        )
+        """Called with the coordinator's partition and the transaction's when a decision is seen to be committed."""
+        self.whole_s: float | None = None
+        """The time since when the cluster is whole; None until then."""
+        self.needless: list[str] = []
+        """Since then: batches that were refused although their transactions were open, as sentences."""
+        self._given: dict[str, set[Producer]] = {}
+        """The producers that the coordinators' logs have for each id, or will have with the end of a transaction."""
+        self._sequences: dict[tuple[TopicPartition, Producer], int] = {}
+        """The next sequence of a producer in a partition."""
+        history.refuse = self._on_refused
         self._topic = topic
         self._clock = clock
         self._is_excused = is_excused
@@ -129,7 +142,13 @@ class TransactionChecker:
                 state.open_s = now_s
             state.open_epoch = after.producer_epoch
         state.value, state.seen_s = after, now_s
+        if after.status in DECISIONS:
+            self.on_decision(partition, state.partitions)
         self._by_producer[after.producer_id] = transactional_id
+        given = self._given.setdefault(transactional_id, set())
+        given.add(state.producer)
+        if after.next_producer_id >= 0:
+            given.add(Producer(after.next_producer_id, 0))
 
     def _on_decision(self, state: IdState, after: TransactionValue, *, is_commit: bool) -> None:
         """INV-TXN-OWNER: the owner asked for it, or a newer owner, or the time was over."""
@@ -167,6 +186,20 @@ class TransactionChecker:
             for init in self.history.inits.get(state.transactional_id, ())
         )
 
+    def _on_refused(self, refusal: Refusal) -> None:
+        """LIVE-TXN: in a whole cluster no transaction is lost to the move that is on its way (KAFKA-14904)."""
+        transaction = refusal.transaction
+        state = self.ids.get(transaction.transactional_id)
+        if (
+            self.whole_s is not None
+            and refusal.asked_s >= self.whole_s
+            and state is not None
+            and state.value.status is TransactionStatus.ONGOING
+            and state.producer == transaction.producer
+            and refusal.partition in state.partitions
+        ):
+            self.needless.append(f"a batch to {refusal.partition} of {transaction} was refused, which is open there")
+
     # --- partitions --------------------------------------------------------------------------------------------------------------
 
     def _is_unknown(self, partition: TopicPartition, transactional_id: str | None) -> bool:
@@ -187,8 +220,16 @@ class TransactionChecker:
         return self.ids.get(self._by_producer.get(producer_id, ""))
 
     def _on_data(self, partition: TopicPartition, batch: BatchView) -> None:
-        """INV-TXN-VERIFIED: the coordinator's log has the partition in the open transaction of the batch's epoch (TXN-4)."""
+        """INV-TXN-VERIFIED: the coordinator's log has the partition in the open transaction of the batch's epoch (TXN-4).
+
+        INV-SEQ: the first batch of a producer in an epoch has its first sequence (TXN-5).
+        """
         self.fold(partition).on_data(batch.producer_id, batch.base_offset, batch.crc)
+        place = (partition, Producer(batch.producer_id, batch.producer_epoch))
+        is_first = place not in self._sequences
+        self._sequences[place] = batch.base_sequence
+        if is_first and batch.base_sequence > 0 and not self._is_excused(partition):
+            raise ViolationError("INV-SEQ", f"{partition}", f"{batch} is the first of {tuple(place[1])} there")
         if self._is_unknown(partition, self._by_producer.get(batch.producer_id)):
             self.unverified += 1
             return
@@ -292,10 +333,13 @@ class TransactionChecker:
             given_up: partitions that cannot have a leader: markers may be missing there.
 
         Raises:
-            ViolationError: INV-TXN-ATOMIC, INV-OFFSETS-TXN.
+            ViolationError: INV-TXN-ATOMIC, INV-OFFSETS-TXN, INV-TXN-OWNER, LIVE-TXN.
         """
+        if self.needless:
+            raise ViolationError("LIVE-TXN", "a client", self.needless[0])
         for told in self.history.offsets_told:
             self._judge_offset(told, given_up)
+        self._judge_producers()
         for transaction in self.history.transactions:
             transactional_id = transaction.transactional_id
             if any(
@@ -305,6 +349,17 @@ class TransactionChecker:
                 self.unjudged += 1
             else:
                 self._judge(transaction)
+
+    def _judge_producers(self) -> None:
+        """INV-TXN-OWNER: a client is given only producers that the coordinator's log has for its id (TXN-3)."""
+        for transactional_id, told in self.history.producers_told.items():
+            if self._coordinators.get(transactional_id) in self._find_lost(TRANSACTIONS_TOPIC):
+                continue
+            unknown = [tuple(producer) for producer in told if producer not in self._given.get(transactional_id, ())]
+            if unknown:
+                raise ViolationError(
+                    "INV-TXN-OWNER", transactional_id, f"a client was given {unknown}, which is not its"
+                )
 
     def _judge_offset(self, told: ToldOffset, given_up: Collection[TopicPartition]) -> None:
         """An offset counts if the records of its transaction do, and none is told once that of a later one counts (TXN-10)."""

@@ -1,11 +1,16 @@
 """The transactions of a run as its clients know them: records, requests, and the answers that say how a transaction ended."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from esp.model.errors import ErrorCode
 from esp.model.ids import TopicPartition
 from esp.transactions.requests import Producer
+
+_NOT_OPEN: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.transaction_abortable})
+"""The answers to a batch whose transaction its leader, or the coordinator, does not know to be open in the partition."""
 
 
 class Fate(Enum):
@@ -76,6 +81,14 @@ class ToldOffset(NamedTuple):
     """True if it came from the newest leader, which knew that when it was asked."""
 
 
+class Refusal(NamedTuple):
+    """A batch that was refused because its transaction is not known to be open."""
+
+    transaction: SentTransaction
+    partition: TopicPartition
+    asked_s: float
+
+
 @dataclass(slots=True)
 class TransactionHistory:
     """All of a run's transactions, and the requests that may end one, by transactional id."""
@@ -84,6 +97,10 @@ class TransactionHistory:
     ends: dict[str, list[EndRequest]] = field(default_factory=dict)
     inits: dict[str, list[InitRequest]] = field(default_factory=dict)
     offsets_told: list[ToldOffset] = field(default_factory=list)
+    producers_told: dict[str, dict[Producer, None]] = field(default_factory=dict)
+    """The producers that clients were given."""
+    refuse: Callable[[Refusal], None] = lambda _refusal: None
+    """Called when a batch is refused because of its transaction."""
 
     def begin(self, transaction: SentTransaction) -> None:
         """An instance begins a transaction."""
@@ -99,9 +116,21 @@ class TransactionHistory:
         self.inits.setdefault(transactional_id, []).append(request)
         return request
 
-    def committed_since(self, transactional_id: str, since_s: float) -> bool:
-        """True if a commit of a transaction that began since a moment was acknowledged."""
-        return any(
+    def tell(self, transactional_id: str, producer: Producer) -> Producer:
+        """A client was given a producer."""
+        self.producers_told.setdefault(transactional_id, {})[producer] = None
+        return producer
+
+    def on_refused(
+        self, transaction: SentTransaction, partition: TopicPartition, code: ErrorCode, asked_s: float
+    ) -> None:
+        """A batch was refused; ``asked_s`` is when it was sent."""
+        if code in _NOT_OPEN:
+            self.refuse(Refusal(transaction, partition, asked_s))
+
+    def committed_since(self, transactional_id: str, since_s: float) -> int:
+        """The number of transactions that began since a moment, and whose commit was acknowledged."""
+        return sum(
             one.transactional_id == transactional_id and one.fate is Fate.COMMITTED and one.begun_s >= since_s
             for one in self.transactions
         )

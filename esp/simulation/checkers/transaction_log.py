@@ -62,6 +62,8 @@ def find_wrong_move(before: TransactionValue, after: TransactionValue) -> str | 
     """The reason for which a state must not follow another one; None if it may."""
     if after.status not in FOLLOWERS[before.status]:
         return f"{before.status.name} is followed by {after.status.name}"
+    if after.producer_epoch > EPOCH_MAX and after.status not in DECISIONS:
+        return f"epoch {after.producer_epoch} goes on after the markers, in {after.status.name}"
     if after.producer_id == before.producer_id:
         rise = after.producer_epoch - before.producer_epoch
         most = 0 if after.status in (_S.ONGOING, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT) else 1

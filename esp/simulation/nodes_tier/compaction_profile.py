@@ -14,6 +14,9 @@ COMPACTED: Final = "compacted"
 COMPACTING_SHARE: Final = 0.3
 """Of the runs."""
 
+CHANGING_SHARE: Final = 0.4
+"""Of these: a client changes the policy of the topic, and the age from which on records are compacted."""
+
 DELETE_RETENTION_MS: Final = 3_000
 
 _RETENTION: Final[tuple[Mapping[str, str], ...]] = (
@@ -36,6 +39,8 @@ class CompactionProfile:
     """``log.cleaner.backoff.ms``."""
     map_bytes: int
     """``log.cleaner.dedupe.buffer.size``: room for a few keys, or for all."""
+    changes_policy: bool = False
+    """True if the topic's policy and ``min.compaction.lag.ms`` change during the run."""
 
     @classmethod
     def draw(cls, rng: Random) -> "CompactionProfile | None":
@@ -58,6 +63,7 @@ class CompactionProfile:
             tombstone_share=rng.choice((0.05, 0.2, 0.5)),
             backoff_ms=rng.choice((200, 1_000)),
             map_bytes=rng.choice((1_300, 1_300, 1 << 20)),
+            changes_policy=rng.random() < CHANGING_SHARE,
         )
 
     def applied_to(self, settings: BrokerSettings) -> BrokerSettings:

@@ -82,6 +82,12 @@ class FaultKind(Enum):
     """The operator sets the wall clock by ``amount`` seconds."""
     LAPSE = "lapse"
     """The wall clocks of all nodes go ahead by ``amount`` seconds, as if nothing had happened for so long."""
+    AT_DECISION = "at decision"
+    """When the next transaction is decided, its coordinator is killed, paused or cut off before its markers; ``amount`` chooses."""
+    LOST_MARKER_ANSWERS = "lost marker answers"
+    """When the next transaction is decided, nothing reaches its coordinator from other nodes; ``seconds`` later its connections break."""
+    STALE_COORDINATOR = "stale coordinator"
+    """When the next transaction is decided, metadata comes late to its coordinator, and the leader of a partition of it dies."""
     TARGETED = "targeted"
     """At the next named point of the code that is reached, the nastiest thing for that place happens; ``amount`` chooses among them."""
 

@@ -14,6 +14,7 @@ from esp.model.ids import NO_NODE
 from esp.simulation.machine.links import LinkCondition, LinkRule
 from esp.simulation.nodes_tier.beyond_promise import BeyondPromise
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, node_host
+from esp.simulation.nodes_tier.coordinator_faults import CoordinatorFaults
 from esp.simulation.nodes_tier.disk_nemesis import DiskNemesis
 from esp.simulation.nodes_tier.expiry_profile import draw_lapse_s
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
@@ -108,6 +109,8 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.CLOCK_JUMP: _draw_clock_jump,
     FaultKind.LAPSE: draw_lapse_s,
     FaultKind.TARGETED: Random.random,
+    FaultKind.AT_DECISION: Random.random,
+    FaultKind.STALE_COORDINATOR: Random.random,
     FaultKind.LONG_OSTRACISM: Random.random,
     FaultKind.BIT_ROT: Random.random,
     FaultKind.OLD_DISK: Random.random,
@@ -118,6 +121,12 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
     FaultKind.LOSE_COPIES: Random.random,
 }
 """The strength of a fault of a kind: see :class:`~esp.simulation.nodes_tier.faults.FaultKind` for what the number means."""
+
+
+_ARMED: Final = frozenset(
+    {FaultKind.TARGETED, FaultKind.AT_DECISION, FaultKind.LOST_MARKER_ANSWERS, FaultKind.STALE_COORDINATOR}
+)
+"""The faults that wait for something, and are counted as what they become."""
 
 
 class Nemesis:
@@ -155,6 +164,9 @@ class Nemesis:
         self.twins = Twins(world, ledger, lambda: self._is_over)
         self.voter_twins = VoterTwins(world, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
+        self.coordinators = CoordinatorFaults(
+            world, self.bring, active_controller, self._disks.newest_image, lambda: self._is_over
+        )
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
             FaultKind.KILL: self._kill,
@@ -194,6 +206,9 @@ class Nemesis:
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.LAPSE: lambda fault, _node: self._lapse(fault),
             FaultKind.TARGETED: self._arm,
+            FaultKind.AT_DECISION: self.coordinators.arm,
+            FaultKind.LOST_MARKER_ANSWERS: self.coordinators.arm,
+            FaultKind.STALE_COORDINATOR: self.coordinators.arm,
         }
 
     async def run(self) -> None:
@@ -207,7 +222,7 @@ class Nemesis:
         """Let one fault happen now."""
         node = self._world.nodes[fault.nodes[0]]
         done = self._actions[fault.kind](fault, node)
-        self.effective += done and fault.kind is not FaultKind.TARGETED  # which counts as what it becomes
+        self.effective += done and fault.kind not in _ARMED
         self._world.trace.say("nemesis", f"{fault}" if done else f"{fault}: left out")
 
     def end(self) -> None:

@@ -26,7 +26,13 @@ from esp.simulation.nodes_tier.outage_profile import OutageProfile
 from esp.simulation.nodes_tier.relocation import draw_relocations
 from esp.simulation.nodes_tier.repair_profile import RepairProfile
 from esp.simulation.nodes_tier.timing_profile import DEFAULT_TIMING, TimingProfile
-from esp.simulation.nodes_tier.transaction_profile import TRANSACTIONAL_TOPIC, TransactionProfile
+from esp.simulation.nodes_tier.transaction_profile import (
+    ALONE_CHAOS_S,
+    DELAY_ALONE_S,
+    FAULTS_MEAN_S,
+    TRANSACTIONAL_TOPIC,
+    TransactionProfile,
+)
 from esp.simulation.nodes_tier.twin_profile import draw_twins
 from esp.simulation.nodes_tier.upgrade_profile import UpgradeProfile
 from esp.simulation.nodes_tier.voter_twin_profile import draw_voter_twins
@@ -107,6 +113,23 @@ MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
     FaultKind.FLIP: (5, 60),
 }
 """Least and most seconds between two faults of a kind, on the average; the run's own mean is log-uniform between them."""
+
+_BESIDE_TRANSACTIONS: Final = frozenset(
+    {
+        FaultKind.KILL,
+        FaultKind.POWER_LOSS,
+        FaultKind.PAUSE,
+        FaultKind.CUT,
+        FaultKind.CUT_ONE_WAY,
+        FaultKind.ISOLATE,
+        FaultKind.CUT_CLIENTS,
+        FaultKind.DELAY,
+        FaultKind.RESET,
+        FaultKind.CLOCK_JUMP,
+        *FAULTS_MEAN_S,
+    }
+)
+"""The faults of runs in which next to nothing but transactions goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +281,7 @@ class Profile:
             has_more=stream("log directories", seed).random() < SEVERAL_DIRECTORIES_SHARE,
             isr=IsrProfile.draw(stream("in-sync sets", seed), brokers),
             upgrade=UpgradeProfile.draw(stream("upgrade", seed)),
-            transactions=TransactionProfile.draw(stream("transactions", seed), brokers, copies),
+            transactions=TransactionProfile.draw_of(seed, brokers, copies),
         )
         if drawn.has_more and stream("moves between directories", seed).random() < DIRECTORY_MOVING_SHARE:
             rate = stream("rates of moves between directories", seed).choice(DIRECTORY_MOVE_RATES)
@@ -269,7 +292,7 @@ class Profile:
         if drawn.groups.groups:
             drawn = _with_expiry(drawn, ExpiryProfile.draw(stream("expiry of offsets", seed)))
         drawn = _with_log_starts(drawn, LogStartProfile.draw(stream("log starts", seed)))
-        return _with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed)))
+        return _with_transactions(_with_compaction(drawn, CompactionProfile.draw(stream("compaction", seed))))
 
 
 def _with_rare_work(profile: Profile) -> Profile:
@@ -318,6 +341,51 @@ def _with_compaction(profile: Profile, compaction: CompactionProfile | None) -> 
     like = profile.topics[0]
     topic = replace(like, name=COMPACTED, partitions=1, configs={**like.configs, **compaction.topic_configs})
     return replace(profile, topics=(*profile.topics, topic), compaction=compaction)
+
+
+def _with_transactions(profile: Profile) -> Profile:
+    """The same with the faults that are aimed at transactions, in some runs without nearly all else."""
+    found = profile.transactions
+    if found is None:
+        return profile
+    faulty = replace(profile, fault_means_s={**profile.fault_means_s, **found.draw_faults(profile.seed)})
+    return _with_transactions_alone(faulty) if found.is_alone else faulty
+
+
+def _with_transactions_alone(profile: Profile) -> Profile:
+    """The same with one topic, one producer and one reader beside the transactions, for a short time."""
+    low, high = ALONE_CHAOS_S
+    return replace(
+        profile,
+        topics=(replace(profile.topics[0], partitions=1),),
+        idempotent_producers=1,
+        plain_producers=0,
+        consumers=1,
+        administrators=0,
+        pause_between_batches_s=3.0,
+        chaos_s=stream("time of transactions alone", profile.seed).uniform(low, high),
+        fault_means_s={
+            **{kind: mean_s for kind, mean_s in profile.fault_means_s.items() if kind in _BESIDE_TRANSACTIONS},
+            FaultKind.DELAY: DELAY_ALONE_S,  # answers that come after what was decided later
+        },
+        groups=NO_GROUPS,
+        moves_partitions=False,
+        throttles=False,
+        cools=False,
+        surveys=False,
+        breaks_promise=False,
+        asks_offsets=False,
+        repairs=None,
+        log_starts=None,
+        timing=DEFAULT_TIMING,
+        outage=None,
+        has_more=False,
+        isr=USUAL_ISR,
+        moves_directories=False,
+        directory_moves_rate=None,
+        upgrade=None,
+        compaction=None,
+    )
 
 
 def _draw_topic(rng: Random, name: str, brokers: int, factor: int) -> TopicProfile:

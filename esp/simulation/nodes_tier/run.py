@@ -38,6 +38,7 @@ from esp.simulation.nodes_tier.cooling import Cooler
 from esp.simulation.nodes_tier.core import abandon_rest, choose_core
 from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.groups import Groups
+from esp.simulation.nodes_tier.late_epochs import late_epochs
 from esp.simulation.nodes_tier.ledger import Ledger, copies_lost_allowed, is_flushed, lossy_restarts_allowed
 from esp.simulation.nodes_tier.nemesis import Nemesis, draw_plan
 from esp.simulation.nodes_tier.node import DELIBERATE, KILLED_IN_DISK, POWER_LOST, SimulatedNode
@@ -126,6 +127,7 @@ class Run:
         )
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
+        self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
@@ -235,9 +237,12 @@ class Run:
             self._one_life,
             self._sessions,
         )
+        transactions = self._profile.transactions
         with contextlib.ExitStack() as stack:
             for checker in within_steps:
                 stack.enter_context(checker.watched())
+            if transactions is not None and transactions.first_epoch:
+                stack.enter_context(late_epochs(transactions.first_epoch))
             yield
 
     # --- phases ------------------------------------------------------------------------------------------------------------------

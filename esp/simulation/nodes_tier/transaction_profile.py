@@ -1,11 +1,15 @@
 """The transactional producers of a run, and the settings with which their transactions end within seconds."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from esp.settings.broker import BrokerSettings
+from esp.simulation.nodes_tier.faults import FaultKind
+from esp.simulation.streams import stream
+from esp.transactions.transaction import EPOCH_MAX
 
 TRANSACTIONS_SHARE: Final = 0.2
 """Of all runs."""
@@ -18,6 +22,46 @@ TRANSACTIONAL_TOPIC: Final = "transactional"
 
 ABORT_INTERVAL_MS: Final = 500
 """``transaction.abort.timed.out.transaction.cleanup.interval.ms``: shorter than any operator's, so that transactions time out in a run."""
+
+REMOVE_INTERVAL_MS: Final = 1_000
+"""``transaction.remove.expired.transaction.cleanup.interval.ms``, for the same reason."""
+
+EXPIRATION_MS: Final = 3_000
+"""``transactional.id.expiration.ms`` where ids expire: longer than most pauses between transactions, shorter than many a time-out."""
+
+EXPIRING_SHARE: Final = 0.3
+"""Of the runs with transactions: ids expire that are not used for a while."""
+
+EXHAUSTED_SHARE: Final = 0.25
+"""Of them: the epochs of new ids begin just below the last one."""
+
+COMPACTED_SHARE: Final = 0.4
+"""Of them: the coordinators' logs are compacted during the run."""
+
+FAULTS_SHARE: Final = 0.5
+"""Of them: each of the faults comes that are aimed at coordinators."""
+
+FAULTS_MEAN_S: Final[Mapping[FaultKind, tuple[float, float]]] = {
+    FaultKind.AT_DECISION: (2, 15),
+    FaultKind.LOST_MARKER_ANSWERS: (2, 15),
+    FaultKind.STALE_COORDINATOR: (4, 20),
+}
+"""Least and most seconds between two of them, on the average."""
+
+ALONE_SHARE: Final = 0.06
+"""Of all runs: next to nothing but transactions goes on, so that much becomes of them in little time."""
+
+ALONE_CHAOS_S: Final = (15.0, 25.0)
+"""Least and most seconds for which faults come in such a run."""
+
+DELAY_ALONE_S: Final = 4.0
+"""Mean seconds between two of the times at which all that goes to and from a node is late, in such a run."""
+
+STATE_CONFIGS: Final[Mapping[str, str]] = {"segment.ms": "700", "min.cleanable.dirty.ratio": "0.1"}
+"""Of the coordinators' topic where its logs are compacted."""
+
+STATE_BACKOFF_MS: Final = 500
+"""``log.cleaner.backoff.ms`` there."""
 
 LEVEL: Final = 2
 """The level of ``transaction.version`` to which the cluster is raised at the beginning."""
@@ -55,12 +99,22 @@ class TransactionProfile:
     """``transaction.state.log.num.partitions``."""
     min_insync_replicas: int
     """Of both topics."""
+    first_epoch: int = 0
+    """The epoch of a new id's producer: near the last one in some runs, so that epochs are exhausted (TXN-3)."""
+    expires: bool = False
+    """True if ids expire that are not used for some seconds."""
+    compacts: bool = False
+    """True if the coordinators' logs are compacted."""
+    is_alone: bool = False
+    """True if next to nothing else goes on in the run."""
 
     @classmethod
     def draw(cls, rng: Random, brokers: int, copies: int) -> "TransactionProfile | None":
         """The transactions of a cluster of so many brokers, in which a partition has at most so many copies; None for most runs."""
-        if rng.random() >= TRANSACTIONS_SHARE:
-            return None
+        return None if rng.random() >= TRANSACTIONS_SHARE else cls._draw(rng, brokers, copies)
+
+    @classmethod
+    def _draw(cls, rng: Random, brokers: int, copies: int) -> "TransactionProfile":
         return cls(
             ids=tuple(_draw_id(rng, f"txn-{number}") for number in range(rng.choice((1, 2, 2, 3)))),
             partitions=rng.choice((1, 2, 3)),
@@ -70,18 +124,56 @@ class TransactionProfile:
             min_insync_replicas=min(2, brokers, copies),
         )
 
+    @classmethod
+    def draw_of(cls, seed: int, brokers: int, copies: int) -> "TransactionProfile | None":
+        """The transactions of a seed's run, with what was added to :meth:`draw` later and has streams of its own."""
+        is_alone = stream("transactions alone", seed).random() < ALONE_SHARE
+        rng = stream("transactions", seed)
+        drawn = cls.draw(rng, brokers, copies)
+        if drawn is None and is_alone:
+            drawn = cls._draw(rng, brokers, copies)
+        if drawn is None:
+            return None
+        last = stream("last epochs", seed)
+        return dataclasses.replace(
+            drawn,
+            first_epoch=EPOCH_MAX - last.randint(0, 2) if last.random() < EXHAUSTED_SHARE else 0,
+            expires=stream("expiry of transactional ids", seed).random() < EXPIRING_SHARE,
+            compacts=stream("compaction of coordinators' logs", seed).random() < COMPACTED_SHARE,
+            is_alone=is_alone,
+        )
+
+    def draw_faults(self, seed: int) -> dict[FaultKind, float]:
+        """The faults that are aimed at coordinators, with the mean seconds between two of a kind."""
+        rng = stream("faults of coordinators", seed)
+        means_s = {}
+        for kind, (low, high) in FAULTS_MEAN_S.items():
+            is_on, mean_s = rng.random() < FAULTS_SHARE, low * (high / low) ** rng.random()
+            if is_on or self.is_alone:
+                means_s[kind] = mean_s
+        return means_s
+
     def without_offsets(self) -> "TransactionProfile":
         """The same, without offsets in the transactions: those of a group without members expire where any do."""
         return dataclasses.replace(self, ids=tuple(dataclasses.replace(one, commits_offsets=False) for one in self.ids))
 
     def applied_to(self, settings: BrokerSettings) -> BrokerSettings:
         """A node's settings in such a run."""
-        return dataclasses.replace(
+        found = dataclasses.replace(
             settings,
             transaction_state_log_num_partitions=self.state_partitions,
             transaction_state_log_min_isr=self.min_insync_replicas,
             transaction_abort_timed_out_transaction_cleanup_interval_ms=ABORT_INTERVAL_MS,
         )
+        if self.expires:
+            found = dataclasses.replace(
+                found,
+                transactional_id_expiration_ms=EXPIRATION_MS,
+                transaction_remove_expired_transaction_cleanup_interval_ms=REMOVE_INTERVAL_MS,
+            )
+        if self.compacts:
+            found = dataclasses.replace(found, log_cleaner_backoff_ms=STATE_BACKOFF_MS)
+        return found
 
 
 def _draw_id(rng: Random, name: str) -> TransactionalIdProfile:

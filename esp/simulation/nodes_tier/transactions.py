@@ -23,8 +23,9 @@ from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.nodes_tier.cluster import CLIENT_HOST, bootstrap_addresses
 from esp.simulation.nodes_tier.groups import Key, Until
 from esp.simulation.nodes_tier.node import SimulatedNode
-from esp.simulation.nodes_tier.transaction_profile import LEVEL, TRANSACTIONAL_TOPIC
+from esp.simulation.nodes_tier.transaction_profile import LEVEL, STATE_CONFIGS, TRANSACTIONAL_TOPIC
 from esp.simulation.nodes_tier.world import World
+from esp.simulation.workload import admin_requests
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.committed_reader import CommittedReader
 from esp.simulation.workload.connection import NoAnswerError
@@ -35,10 +36,15 @@ from esp.simulation.workload.transaction_crew import NewGroupClient, Transaction
 STABLE_S: Final = 120.0
 """The time that transactions may take to end in a cluster that is whole, beside the longest of their timeouts."""
 
+COMMITS_ALONE: Final = 8
+"""The number of transactions of each id that must be committed in a whole cluster where next to nothing else goes on."""
+
 TIMEOUT_S: Final = 10.0
 BACKOFF_S: Final = 0.5
 READ_TRIES: Final = 10_000
 OFFSET_TRIES: Final = 100
+LOOK_AGAIN_TRIES: Final = 20
+"""After so many the coordinator of a group is looked for anew."""
 UPDATE_FEATURES_VERSION: Final = 2
 
 
@@ -82,6 +88,7 @@ class Transactions:
                 history,
                 self._new_client,
                 new_group_client,
+                world.random(f"late requests of {one.name}"),
             )
             for one in (profile.ids if profile else ())
         ]
@@ -105,10 +112,31 @@ class Transactions:
             await asyncio.sleep(BACKOFF_S)
         client.close()
         topic_id = self._image().topics_by_name[TRANSACTIONAL_TOPIC].topic_id
+        if self._profile is not None and self._profile.compacts:
+            self._working.append(self._world.spawn(self._compact_coordinators()))
         self._working += [self._world.spawn(crew.run()) for crew in self._crews]
         self._working += [
             self._world.spawn(self._reader.run(TRANSACTIONAL_TOPIC, topic_id, number)) for _, number in self._partitions
         ]
+
+    async def _compact_coordinators(self) -> None:
+        """Have the logs of coordinators rolled and compacted, from the time on at which there are any."""
+        client = self._new_client("operator of coordinators")
+        request = admin_requests.alter_configs(admin_requests.TOPIC, {TRANSACTIONS_TOPIC: STATE_CONFIGS})
+        version = admin_requests.INCREMENTAL_ALTER_CONFIGS_VERSION
+        while True:
+            await asyncio.sleep(BACKOFF_S)
+            try:
+                connection = await client.any_broker()
+                answer = await connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, request, TIMEOUT_S)
+            except NoAnswerError as error:
+                self._history.on_no_answer(client.name, str(error))
+            else:
+                code = ErrorCode(answer.responses[0].error_code)
+                if code is ErrorCode.none or self._reader.is_stopping:
+                    break
+                self._history.on_refusal(client.name, code.name)
+        client.close()
 
     async def _raise_level(self, client: ClusterClient) -> None:
         update = FeatureUpdateKey(
@@ -163,6 +191,10 @@ class Transactions:
         if self._profile is None:
             return
         whole_s = self._world.loop.time()
+        if (
+            not self._world.profile.heals_core_only
+        ):  # else leaders and coordinators may live on that know nothing any more
+            self.checker.whole_s = whole_s
         given_up = self._find_given_up(find_helpless())
         if not given_up:
             await until(STABLE_S, "LIVE-TXN", lambda: self._find_idle(whole_s))
@@ -195,10 +227,11 @@ class Transactions:
 
     def _find_idle(self, since_s: float) -> list[str]:
         history = self.checker.history
+        least = COMMITS_ALONE if self._profile is not None and self._profile.is_alone else 1
         return [
-            f"no transaction of {crew.profile.name} is committed"
+            f"{count} transactions of {crew.profile.name} are committed"
             for crew in self._crews
-            if not history.committed_since(crew.profile.name, since_s)
+            if (count := history.committed_since(crew.profile.name, since_s)) < least
         ]
 
     def _find_running(self) -> list[str]:
@@ -210,12 +243,14 @@ class Transactions:
         if any(one.topic == TRANSACTIONS_TOPIC for one in given_up):
             return []
         found = self.checker.find_hanging(given_up)
+        topic = self._image().topics_by_name[TRANSACTIONAL_TOPIC]
         for node in self._world.living:
             for hosted in probe.hosted_partitions(node):
                 log = hosted.log
                 if (
                     hosted.leader is not None
                     and hosted.name.topic == TRANSACTIONAL_TOPIC
+                    and topic.partitions[hosted.name.partition].leader == node.node_id  # not one that was left behind
                     and hosted.name not in given_up
                     and log.last_stable_offset < log.high_watermark
                 ):
@@ -228,11 +263,13 @@ class Transactions:
             if not crew.profile.commits_offsets:
                 continue
             offsets = crew.new_offsets(f"last reader of offsets of {crew.profile.name}")
-            for _ in range(OFFSET_TRIES):
+            for tries in range(OFFSET_TRIES):
                 try:
                     await offsets.ask()
                 except NoAnswerError as error:
                     answer = error
+                    if tries % LOOK_AGAIN_TRIES == LOOK_AGAIN_TRIES - 1:
+                        offsets.client.forget_coordinator()  # it may be cut off for ever from those that end transactions
                     await asyncio.sleep(BACKOFF_S)
                 else:
                     break

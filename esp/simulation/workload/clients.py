@@ -32,6 +32,7 @@ from esp.simulation.workload.minimum_setter import MinimumSetter
 from esp.simulation.workload.mistaken_client import MistakenClient
 from esp.simulation.workload.mover import PartitionMover
 from esp.simulation.workload.offset_asker import OffsetAsker
+from esp.simulation.workload.policy_setter import PolicySetter
 from esp.simulation.workload.producer import ALL, KeyDraws, Producer
 from esp.simulation.workload.quorum_admin import QuorumAdministrator
 from esp.simulation.workload.record_deleter import RecordDeleter
@@ -116,6 +117,9 @@ class Clients:
         self._former_asker = self._asker("asker of former leaders") if asks_former else None
         self.record_deleter = self._record_deleter()
         self.minimum_setter = self._minimum_setter()
+        self.policy_setter = PolicySetter(
+            self._client("policy setter"), self._world.random("policy setter"), self.history
+        )
         self.upgrader = self._upgrader()
         self.directory_mover = self._directory_mover()
         self.mistaken = self._mistaken_client()
@@ -139,6 +143,8 @@ class Clients:
             working.append(self._world.spawn(self.record_deleter.run()))
         if profile.isr.changes_minimums:
             working.append(self._world.spawn(self.minimum_setter.run()))
+        if profile.compaction is not None and profile.compaction.changes_policy:
+            working.append(self._world.spawn(self.policy_setter.run()))
         if profile.throttles:
             working.append(self._world.spawn(self.throttler.run()))
         if profile.surveys:
@@ -210,6 +216,7 @@ class Clients:
         self.mover.is_stopping = True
         self.throttler.is_stopping = True
         self.minimum_setter.is_stopping = True
+        self.policy_setter.is_stopping = True
         self.drainer.is_stopping = True
         self.budget.stop()
         self.surveyor.is_stopping = True

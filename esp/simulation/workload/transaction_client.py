@@ -1,5 +1,6 @@
 """Asks the coordinator of a transactional id: finds it, and looks for another one when it is not that any more."""
 
+import asyncio
 from typing import Any, Final
 
 from esp.model.errors import ErrorCode
@@ -10,6 +11,11 @@ from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.connection import NoAnswerError
 
 TIMEOUT_S: Final = 5.0
+
+PATIENCE_S: Final = 10.0
+"""How long the same coordinator is asked that cannot end the transaction before: an application gives up then, and is started again. The
+coordinator may be cut off from all other nodes, and not know that it was replaced.
+"""
 
 LOOK_AGAIN: Final = frozenset(
     {
@@ -35,6 +41,7 @@ class TransactionClient:
         self.client = client
         self.transactional_id = transactional_id
         self._coordinator: Address | None = None
+        self._busy_since_s: float | None = None
 
     async def call(self, api_key: ApiKey, version: int, message: Any) -> Any:
         """Ask the coordinator.
@@ -50,6 +57,17 @@ class TransactionClient:
         except NoAnswerError:
             self._coordinator = None
             raise
+
+    def on_code(self, code: ErrorCode) -> None:
+        """The coordinator has answered so: look for another one if it is none, or is busy for too long."""
+        now_s = asyncio.get_running_loop().time()
+        if code is not ErrorCode.concurrent_transactions:
+            self._busy_since_s = None
+        elif self._busy_since_s is None:
+            self._busy_since_s = now_s
+        if code in LOOK_AGAIN or (self._busy_since_s is not None and now_s - self._busy_since_s > PATIENCE_S):
+            self._busy_since_s = None
+            self.forget_coordinator()
 
     def forget_coordinator(self) -> None:
         """Ask anew before the next request."""

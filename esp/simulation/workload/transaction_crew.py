@@ -11,6 +11,7 @@ from esp.simulation.nodes_tier.transaction_profile import TransactionalIdProfile
 from esp.simulation.workload.cluster_client import ClusterClient
 from esp.simulation.workload.group_client import GroupClient
 from esp.simulation.workload.history import History
+from esp.simulation.workload.late_requests import LateRequests
 from esp.simulation.workload.transaction_client import TransactionClient
 from esp.simulation.workload.transactional_offsets import TransactionalOffsets
 from esp.simulation.workload.transactional_producer import TransactionalProducer
@@ -35,6 +36,7 @@ class TransactionCrew:
         history: counts what the instances met with.
         new_client: makes the connections of an instance.
         new_group_client: makes those to the coordinator of its group.
+        late_rng: a stream of randomness of its own for requests that come late, or together.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class TransactionCrew:
         history: History,
         new_client: NewClient,
         new_group_client: NewGroupClient,
+        late_rng: Random,
     ) -> None:
         self.profile = profile
         self.is_calm = False
@@ -58,6 +61,7 @@ class TransactionCrew:
         self._history = history
         self._new_client = new_client
         self._new_group_client = new_group_client
+        self._late_rng = late_rng
         self._numbers = TransactionalOffsets.new_numbers()
         self._count = 0
         self._living: dict[asyncio.Task[None], TransactionalProducer] = {}
@@ -104,6 +108,7 @@ class TransactionCrew:
             self._rng,
             self._transactions,
             self._history,
+            LateRequests(self._late_rng),
             self.new_offsets(name) if self.profile.commits_offsets else None,
         )
         task = asyncio.ensure_future(instance.run())

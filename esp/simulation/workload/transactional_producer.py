@@ -15,7 +15,8 @@ from esp.simulation.nodes_tier.transaction_profile import TransactionalIdProfile
 from esp.simulation.workload import transaction_requests as requests
 from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
-from esp.simulation.workload.transaction_client import LOOK_AGAIN, TransactionClient
+from esp.simulation.workload.late_requests import LateRequests
+from esp.simulation.workload.transaction_client import LOOK_AGAIN, PATIENCE_S, TransactionClient
 from esp.simulation.workload.transactional_offsets import TransactionalOffsets
 from esp.transactions.requests import Producer
 
@@ -29,6 +30,14 @@ SILENCE_SHARE: Final = 0.06
 """Of the transactions: the client is silent until the transaction has timed out, and goes on then."""
 WRONG_EPOCH_SHARE: Final = 0.04
 """Of the transactions: before its own request the client asks to end the transaction of an epoch that it was never given."""
+LATER_SHARE: Final = 0.5
+"""Of the silences: the client writes more before it ends the transaction."""
+OVERLAPPING_SHARE: Final = 0.3
+"""Of the transactions of version 1: partitions are added while batches are sent to those that were added before."""
+PAIR_SHARE: Final = 0.2
+"""Of the batches: a second one is sent before the first is acknowledged."""
+APART_S: Final = 0.03
+"""Most seconds between the two."""
 ASK_SHARE: Final = 0.3
 """Of the transactions with an offset: the client asks for it at once."""
 
@@ -78,6 +87,7 @@ class TransactionalProducer:
         rng: its own stream of randomness.
         transactions: takes every transaction and every request that may end one.
         history: counts what it met with.
+        late: sends what it has given up.
         offsets: commits an offset with each transaction; None if there is none to commit.
     """
 
@@ -90,6 +100,7 @@ class TransactionalProducer:
         rng: Random,
         transactions: TransactionHistory,
         history: History,
+        late: LateRequests,
         offsets: TransactionalOffsets | None = None,
     ) -> None:
         self.is_stopping = False
@@ -100,6 +111,7 @@ class TransactionalProducer:
         self._rng = rng
         self._transactions = transactions
         self._history = history
+        self._late = late
         self._offsets = offsets
         self._producer: Producer | None = None
         self._sequences: dict[TopicPartition, int] = {}
@@ -119,6 +131,7 @@ class TransactionalProducer:
         except FencedError as error:
             self._history.on_refusal(self._name, f"{error}, and ends")
         finally:
+            self._late.close()
             self._client.client.close()
             if self._offsets is not None:
                 self._offsets.client.client.close()
@@ -134,6 +147,8 @@ class TransactionalProducer:
                 await self._commit_offset(transaction, self._offsets)
             if self._rng.random() < SILENCE_SHARE:
                 await asyncio.sleep(self._profile.timeout_s * self._rng.uniform(0.8, 2))
+                if self._late.rng.random() < LATER_SHARE:
+                    await self._write(transaction)
             if self._rng.random() < WRONG_EPOCH_SHARE:
                 await self._end_wrongly(producer, is_commit=commits)
             next_producer = await self._end(transaction, is_commit=commits)
@@ -149,11 +164,16 @@ class TransactionalProducer:
 
     async def _write(self, transaction: SentTransaction) -> None:
         chosen = self._rng.sample(self._partitions, self._rng.randint(1, len(self._partitions)))
-        if self._profile.version == 1:
+        is_overlapping = self._profile.version == 1 and self._late.rng.random() < OVERLAPPING_SHARE
+        if self._profile.version == 1 and not is_overlapping:
             await self._add(transaction.producer, chosen)
-        for _ in range(self._rng.choice((1, 1, 2))):
-            writing = [asyncio.ensure_future(self._send(transaction, partition)) for partition in chosen]
+        for count in range(self._rng.choice((1, 1, 2))):
+            writing = []
             try:
+                for partition in chosen:
+                    if is_overlapping and not count:
+                        await self._add(transaction.producer, [partition])
+                    writing.append(asyncio.ensure_future(self._send_some(transaction, partition)))
                 await asyncio.gather(*writing)
             except BaseException:
                 for task in writing:
@@ -175,15 +195,51 @@ class TransactionalProducer:
             self._check(codes)
             await asyncio.sleep(BACKOFF_S)
 
-    async def _send(self, transaction: SentTransaction, partition: TopicPartition) -> None:
-        """One batch to one partition, until it is acknowledged."""
-        batch, data = self._make(transaction, partition)
+    async def _send_some(self, transaction: SentTransaction, partition: TopicPartition) -> None:
+        """A batch to a partition, or two at once."""
+        batches = [self._make(transaction, partition)]
+        if self._late.rng.random() < PAIR_SHARE:
+            batches.append(self._make(transaction, partition))
+            await self._send_together(partition, batches)
+        for batch, data in batches:
+            if not batch.is_acked:
+                await self._send(transaction, batch, data)
+
+    async def _send_together(self, partition: TopicPartition, batches: list[tuple[TransactionBatch, bytes]]) -> None:
+        """Send batches once over one connection, each before the answer to the one before."""
+        version = requests.PRODUCE_VERSIONS[self._profile.version]
+        waiting = []
+        try:
+            connection, _ = await self._client.client.leader(partition.topic, partition.partition)
+            for batch, data in batches:
+                request = requests.produce(self._profile.version, self._profile.name, partition, data, ANSWER_TIMEOUT_S)
+                waiting.append((batch, connection.send(ApiKey.PRODUCE, version, request)))
+                await asyncio.sleep(self._late.rng.choice((0.0, APART_S)))
+            for batch, sent in waiting:
+                answer = await connection.answer(sent, ApiKey.PRODUCE, version, ANSWER_TIMEOUT_S + 1)
+                batch.is_acked = answer.responses[0].partition_responses[0].error_code is ErrorCode.none
+        except NoAnswerError as error:
+            self._on_no_answer(error)
+            self._client.client.forget_leader(partition.topic, partition.partition)
+
+    async def _send(
+        self,
+        transaction: SentTransaction,
+        batch: TransactionBatch,
+        data: bytes,
+    ) -> None:
+        """One batch to its partition, until it is acknowledged."""
+        partition = batch.partition
         version = requests.PRODUCE_VERSIONS[self._profile.version]
         request = requests.produce(self._profile.version, self._profile.name, partition, data, ANSWER_TIMEOUT_S)
+        if self._late.takes():
+            await self._late.send(lambda: self._produce(partition, version, request))
+            self._is_doubtful = True
+            raise BrokenTransactionError(ErrorCode.request_timed_out)
         for _ in range(DELIVERY_TRIES):
+            asked_s = self._now()
             try:
-                connection, _ = await self._client.client.leader(partition.topic, partition.partition)
-                answer = await connection.call(ApiKey.PRODUCE, version, request, ANSWER_TIMEOUT_S + 1)
+                answer = await self._produce(partition, version, request)
             except NoAnswerError as error:
                 self._on_no_answer(error)
             else:
@@ -191,12 +247,18 @@ class TransactionalProducer:
                 if code is ErrorCode.none:
                     batch.is_acked = True
                     return
+                self._transactions.on_refused(transaction, partition, code, asked_s)
                 self._check({code})
                 self._is_doubtful |= code is ErrorCode.request_timed_out
             self._client.client.forget_leader(partition.topic, partition.partition)
             await asyncio.sleep(BACKOFF_S)
         self._is_doubtful = True
         raise BrokenTransactionError(ErrorCode.request_timed_out)
+
+    async def _produce(self, partition: TopicPartition, version: int, request: Any) -> Any:
+        """Send a batch once. Raises NoAnswerError."""
+        connection, _ = await self._client.client.leader(partition.topic, partition.partition)
+        return await connection.call(ApiKey.PRODUCE, version, request, ANSWER_TIMEOUT_S + 1)
 
     def _make(self, transaction: SentTransaction, partition: TopicPartition) -> tuple[TransactionBatch, bytes]:
         count = self._rng.choice((1, 1, 2, 3))
@@ -218,11 +280,15 @@ class TransactionalProducer:
 
     async def _ask_offset(self, offsets: TransactionalOffsets) -> None:
         """Ask where to go on: when there is a producer, and at once after a commit, whose marker may still be on its way."""
+        asked_s = self._now()
         while not self.is_stopping:
             try:
                 await offsets.ask()
             except NoAnswerError as error:
                 self._history.on_no_answer(self._name, str(error))
+                if self._now() - asked_s > PATIENCE_S:
+                    offsets.client.forget_coordinator()
+                    asked_s = self._now()
                 await asyncio.sleep(BACKOFF_S)
             else:
                 return
@@ -232,6 +298,10 @@ class TransactionalProducer:
         offset = offsets.next_number()
         if self._profile.version == 1:
             await self._add_offsets(transaction.producer, offsets.client.group_id)
+        if self._late.takes():
+            await self._late.send(lambda: offsets.commit(self._profile.version, transaction.producer, offset))
+            self._is_doubtful = True
+            raise BrokenTransactionError(ErrorCode.request_timed_out)
         for _ in range(DELIVERY_TRIES):
             try:
                 code = await offsets.commit(self._profile.version, transaction.producer, offset)
@@ -274,7 +344,9 @@ class TransactionalProducer:
                 if is_commit:
                     transaction.fate = Fate.COMMITTED
                     transaction.committed_s = self._now()
-                return producer if version == 1 else Producer(answer.producer_id, answer.producer_epoch)
+                if version == 1:
+                    return producer
+                return self._transactions.tell(name, Producer(answer.producer_id, answer.producer_epoch))
             if code is not None and code not in AGAIN:
                 if not has_doubt:
                     transaction.fate = Fate.NEVER_COMMITTED
@@ -314,7 +386,8 @@ class TransactionalProducer:
                 asked.answered_s = self._now()
                 code = ErrorCode(answer.error_code)
                 if code is ErrorCode.none:
-                    return Producer(answer.producer_id, answer.producer_epoch)
+                    producer = Producer(answer.producer_id, answer.producer_epoch)
+                    return self._transactions.tell(self._profile.name, producer)
                 if code not in AGAIN:
                     raise FencedError(code.name)
             await asyncio.sleep(BACKOFF_S)
@@ -327,15 +400,16 @@ class TransactionalProducer:
         except NoAnswerError as error:
             self._on_no_answer(error)
             return None
-        if ErrorCode(getattr(answer, "error_code", 0)) in LOOK_AGAIN:
-            self._is_doubtful = True
-            self._client.forget_coordinator()
+        code = ErrorCode(getattr(answer, "error_code", 0))
+        self._is_doubtful |= code in LOOK_AGAIN
+        if api_key is not ApiKey.ADD_PARTITIONS_TO_TXN:
+            self._client.on_code(code)
         return answer
 
     def _check(self, codes: set[ErrorCode]) -> None:
         """Raise BrokenTransactionError for an answer after which the same request is of no use."""
-        if codes & LOOK_AGAIN:
-            self._client.forget_coordinator()
+        for code in sorted(codes & (LOOK_AGAIN | {ErrorCode.concurrent_transactions})):
+            self._client.on_code(code)
         for code in sorted(codes - AGAIN - {ErrorCode.none}):
             raise BrokenTransactionError(code)
 
