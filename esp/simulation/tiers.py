@@ -46,8 +46,13 @@ def _run_nodes(seed: int, node_count: int | None) -> Found:
 
 def _run_partition(seed: int, _node_count: int | None) -> Found:
     from esp.simulation.partition_tier.cluster import PartitionCluster  # noqa: PLC0415 - see above
+    from esp.simulation.partition_tier.transacting import TransactingRun  # noqa: PLC0415 - see above
 
-    return _run_cores(lambda: PartitionCluster(seed).run())
+    def run() -> None:
+        PartitionCluster(seed).run()
+        TransactingRun(seed).run()
+
+    return _run_cores(run)
 
 
 def _run_quorum(seed: int, _node_count: int | None) -> Found:

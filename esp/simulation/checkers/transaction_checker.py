@@ -14,6 +14,7 @@ from esp.simulation.checkers.transaction_history import Fate, Refusal, SentTrans
 from esp.simulation.checkers.transaction_log import (
     AT_REST,
     DECISIONS,
+    EPOCH_MAX,
     IdState,
     MarkerSeen,
     PartitionFold,
@@ -355,7 +356,8 @@ class TransactionChecker:
         for transactional_id, told in self.history.producers_told.items():
             if self._coordinators.get(transactional_id) in self._find_lost(TRANSACTIONS_TOPIC):
                 continue
-            unknown = [tuple(producer) for producer in told if producer not in self._given.get(transactional_id, ())]
+            given = self._given.get(transactional_id, ())
+            unknown = [tuple(one) for one in told if one.epoch > EPOCH_MAX or one not in given]
             if unknown:
                 raise ViolationError(
                     "INV-TXN-OWNER", transactional_id, f"a client was given {unknown}, which is not its"

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from esp.model.errors import ErrorCode
 from esp.model.ids import TRANSACTIONS_TOPIC, TopicPartition
 from esp.records.batch_header import read_header
 from esp.records.builder import NewRecord, build_batch
@@ -150,3 +151,39 @@ def test_a_transaction_that_cannot_be_judged_is_counted() -> None:
     with pytest.raises(ViolationError, match=r"INV-TXN-ATOMIC at b: .* none counts"):
         scene.checker.judge([])
     assert scene.checker.unjudged == 1
+
+
+def test_a_producer_that_its_id_never_had_is_a_violation() -> None:
+    scene = Scene()
+    scene.move(COORDINATORS[0], "txn-0", S.EMPTY, 7)
+    scene.history.tell("txn-0", Producer(7, 0))
+    scene.checker.judge(())
+    scene.history.tell("txn-0", Producer(8, 0))
+    with pytest.raises(ViolationError, match="INV-TXN-OWNER"):
+        scene.checker.judge(())
+    scene.lost.add(COORDINATORS[0])
+    scene.checker.judge(())
+
+
+def test_a_batch_that_is_refused_in_a_whole_cluster_though_its_transaction_is_open_is_a_violation() -> None:
+    scene = Scene()
+    scene.move(COORDINATORS[0], "txn-0", S.ONGOING, 7)
+    sent = SentTransaction("txn-0", "an instance", Producer(7, 0), 1.0)
+    scene.history.on_refused(sent, DATA, ErrorCode.invalid_txn_state, 2.0)
+    scene.checker.whole_s = 3.0
+    scene.history.on_refused(sent, DATA, ErrorCode.invalid_txn_state, 2.0)
+    scene.history.on_refused(sent, DATA, ErrorCode.invalid_producer_epoch, 4.0)
+    scene.checker.judge(())
+    scene.history.on_refused(sent, DATA, ErrorCode.invalid_txn_state, 4.0)
+    with pytest.raises(ViolationError, match="LIVE-TXN"):
+        scene.checker.judge(())
+
+
+def test_decisions_are_told_with_the_partitions_of_their_transaction() -> None:
+    scene = Scene()
+    told: list[tuple[TopicPartition, object]] = []
+    scene.checker.on_decision = lambda coordinator, partitions: told.append((coordinator, partitions))
+    scene.history.ask_end("txn-0", Producer(7, 0), is_commit=True, now_s=1.0)
+    for status in (S.ONGOING, S.PREPARE_COMMIT, S.COMPLETE_COMMIT):
+        scene.move(COORDINATORS[1], "txn-0", status, 7)
+    assert told == [(COORDINATORS[1], frozenset({DATA}))]
