@@ -190,4 +190,92 @@ COMPACTION_MUTANTS: Final = (
         "        return True\n",
         kind=COMPACTED_TOPICS,
     ),
+    Mutant(
+        "transactions-are-forgotten-between-groups",
+        "KAFKA-8351",
+        "CLEAN-4",
+        "esp.storage.compaction.cleaning",
+        """        with closing(CleanedSegment(log.files.disk, sources)) as output, suppress(LeftAloneError):
+""",
+        """        fates = cleaning.fates()
+        with closing(CleanedSegment(log.files.disk, sources)) as output, suppress(LeftAloneError):
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "records-that-stay-where-they-are-are-not-passed",
+        "CLEAN-4 broken",
+        "CLEAN-4",
+        "esp.storage.compaction.round",
+        """                left_alone = LeftAloneError("it was dropped meanwhile")
+                continue
+""",
+        """                raise LeftAloneError("it was dropped meanwhile")
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "rest-of-a-half-cleaned-segment-loses-its-aborts",
+        "KAFKA-13727",
+        "CLEAN-3",
+        "esp.storage.compaction.output",
+        "            joined.entries += [entry for entry in index.entries if entry.last_offset >= end_offset]\n",
+        "            pass\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "marker-is-superseded-by-the-next-one",
+        "KAFKA-14055",
+        "CLEAN-3",
+        "esp.storage.compaction.fates",
+        "        if not had_records and self._is_past_horizon(header):\n",
+        "        if header.base_offset < last or (not had_records and self._is_past_horizon(header)):\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "transactions-are-not-rewound-with-their-batches",
+        "KAFKA-20036",
+        "CLEAN-4",
+        "esp.storage.compaction.fates",
+        "        had_records = self._passed.on_marker(header, marker)\n",
+        """        self._passed.on_marker(header, marker)
+        had_records = self._passed.on_marker(header, marker)
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "marker-goes-without-a-horizon",
+        "CLEAN-3 broken",
+        "CLEAN-3",
+        "esp.storage.compaction.fates",
+        "        if not had_records and self._is_past_horizon(header):\n",
+        "        if not had_records:\n",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "epoch-of-an-empty-marker-is-not-learned",
+        "as in Kafka",
+        "CLEAN-5",
+        "esp.storage.producer_state",
+        """        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(epoch)
+""",
+        """        state = self._states.get(producer_id)
+        if attributes & CONTROL_BIT and not count:
+            return None
+        if state is None:
+            state = self._states[producer_id] = ProducerState(epoch)
+""",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "tombstones-stay-for-ever",
+        "KAFKA-8522",
+        "CLEAN-2",
+        "esp.storage.compaction.fates",
+        "            kept = choose_records(*opened, header, self._latest, drops_tombstones=self._is_past_horizon(header))\n",
+        "            kept = choose_records(*opened, header, self._latest, drops_tombstones=False)\n",
+        tiers=(LOG,),
+    ),
 )

@@ -12,6 +12,7 @@ from esp.simulation.partition_tier.profile import PartitionProfile
 from tests.mutants.mutant import (
     ASKED_OFFSETS,
     BEYOND_PROMISE,
+    COMPACTED_COORDINATORS,
     COMPACTED_TOPICS,
     EXPIRING_OFFSETS,
     FAILING_DIRECTORIES,
@@ -27,6 +28,7 @@ from tests.mutants.mutant import (
     SECOND_VOTERS,
     STRANDED_LEADERS,
     TRANSACTED_OFFSETS,
+    TRANSACTIONS_ALONE,
     UPGRADED_NODES,
 )
 
@@ -41,6 +43,10 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
     LOST_FILES: lambda profile: FaultKind.LOST_FILES in profile.fault_means_s and len(profile.layout.brokers) > 1,
     ASKED_OFFSETS: lambda profile: profile.asks_offsets and len(profile.layout.brokers) > 1,
     EXPIRING_OFFSETS: lambda profile: profile.groups.expiry is not None,
+    TRANSACTIONS_ALONE: lambda profile: profile.transactions is not None and profile.transactions.is_alone,
+    COMPACTED_COORDINATORS: lambda profile: (
+        profile.transactions is not None and profile.transactions.is_alone and profile.transactions.compacts
+    ),
     TRANSACTED_OFFSETS: lambda profile: (
         profile.transactions is not None and any(one.commits_offsets for one in profile.transactions.ids)
     ),

@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.compaction import COMPACTION_MUTANTS
 from tests.mutants.controller import CONTROLLER_MUTANTS
+from tests.mutants.deciding import DECIDING_MUTANTS
 from tests.mutants.divergence import DIVERGENCE_MUTANTS
 from tests.mutants.expiry import EXPIRY_MUTANTS
 from tests.mutants.groups import GROUP_MUTANTS
@@ -36,6 +37,7 @@ ALL: Final = (
     *STORAGE_MUTANTS,
     *COMPACTION_MUTANTS,
     *TRANSACTION_MUTANTS,
+    *DECIDING_MUTANTS,
     *MEMBERSHIP_MUTANTS,
     *REASSIGNMENT_MUTANTS,
     *THROTTLE_MUTANTS,
