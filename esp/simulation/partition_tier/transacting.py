@@ -71,6 +71,9 @@ _WRONG_EPOCH_SHARE: Final = 0.04
 _REPLACED_SHARE: Final = 0.005
 """Of the actions of clients: then another node coordinates."""
 
+_WALL_STEP_MS: Final = 20_000
+"""Most milliseconds by which the wall clock is wrong; an operator sets it as often as another node coordinates."""
+
 _REPEATED_SHARE: Final = 0.15
 """Of the requests to end a transaction: they are sent twice."""
 
@@ -166,6 +169,9 @@ class TransactingRun:
         self._numbers = itertools.count()
         self._producer_ids = itertools.count(1000)
         self._fails = True
+        self._wall_shift_ms = 0
+        self._replaced_s = 0.0
+        """The time since when the coordinator is the present one."""
         self._first_epoch = random.choice(_FIRST_EPOCHS)
         self._settings = replace(_SETTINGS, transactional_id_expiration_ms=random.choice(_EXPIRATIONS_MS))
         self._coordinator = self._new_coordinator()
@@ -201,6 +207,8 @@ class TransactingRun:
             for _ in range(STEPS):
                 self._later(self._random.expovariate(1 / 0.02), partial(self._act, self._random.choice(self._clients)))
                 if self._random.random() < _REPLACED_SHARE:
+                    self._set_clock()
+                if self._random.random() < _REPLACED_SHARE:
                     self._later(self._random.random() / 100, self._replace_coordinator)
                 self._pass(self._random.expovariate(1 / 0.02))
             self._fails = False
@@ -210,7 +218,10 @@ class TransactingRun:
     # --- time ------------------------------------------------------------------------------------------------------------------------
 
     def _now(self) -> Now:
-        return Now(int(self._now_s * 1_000_000), int(self._now_s * 1_000))
+        return Now(int(self._now_s * 1_000_000), int(self._now_s * 1_000) + self._wall_shift_ms)
+
+    def _set_clock(self) -> None:
+        self._wall_shift_ms = self._random.randint(-_WALL_STEP_MS, _WALL_STEP_MS)
 
     def _later(self, delay_s: float, event: Callable[[], None]) -> None:
         heapq.heappush(self._events, (self._now_s + delay_s, next(self._numbers), event))
@@ -277,6 +288,7 @@ class TransactingRun:
             self._commit(append)
         before, self._coordinator = self._coordinator, self._new_coordinator()
         self._epoch += 1
+        self._replaced_s = self._now_s
         for record in self._log:
             self._coordinator.replay(record.key, record.value)
         self._do(before.unload())
@@ -321,6 +333,8 @@ class TransactingRun:
         return (
             (name, state.producer, False) in self._asked_ends
             or self._now_s - state.open_s >= CLOCK_SLACK * TIMEOUT_MS / 1000
+            or self._replaced_s
+            >= state.open_s  # it has read the time of the beginning, by a wall clock that may be wrong
             or any(
                 init.expected in (None, state.producer) and (init.answered_s is None or init.answered_s >= state.open_s)
                 for init in self._inits.get(name, ())
