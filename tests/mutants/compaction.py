@@ -213,6 +213,7 @@ COMPACTION_MUTANTS: Final = (
         """                raise LeftAloneError("it was dropped meanwhile")
 """,
         tiers=(LOG,),
+        is_gap=True,
     ),
     Mutant(
         "rest-of-a-half-cleaned-segment-loses-its-aborts",

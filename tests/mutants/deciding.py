@@ -212,7 +212,7 @@ DECIDING_MUTANTS: Final = (
     Mutant(
         "loading-ends-at-the-first-hole",
         "KAFKA-9065",
-        "TXN-8",
+        "TXN-1",
         "esp.broker.coordination.latest_records",
         "            header = read_whole_header(view[position:])\n",
         """            header = read_whole_header(view[position:])
@@ -224,7 +224,7 @@ DECIDING_MUTANTS: Final = (
     Mutant(
         "state-of-an-earlier-epoch-is-kept",
         "KAFKA-9307",
-        "TXN-8",
+        "TXN-1",
         "esp.transactions.coordinator",
         "            self._read[record.transactional_id] = record.value\n",
         "            self._read.setdefault(record.transactional_id, record.value)\n",

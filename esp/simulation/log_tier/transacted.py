@@ -208,7 +208,7 @@ class TransactedLogRun(CompactedLogRun):
         return producer in self._forgotten or (is_below and (state is None or not state.batches))
 
     def _least_end(self) -> int:
-        """What was committed once is cut by no truncation: another replica has it."""
+        """No truncation cuts records that were committed once: another replica has them."""
         return max(super()._least_end(), self._committed_to)
 
     def _keep_to(self, end_offset: int) -> None:

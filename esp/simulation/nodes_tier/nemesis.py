@@ -123,9 +123,10 @@ _AMOUNTS: Final[Mapping[FaultKind, Callable[[Random], float]]] = {
 """The strength of a fault of a kind: see :class:`~esp.simulation.nodes_tier.faults.FaultKind` for what the number means."""
 
 
-_ARMED: Final = frozenset(
-    {FaultKind.TARGETED, FaultKind.AT_DECISION, FaultKind.LOST_MARKER_ANSWERS, FaultKind.STALE_COORDINATOR}
-)
+_AT_DECISIONS: Final = (FaultKind.AT_DECISION, FaultKind.LOST_MARKER_ANSWERS, FaultKind.STALE_COORDINATOR)
+"""The faults that wait for the next decision of a transaction."""
+
+_ARMED: Final = frozenset({FaultKind.TARGETED, *_AT_DECISIONS})
 """The faults that wait for something, and are counted as what they become."""
 
 
@@ -164,9 +165,7 @@ class Nemesis:
         self.twins = Twins(world, ledger, lambda: self._is_over)
         self.voter_twins = VoterTwins(world, lambda: self._is_over)
         self._beyond = BeyondPromise(world, ledger, self.caretaker, self._disks.newest_image)
-        self.coordinators = CoordinatorFaults(
-            world, self.bring, active_controller, self._disks.newest_image, lambda: self._is_over
-        )
+        self.coordinators = self._make_coordinator_faults()
         world.on_point = self._on_point
         self._actions: dict[FaultKind, Callable[[Fault, SimulatedNode], bool]] = {
             FaultKind.KILL: self._kill,
@@ -206,10 +205,12 @@ class Nemesis:
             FaultKind.CLOCK_JUMP: self._clock_jump,
             FaultKind.LAPSE: lambda fault, _node: self._lapse(fault),
             FaultKind.TARGETED: self._arm,
-            FaultKind.AT_DECISION: self.coordinators.arm,
-            FaultKind.LOST_MARKER_ANSWERS: self.coordinators.arm,
-            FaultKind.STALE_COORDINATOR: self.coordinators.arm,
+            **dict.fromkeys(_AT_DECISIONS, self.coordinators.arm),
         }
+
+    def _make_coordinator_faults(self) -> CoordinatorFaults:
+        image, controller = self._disks.newest_image, self._active_controller
+        return CoordinatorFaults(self._world, self.bring, controller, image, lambda: self._is_over)
 
     async def run(self) -> None:
         """Carry out the plan; returns after the last fault began."""

@@ -127,7 +127,6 @@ class Run:
         )
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
-        self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
         self._sessions = SessionChecker(world.loop.time)
         self._rebalance = RebalanceWatch(world, self._metadata, self._replicas, self._clients.mover, self._on_found)
@@ -253,6 +252,7 @@ class Run:
         self._world.spawn(self._watch())
         self._administration = self._clients.administer()
         self._groups.begin()
+        self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
         self._transactions.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         cooler = Cooler(self._world, self._ledger.poisoned)

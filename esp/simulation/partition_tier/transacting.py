@@ -180,7 +180,7 @@ class TransactingRun:
         self._log: list[NewRecord] = []
         """That of the coordinator, as far as it is committed."""
         self._appends: dict[int, Append] = {}
-        """What is on its way into that log, in its order."""
+        """The records that are on their way into that log, in its order."""
         self._answers: dict[int, Callable[[Any], None]] = {}
         self._ids: dict[str, IdState] = {}
         self._by_producer: dict[int, str] = {}

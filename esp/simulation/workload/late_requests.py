@@ -26,7 +26,7 @@ class LateRequests:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def takes(self) -> bool:
         """True if the next request is one of them."""
@@ -36,8 +36,8 @@ class LateRequests:
         """Make the call some time later, when the client has gone on for long, or just does; the answer is of no interest."""
         low, high = LATE_S
         task = asyncio.ensure_future(self._send(call, low * (high / low) ** self.rng.random()))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         await asyncio.sleep(self.rng.choice(WAITS_S))
 
     async def _send(self, call: Callable[[], Awaitable[Any]], delay_s: float) -> None:

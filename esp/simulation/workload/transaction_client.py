@@ -13,8 +13,8 @@ from esp.simulation.workload.connection import NoAnswerError
 TIMEOUT_S: Final = 5.0
 
 PATIENCE_S: Final = 10.0
-"""How long the same coordinator is asked that cannot end the transaction before: an application gives up then, and is started again. The
-coordinator may be cut off from all other nodes, and not know that it was replaced.
+"""The time for which the same coordinator is asked that cannot end the transaction before: then an application gives up, and is started
+again. The coordinator may be cut off from all other nodes, and not know that it was replaced.
 """
 
 LOOK_AGAIN: Final = frozenset(
