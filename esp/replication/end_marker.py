@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 from esp.model.errors import ApiError, ErrorCode
 from esp.replication.replica_log import ProducerFacts
 
+NO_PRODUCER_ID: Final = -1
+"""The producer id of batches that have no producer."""
 BUMPED_EPOCH_FROM: Final = 2
 """The transaction version from which on markers carry a higher epoch than the data that they end (KIP-890)."""
 
@@ -27,13 +29,20 @@ def check_end_marker(marker: EndMarker, producer: ProducerFacts | None) -> None:
     and the coordinator asks until it has one (KAFKA-19999).
 
     Raises:
-        ApiError: INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED for a coordinator that was replaced.
+        ApiError: INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED for a coordinator that was replaced; UNKNOWN_SERVER_ERROR for a
+            marker that no coordinator sends, as in Kafka.
     """
     epoch = marker.producer_epoch
-    if epoch < 0:
-        raise ApiError(ErrorCode.invalid_producer_epoch, f"A marker under the epoch {epoch}")
-    if producer is None:
-        return
+    if epoch < 0 or marker.producer_id == NO_PRODUCER_ID:
+        raise ApiError(ErrorCode.unknown_server_error, f"A marker of producer {marker.producer_id} under epoch {epoch}")
+    if producer is not None:
+        _check_against(marker, producer)
+    if marker.transaction_version < 0:
+        raise ApiError(ErrorCode.unknown_server_error, f"A marker of transaction version {marker.transaction_version}")
+
+
+def _check_against(marker: EndMarker, producer: ProducerFacts) -> None:
+    epoch = marker.producer_epoch
     must_be_higher = marker.transaction_version >= BUMPED_EPOCH_FROM and producer.transaction_first_offset >= 0
     if epoch < producer.epoch or (must_be_higher and epoch == producer.epoch):
         raise ApiError(

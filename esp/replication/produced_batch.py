@@ -79,9 +79,7 @@ def validate_produced(
         raise ApiError(ErrorCode.corrupt_message, "The batch's checksum does not match its bytes")
     # One test for the common case: no flag that needs a look, an ordinary codec.
     if attributes & ~0x07 or attributes >= ZSTD:
-        _validate_attributes(
-            attributes, producer_id, zstd_allowed=zstd_allowed, transactional_allowed=transactional_allowed
-        )
+        _validate_attributes(attributes, zstd_allowed=zstd_allowed, transactional_allowed=transactional_allowed)
     if base_offset != 0:
         raise ApiError(ErrorCode.invalid_record, f"The base offset of a produced batch is 0, not {base_offset}")
     if count < 1 or delta != count - 1:
@@ -95,7 +93,7 @@ def validate_produced(
     return header
 
 
-def _validate_attributes(attributes: int, producer_id: int, *, zstd_allowed: bool, transactional_allowed: bool) -> None:
+def _validate_attributes(attributes: int, *, zstd_allowed: bool, transactional_allowed: bool) -> None:
     codec = attributes & 0x07
     if codec > HIGHEST_CODEC or attributes & ~_KNOWN_ATTRIBUTES:
         raise ApiError(ErrorCode.invalid_record, f"Unknown batch attributes {attributes:#06x}")
@@ -103,14 +101,11 @@ def _validate_attributes(attributes: int, producer_id: int, *, zstd_allowed: boo
         raise ApiError(ErrorCode.unsupported_compression_type, "zstd needs produce requests of version 7 or later")
     if attributes & CONTROL_BIT:
         raise ApiError(ErrorCode.invalid_record, "Clients cannot write control records")
-    if attributes & TRANSACTIONAL_BIT:
-        if not transactional_allowed:
-            raise ApiError(
-                ErrorCode.transactional_id_authorization_failed,
-                "A transactional batch needs a request with a transactional id",
-            )
-        if producer_id < 0:
-            raise ApiError(ErrorCode.invalid_record, "A transactional batch needs a producer id")
+    if attributes & TRANSACTIONAL_BIT and not transactional_allowed:
+        raise ApiError(
+            ErrorCode.transactional_id_authorization_failed,
+            "A transactional batch needs a request with a transactional id",
+        )
     if attributes & TIMESTAMP_TYPE_BIT:
         raise ApiError(ErrorCode.invalid_timestamp, "A producer's timestamps are of the type CreateTime")
 

@@ -93,7 +93,7 @@ class Verifications:
         if sequence < 0:  # of a coordinator, which writes without sequences
             return
         earliest = next_sequence if verification.starts_at_zero else verification.lowest_sequence
-        if sequence != earliest and _is_before(earliest, sequence):
+        if sequence != earliest and (verification.starts_at_zero or _is_before(earliest, sequence)):
             raise ApiError(
                 ErrorCode.out_of_order_sequence_number,
                 f"Producer {producer_id} came with sequence {sequence} under epoch {epoch}; {earliest} must be appended first",

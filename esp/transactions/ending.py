@@ -59,6 +59,7 @@ _FIRST: Final = Attempt.FIRST
 _RETRY: Final = Attempt.RETRY
 
 _DECIDED: Final = {attempt: Cell(_BUSY, _BUSY) for attempt in Attempt}
+_PLAIN_DECIDED: Final = {_FIRST: Cell(_BUSY, _BUSY), _RETRY: Cell(_FENCED, _FENCED)}
 
 BUMPING_CELLS: Final[Mapping[TransactionStatus, Mapping[Attempt, Cell]]] = MappingProxyType(
     {
@@ -76,8 +77,8 @@ PLAIN_CELLS: Final[Mapping[TransactionStatus, Mapping[Attempt, Cell]]] = Mapping
     {
         _S.EMPTY: {_FIRST: Cell(_INVALID, _INVALID), _RETRY: Cell(_FENCED, _FENCED)},
         _S.ONGOING: {_FIRST: Cell(_DECIDE, _DECIDE), _RETRY: Cell(_FENCED, _FENCED)},
-        _S.PREPARE_COMMIT: _DECIDED,
-        _S.PREPARE_ABORT: _DECIDED,
+        _S.PREPARE_COMMIT: _PLAIN_DECIDED,
+        _S.PREPARE_ABORT: _PLAIN_DECIDED,
         _S.COMPLETE_COMMIT: {_FIRST: Cell(_DONE, _INVALID), _RETRY: Cell(_FENCED, _FENCED)},
         _S.COMPLETE_ABORT: {_FIRST: Cell(_INVALID, _DONE), _RETRY: Cell(_FENCED, _FENCED)},
     }
@@ -113,11 +114,13 @@ class Ending:
         self._markers = markers
 
     def end(self, request: EndTransaction, ticket: object, now: Now) -> None:
-        """EndTxn. A move that is on its way is looked at before the producer is (TXN-1): the epoch may be what it changes."""
+        """EndTxn. If the epoch rises with each transaction, a move that is on its way is looked at before the producer is (TXN-1): the
+        epoch may be what it changes.
+        """
         entry = self._state.directory.find(request.transactional_id)
         if entry is None:
             self._answer(ticket, ErrorCode.invalid_producer_id_mapping)
-        elif entry.pending is not None or entry.current is None:
+        elif entry.current is None or (request.bumps_epoch and entry.pending is not None):
             self._answer(ticket, entry.busy_error)
         else:
             self._judge(request, entry, entry.current, ticket, now)
@@ -129,6 +132,8 @@ class Ending:
             self._answer(ticket, _BUSY)
         elif isinstance(attempt, ErrorCode):
             self._answer(ticket, attempt)
+        elif entry.pending is not None:
+            self._answer(ticket, entry.busy_error if attempt is Attempt.FIRST else _FENCED)
         else:
             cell = cells[current.status][attempt]
             verdict = cell.commit if request.is_commit else cell.abort

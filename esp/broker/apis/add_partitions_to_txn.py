@@ -6,14 +6,18 @@ verification alone adds what it names for a client that leaves that to the broke
 
 import asyncio
 import uuid
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 from kio.schema.add_partitions_to_txn.v3.request import AddPartitionsToTxnRequest as RequestUpTo3
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnPartitionResult as PartitionResultUpTo3
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnResponse as ResponseUpTo3
 from kio.schema.add_partitions_to_txn.v3.response import AddPartitionsToTxnTopicResult as TopicResultUpTo3
-from kio.schema.add_partitions_to_txn.v5.request import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
+from kio.schema.add_partitions_to_txn.v5.request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from kio.schema.add_partitions_to_txn.v5.response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -132,15 +136,26 @@ def _response(
                                 partition_index=number,
                                 partition_error_code=result.errors[TopicPartition(topic.name, number)],
                             )
-                            for number in topic.partitions
+                            for number in numbers
                         ),
                     )
-                    for topic in transaction.topics
+                    for topic, numbers in _answered(transaction)
                 ),
             )
             for transaction, result in zip(transactions, results, strict=True)
         ),
     )
+
+
+def _answered(
+    transaction: AddPartitionsToTxnTransaction,
+) -> Iterator[tuple[AddPartitionsToTxnTopic, Iterable[int]]]:
+    """The topics and partitions that an answer names: those that the request names, each once if it only asks, as in Kafka."""
+    for topic in transaction.topics:
+        if not transaction.verify_only:
+            yield topic, topic.partitions
+        elif topic.partitions:
+            yield topic, dict.fromkeys(topic.partitions)
 
 
 def _response_up_to_3(asked: AddPartitionsToTxnTransaction, result: PartitionsResult, version: int) -> ResponseUpTo3:

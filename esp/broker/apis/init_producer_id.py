@@ -29,7 +29,7 @@ def handle(
     services: Services, request: Request, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
     """Answer from this node's block of ids; once per block that waits for the controller."""
-    if (message.producer_id == -1) != (message.producer_epoch == -1) or message.producer_id < -1:
+    if (message.producer_id == -1) != (message.producer_epoch == -1):
         return _refused(ErrorCode.invalid_request)
     if message.transactional_id is not None:
         try:

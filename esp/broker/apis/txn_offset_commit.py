@@ -19,7 +19,7 @@ from esp.broker.groups.driver import GroupCoordinatorDriver
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.transactions.level import require_transactions
-from esp.broker.transactions.verifier import Producer, Protocol, Unverified
+from esp.broker.transactions.verifier import UNANSWERED, Producer, Protocol, Unverified
 from esp.groups.effects import Transaction
 from esp.groups.requests import CommittedOffset, TxnOffsetCommit
 from esp.groups.responses import OffsetCommitResult
@@ -107,7 +107,7 @@ async def _verify(
     batch = Unverified(coordinator.hosted, coordinator.leader, NO_SEQUENCE)
     (guard,) = await services.verifier.verify(producer, (batch,), protocol)
     if isinstance(guard, ApiError):
-        if guard.code is ErrorCode.not_enough_replicas:
+        if guard.code in UNANSWERED and guard.code is not ErrorCode.concurrent_transactions:
             raise ApiError(_AGAIN, guard.message)
         raise guard
     return Transaction(producer.producer_id, producer.producer_epoch, guard)
@@ -130,5 +130,6 @@ def _response(
                 ),
             )
             for topic in message.topics
+            if topic.partitions
         ),
     )

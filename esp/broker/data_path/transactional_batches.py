@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from esp.broker.replication.hosted_partition import HostedPartition
-from esp.broker.transactions.verifier import Producer, Protocol, TransactionVerifier, Unverified
+from esp.broker.transactions.verifier import UNANSWERED, Producer, Protocol, TransactionVerifier, Unverified
 from esp.model.errors import ApiError, ErrorCode
 from esp.records.batch_header import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT, read_fields
 from esp.replication.partition_leader import PartitionLeader
@@ -41,8 +41,8 @@ class Verification(NamedTuple):
     batches: list[Unverified]
     places: list[int]
     """The batches' places in the request."""
-    partition_count: int
-    """The number of partitions of the request."""
+    guards: list[GuardedBatch | None]
+    """The guards of the other batches."""
 
 
 def begin_verification(
@@ -59,25 +59,24 @@ def begin_verification(
     producer: Producer | None = None
     batches: list[Unverified] = []
     places: list[int] = []
+    guards: list[GuardedBatch | None] = [None] * len(found)
     for place, each in enumerate(found):
         if each is None or len(each[1]) < HEADER_SIZE:
             continue
         hosted, records = each
         _, _, _, magic, _, attributes, _, _, _, producer_id, epoch, sequence, _ = read_fields(records)
-        if magic != MAGIC or not attributes & TRANSACTIONAL_BIT or producer_id < 0 or hosted.leader is None:
+        if magic != MAGIC or not attributes & TRANSACTIONAL_BIT or hosted.leader is None:
+            continue
+        if producer_id < 0:  # in no transaction, whatever its attribute says
+            guards[place] = GuardedBatch(hosted.leader, UNVERIFIED)
             continue
         of_batch = Producer(transactional_id, producer_id, epoch)
         if producer is None:
             producer = of_batch
-        elif producer.producer_id != producer_id:
-            raise ApiError(ErrorCode.invalid_producer_id_mapping, "The batches of one request are of several producers")
         elif producer != of_batch:
-            raise ApiError(
-                ErrorCode.invalid_producer_epoch, "The batches of one request are of several producer epochs"
-            )
+            raise ApiError(ErrorCode.invalid_producer_id_mapping, "The batches of one request are of several producers")
         batches.append(Unverified(hosted, hosted.leader, sequence))
         places.append(place)
-    guards: list[GuardedBatch | None] = [None] * len(found)
     if producer is None:
         return guards
     for place, batch in zip(places, batches, strict=True):
@@ -87,19 +86,29 @@ def begin_verification(
             guards[place] = GuardedBatch(batch.leader, error)
             continue
         if guard is not OPEN and guard is not UNVERIFIED:
-            return Verification(producer, protocol, batches, places, len(found))
+            return Verification(producer, protocol, batches, places, guards)
         guards[place] = GuardedBatch(batch.leader, guard)
     return guards
 
 
 async def verify(verifier: TransactionVerifier, verification: Verification) -> Guards:
     """Ask the coordinator."""
-    producer, protocol, batches, places, partition_count = verification
-    guards: list[GuardedBatch | None] = [None] * partition_count
+    producer, protocol, batches, places, guards = verification
     results = await verifier.verify(producer, batches, protocol)
     for place, batch, result in zip(places, batches, results, strict=True):
-        guards[place] = GuardedBatch(batch.leader, result)
+        guards[place] = GuardedBatch(batch.leader, _for_producer(result, protocol))
     return guards
+
+
+def _for_producer(result: Guard | ApiError, protocol: Protocol) -> Guard | ApiError:
+    """NOT_ENOUGH_REPLICAS if the coordinator's answer says nothing: producers send the same again. Clients of version 2 of transactions know
+    CONCURRENT_TRANSACTIONS here.
+    """
+    if not isinstance(result, ApiError) or result.code not in UNANSWERED:
+        return result
+    if result.code is ErrorCode.concurrent_transactions and protocol is Protocol.IMPLICIT:
+        return result
+    return ApiError(ErrorCode.not_enough_replicas, result.message)
 
 
 def guard_for(guarded: GuardedBatch | None, leader: PartitionLeader) -> Guard | None:

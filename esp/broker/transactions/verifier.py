@@ -33,7 +33,7 @@ Call = Callable[[NodeId, "AddPartitionsToTxnRequest"], Awaitable["AddPartitionsT
 FindCoordinator = Callable[[str], NodeId | None]
 """Returns the node that coordinates a transactional id, as far as the metadata knows."""
 
-_UNANSWERED: Final = frozenset(
+UNANSWERED: Final = frozenset(
     (
         ErrorCode.network_exception,
         ErrorCode.coordinator_load_in_progress,
@@ -42,7 +42,7 @@ _UNANSWERED: Final = frozenset(
         ErrorCode.concurrent_transactions,
     )
 )
-"""Errors that say nothing of the transaction: the client is to send the same again."""
+"""Errors that say nothing of the transaction: the client is to send the same again. Each API has its own code for that."""
 
 
 class Protocol(Enum):
@@ -145,7 +145,7 @@ class TransactionVerifier:
         """Have the coordinator confirm that the batches' partitions belong to the producer's transaction.
 
         Returns:
-            For each batch the guard with which it may be appended, or the error for its producer.
+            For each batch the guard with which it may be appended, or the error for its producer; one of :data:`UNANSWERED` as it is.
         """
         results: list[Guard | ApiError] = [UNVERIFIED] * len(batches)
         places = list(range(len(batches)))
@@ -182,7 +182,7 @@ class TransactionVerifier:
         return results
 
     def _forget(self, producer: Producer, batch: Unverified, guard: Guard | ApiError, code: ErrorCode) -> None:
-        if code not in _UNANSWERED and isinstance(guard, Guard):
+        if code not in UNANSWERED and isinstance(guard, Guard):
             batch.leader.forget_verification(producer.producer_id, producer.producer_epoch, guard)
 
     async def _ask(
@@ -253,10 +253,8 @@ def _take_batch(questions: dict[_Question, _Waiting]) -> dict[_Question, _Waitin
 
 def _error_for_producer(code: ErrorCode, protocol: Protocol) -> ApiError:
     """The coordinator's error as the producer of a batch is told (Kafka's ``ReplicaManager`` and ``AddPartitionsToTxnManager``)."""
-    if code in _UNANSWERED:
-        return ApiError(
-            ErrorCode.not_enough_replicas, f"The transaction could not be verified: {code.name}; send the batch again"
-        )
+    if code in UNANSWERED:
+        return ApiError(code, f"The transaction could not be verified: {code.name}; send the same again")
     if code is ErrorCode.producer_fenced:
         return ApiError(ErrorCode.invalid_producer_epoch)
     if code is ErrorCode.transaction_abortable and protocol is Protocol.OLD:

@@ -164,7 +164,7 @@ class Fates:
         must_stay = is_first_of_epoch or is_end or is_last_of_producer
         if not header.record_count:
             return None if must_stay else GONE
-        if header.is_transactional:
+        if header.is_transactional and header.producer_id >= 0:  # without a producer it is in no transaction
             self._passed.on_records(header)
             if self._aborted.has(header):
                 return empty_batch(header) if must_stay else GONE

@@ -179,10 +179,28 @@ def test_a_transactional_batch_of_a_request_without_a_transactional_id_is_refuse
     assert code is ErrorCode.transactional_id_authorization_failed
 
 
-def test_a_transactional_batch_needs_a_producer():
+@pytest.mark.parametrize("sequence", [1, 5, 2**31 - 2])
+def test_a_transaction_under_an_epoch_of_its_own_begins_with_sequence_0(sequence):
+    leader = lone()
+    assert refusal(append, leader, sequence, zero=True) is ErrorCode.out_of_order_sequence_number
+    append(leader, 0, zero=True)
+
+
+def test_a_marker_without_a_producer_is_refused():
+    leader = lone()
+    marker = EndMarker(-1, 0, True, 0)
+    assert refusal(leader.append_marker, marker, NOW_MS) is ErrorCode.unknown_server_error
+    assert leader.log.log_end_offset == 0
+
+
+def test_a_transactional_batch_without_a_producer_opens_no_transaction():
     nameless = build_batch([NewRecord(b"v")], timestamp_ms=NOW_MS, transactional=True)
-    code = refusal(lone().append, memoryview(bytearray(nameless)), -1, NOW_MS, guard=UNVERIFIED)
-    assert code is ErrorCode.invalid_record
+    leader = lone()
+    leader.append(memoryview(bytearray(nameless)), -1, NOW_MS, guard=UNVERIFIED)
+    assert leader.log.producers.first_unstable_offset(1) is None
+    assert refusal(lone().append, memoryview(bytearray(nameless)), -1, NOW_MS) is (
+        ErrorCode.transactional_id_authorization_failed
+    )
 
 
 def test_a_plain_batch_is_refused_while_its_producers_transaction_is_open():
@@ -234,7 +252,9 @@ def test_a_marker_ends_the_transaction_and_is_committed_like_any_batch():
         (2, 5, ErrorCode.invalid_producer_epoch),
         (2, 6, None),
         (7, 5, ErrorCode.invalid_producer_epoch),
-        (0, -1, ErrorCode.invalid_producer_epoch),
+        (0, -1, ErrorCode.unknown_server_error),
+        (-1, 4, ErrorCode.invalid_producer_epoch),
+        (-1, 5, ErrorCode.unknown_server_error),
     ],
 )
 def test_the_epoch_of_a_marker_for_an_open_transaction(version, epoch, code):

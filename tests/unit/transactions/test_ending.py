@@ -29,11 +29,11 @@ CELLS = [
     (S.PREPARE_COMMIT, True, CURRENT, BUSY, BUSY),
     (S.PREPARE_COMMIT, True, BEFORE, BUSY, BUSY),
     (S.PREPARE_COMMIT, False, CURRENT, BUSY, BUSY),
-    (S.PREPARE_COMMIT, False, BEFORE, BUSY, BUSY),
+    (S.PREPARE_COMMIT, False, BEFORE, FENCED, FENCED),
     (S.PREPARE_ABORT, True, CURRENT, BUSY, BUSY),
     (S.PREPARE_ABORT, True, BEFORE, BUSY, BUSY),
     (S.PREPARE_ABORT, False, CURRENT, BUSY, BUSY),
-    (S.PREPARE_ABORT, False, BEFORE, BUSY, BUSY),
+    (S.PREPARE_ABORT, False, BEFORE, FENCED, FENCED),
     (S.COMPLETE_COMMIT, True, CURRENT, INVALID, NONE),
     (S.COMPLETE_COMMIT, True, BEFORE, NONE, INVALID),
     (S.COMPLETE_COMMIT, False, CURRENT, NONE, INVALID),
@@ -101,12 +101,29 @@ def test_unknown_id_is_refused():
     assert World().end((7, 3)) == ProducerResult(ErrorCode.invalid_producer_id_mapping)
 
 
-@pytest.mark.parametrize("bumps", [True, False])
 @pytest.mark.parametrize("producer", [CURRENT, BEFORE, (7, 4), (6, 3), (8, 0)])
-def test_move_on_its_way_is_looked_at_before_the_producer(bumps, producer):
+def test_move_on_its_way_is_looked_at_before_the_producer_whose_epoch_it_raises(producer):
     world = opened(S.ONGOING, is_stuck=True)
-    world.end(CURRENT, bumps=bumps)
-    assert world.end(producer, bumps=bumps) == ProducerResult(BUSY)
+    world.end(CURRENT)
+    assert world.end(producer) == ProducerResult(BUSY)
+
+
+@pytest.mark.parametrize(
+    ("producer", "error"),
+    [
+        (CURRENT, BUSY),
+        (BEFORE, FENCED),
+        ((7, 4), FENCED),
+        ((6, 3), ErrorCode.invalid_producer_id_mapping),
+        ((8, 0), ErrorCode.invalid_producer_id_mapping),
+    ],
+)
+@pytest.mark.parametrize("status", [S.ONGOING, *PREPARED])
+def test_wrong_producer_is_refused_while_a_move_is_on_its_way_that_leaves_the_epoch(status, producer, error):
+    world = opened(status, is_stuck=True)
+    if status is S.ONGOING:
+        world.end(CURRENT, bumps=False)
+    assert world.end(producer, bumps=False) == ProducerResult(error)
 
 
 @pytest.mark.parametrize("bumps", [True, False])

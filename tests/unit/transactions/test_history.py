@@ -31,6 +31,8 @@ class Naive:
         """The producer whose repeated EndTxn is answered alike, if versions that raise the epoch ended the last transaction."""
         self.partitions = set()
         self.after = None
+        self.ending = None
+        """The producer in the markers that are being written."""
         self.new_ids = FIRST_NEW_PRODUCER_ID
 
     def new_id(self):
@@ -71,7 +73,7 @@ class Naive:
 
     def end(self, producer, is_commit, bumps):
         if self.status in PREPARED:
-            return BUSY, None
+            return BUSY if bumps or producer == self.ending else self.refusal(producer), None
         if producer == self.producer:
             if self.status is S.ONGOING or (bumps and not is_commit):
                 self.decide(
@@ -95,6 +97,7 @@ class Naive:
             self.partitions = set()
         ended_from = self.producer
         self.after = self.next_producer() if bumps else self.producer
+        self.ending = Producer(self.producer.producer_id, self.producer.epoch + bumps)
         self.status, self.before = status, before
         self.ended_from = ended_from if bumps else None
         if not self.partitions:

@@ -1,8 +1,9 @@
 import pytest
 
 from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
 from tests.unit.broker.conversation import create_topic
-from tests.unit.broker.simulated_node import simulated
+from tests.unit.broker.simulated_node import model, simulated
 from tests.unit.broker.transaction_conversation import add, ask_as_broker, end, init, with_transactions
 
 NONE = ErrorCode.none
@@ -74,6 +75,27 @@ async def test_leaders_ask_for_several_transactions(node, client, version):
         ("", {("t", 1): ErrorCode.invalid_request}),
     ]
     assert await ask_as_broker(client, ("two", two, {"t": [1]}, True), version=version) == [("two", {("t", 1): NONE})]
+
+
+@pytest.mark.parametrize(("verify_only", "answered"), [(True, {"t": [0, 1]}), (False, {"t": [0, 1, 0], "u": []})])
+@with_transactions()
+async def test_a_verification_is_answered_once_for_each_partition(node, client, verify_only, answered):
+    await create_topic(client, partitions=2)
+    producer_id, epoch = await producer_of(client)
+    types = model(ApiKey.ADD_PARTITIONS_TO_TXN, 5)
+    topics = (("t", (0, 1, 0)), ("u", ()))
+    asked = types.AddPartitionsToTxnTransaction(
+        transactional_id="app",
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        verify_only=verify_only,
+        topics=tuple(types.AddPartitionsToTxnTopic(name=name, partitions=numbers) for name, numbers in topics),
+    )
+    answer = await client.call(ApiKey.ADD_PARTITIONS_TO_TXN, 5, types.Request(transactions=(asked,)))
+    (result,) = answer.results_by_transaction
+    assert {
+        topic.name: [each.partition_index for each in topic.results_by_partition] for topic in result.topic_results
+    } == answered
 
 
 @pytest.mark.parametrize("version", [0, 3])

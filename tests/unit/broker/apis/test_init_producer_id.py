@@ -31,7 +31,7 @@ async def test_transactional_producers_are_refused(node, transactional_id, code)
 
 
 @pytest.mark.parametrize(
-    ("version", "known", "code"), [(3, (5, 0), 0), (3, (5, -1), 42), (4, (-1, 3), 42), (5, (-7, 0), 42)]
+    ("version", "known", "code"), [(3, (5, 0), 0), (3, (5, -1), 42), (4, (-1, 3), 42), (5, (-7, 0), 0)]
 )
 @simulated()
 async def test_a_producer_that_has_an_id_gets_a_new_one_if_what_it_says_makes_sense(node, version, known, code):

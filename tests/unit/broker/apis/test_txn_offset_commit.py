@@ -6,9 +6,11 @@ from esp.broker.connections.peer import PeerUnavailableError
 from esp.model.errors import ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.network import Address
+from esp.protocol.registry import ApiKey
 from esp.replication.end_marker import EndMarker
 from tests.unit.broker.group_conversation import leave, member
 from tests.unit.broker.replica_cluster import clustered
+from tests.unit.broker.simulated_node import model
 from tests.unit.broker.transactional_client import OFFSETS, PID, commit_in, serve_transactions, stable_offsets
 
 T0 = ("t", 0)
@@ -40,7 +42,7 @@ async def test_the_coordinator_is_asked_once_and_only_version_5_adds_the_partiti
         (4, ErrorCode.transaction_abortable, ErrorCode.transaction_abortable),
         (5, ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_producer_id_mapping),
         (5, ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch),
-        (3, ErrorCode.concurrent_transactions, ErrorCode.coordinator_load_in_progress),
+        (3, ErrorCode.concurrent_transactions, ErrorCode.concurrent_transactions),
         (5, ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress),
     ],
 )
@@ -116,6 +118,15 @@ async def test_partitions_that_do_not_exist_are_told_apart(cluster):
     assert cluster.coordinators.asked == []
     assert await commit_in(client, {("u", 0): 5, T0: 5}) == {("u", 0): unknown, T0: ErrorCode.none}
     assert await commit_in(client, {T0: 5}, group="") == {T0: ErrorCode.invalid_group_id}
+
+
+@clustered()
+async def test_a_topic_without_partitions_is_not_answered(cluster):
+    client = await begin(cluster)
+    types = model(ApiKey.TXN_OFFSET_COMMIT, 5)
+    topic = types.TxnOffsetCommitRequestTopic(name="t", partitions=())
+    request = types.Request(transactional_id="x", group_id="g", producer_id=PID, producer_epoch=0, topics=(topic,))
+    assert (await client.call(ApiKey.TXN_OFFSET_COMMIT, 5, request)).topics == ()
 
 
 @clustered()

@@ -149,14 +149,45 @@ async def test_all_partitions_of_a_request_are_asked_about_at_once(cluster):
 @clustered()
 async def test_batches_of_two_producers_in_one_request_are_refused(cluster):
     client = await begin(cluster)
-    for other, code in (
-        ({"producer_id": 8}, ErrorCode.invalid_producer_id_mapping),
-        ({"epoch": 3}, ErrorCode.invalid_producer_epoch),
-    ):
+    code = ErrorCode.invalid_producer_id_mapping
+    for other in ({"producer_id": 8}, {"epoch": 3}):
         parts = [("t", 0, batch()), ("t", 1, batch(**other))]
         answer = await client.call(ApiKey.PRODUCE, 12, produce_request(parts, transactional_id="x"))
         assert {part.error_code for topic in answer.responses for part in topic.partition_responses} == {code}
     assert cluster.coordinators.asked == []
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(11, ErrorCode.not_enough_replicas), (12, ErrorCode.concurrent_transactions)],
+)
+@clustered()
+async def test_a_producer_is_told_that_its_last_transaction_is_being_ended(cluster, version, code):
+    client = await begin(cluster)
+    cluster.coordinators.say(ErrorCode.concurrent_transactions)
+    assert await produce_in(client, version=version) == (code, -1)
+
+
+@pytest.mark.parametrize("said", [ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress])
+@pytest.mark.parametrize("version", [10, 12])
+@clustered()
+async def test_a_producer_comes_again_if_its_coordinator_says_nothing(cluster, version, said):
+    client = await begin(cluster)
+    cluster.coordinators.say(said)
+    assert await produce_in(client, version=version) == (ErrorCode.not_enough_replicas, -1)
+
+
+@clustered()
+async def test_a_transactional_batch_without_a_producer_is_in_no_transaction(cluster):
+    client = await begin(cluster)
+    nameless = records(b"v", transactional=True)
+    assert (await produce(client, "t", nameless, transactional_id="x")).error_code is ErrorCode.none
+    assert cluster.coordinators.asked == []
+    parts = [("t", 0, nameless), ("t", 1, batch())]
+    answer = await client.call(ApiKey.PRODUCE, 12, produce_request(parts, transactional_id="x"))
+    assert {part.error_code for topic in answer.responses for part in topic.partition_responses} == {ErrorCode.none}
+    log = cluster[1].log()
+    assert (log.log_end_offset, log.last_stable_offset) == (2, 2)
 
 
 @clustered()

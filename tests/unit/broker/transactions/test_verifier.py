@@ -151,7 +151,7 @@ async def test_version_2_is_asked_again_for_a_while_only(world):
     coordinators, leader = Coordinators(world), lone()
     coordinators.say(ErrorCode.concurrent_transactions)
     began = world.loop.time()
-    assert await verify(coordinators, leader, protocol=Protocol.IMPLICIT) == [ErrorCode.not_enough_replicas]
+    assert await verify(coordinators, leader, protocol=Protocol.IMPLICIT) == [ErrorCode.concurrent_transactions]
     assert 0.1 <= world.loop.time() - began < 0.2
     assert 4 <= len(coordinators.asked) <= 7
 
@@ -160,7 +160,7 @@ async def test_version_2_is_asked_again_for_a_while_only(world):
 async def test_version_1_is_told_of_a_pending_transaction_at_once(world):
     coordinators, leader = Coordinators(world), lone()
     coordinators.say(ErrorCode.concurrent_transactions)
-    assert await verify(coordinators, leader) == [ErrorCode.not_enough_replicas]
+    assert await verify(coordinators, leader) == [ErrorCode.concurrent_transactions]
     assert len(coordinators.asked) == 1
 
 
@@ -172,9 +172,9 @@ async def test_version_1_is_told_of_a_pending_transaction_at_once(world):
         (Protocol.IMPLICIT, ErrorCode.transaction_abortable, ErrorCode.transaction_abortable),
         (Protocol.OLD, ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch),
         (Protocol.OLD, ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_producer_id_mapping),
-        (Protocol.OLD, ErrorCode.coordinator_load_in_progress, ErrorCode.not_enough_replicas),
-        (Protocol.OLD, ErrorCode.coordinator_not_available, ErrorCode.not_enough_replicas),
-        (Protocol.IMPLICIT, ErrorCode.not_coordinator, ErrorCode.not_enough_replicas),
+        (Protocol.OLD, ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_load_in_progress),
+        (Protocol.OLD, ErrorCode.coordinator_not_available, ErrorCode.coordinator_not_available),
+        (Protocol.IMPLICIT, ErrorCode.not_coordinator, ErrorCode.not_coordinator),
     ],
 )
 @played
@@ -189,7 +189,7 @@ async def test_a_lost_answer_is_no_verdict_and_the_guard_stays(world):
     coordinators, leader = Coordinators(world), lone()
     before = guard_of(leader)
     coordinators.fails = PeerUnavailableError(Address("h", 1), "gone")
-    assert await verify(coordinators, leader) == [ErrorCode.not_enough_replicas]
+    assert await verify(coordinators, leader) == [ErrorCode.network_exception]
     coordinators.fails = None
     assert await verify(coordinators, leader) == [before]
 
@@ -198,7 +198,7 @@ async def test_a_lost_answer_is_no_verdict_and_the_guard_stays(world):
 async def test_a_coordinator_that_moved_is_looked_up_anew(world):
     coordinators, leader = Coordinators(world), lone()
     coordinators.top_error = ErrorCode.not_coordinator
-    assert await verify(coordinators, leader) == [ErrorCode.not_enough_replicas]
+    assert await verify(coordinators, leader) == [ErrorCode.not_coordinator]
     coordinators.top_error, coordinators.nodes = ErrorCode.none, {"x": 2}
     await verify(coordinators, leader)
     assert [node for node, _ in coordinators.asked] == [1, 2]
@@ -208,7 +208,7 @@ async def test_a_coordinator_that_moved_is_looked_up_anew(world):
 async def test_without_a_coordinator_the_producer_is_to_come_again(world):
     coordinators, leader = Coordinators(world), lone()
     coordinators.nodes = {"x": None}
-    assert await verify(coordinators, leader) == [ErrorCode.not_enough_replicas]
+    assert await verify(coordinators, leader) == [ErrorCode.coordinator_not_available]
 
 
 @played

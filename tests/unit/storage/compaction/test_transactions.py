@@ -16,7 +16,9 @@ from tests.unit.storage.compaction.cleaned import COMPACTED, SMALL, batches_of, 
 from tests.unit.storage.helpers import REPLICA, new_disk, new_log, reopen
 
 
-def put(log: Log, producer: int, sequence: int, *pairs: tuple[bytes, bytes | None]) -> None:
+def put(
+    log: Log, producer: int, sequence: int, *pairs: tuple[bytes, bytes | None], transactional: bool | None = None
+) -> None:
     data = build_batch(
         [NewRecord(value, key, timestamp=1000) for key, value in pairs],
         base_offset=log.log_end_offset,
@@ -24,7 +26,7 @@ def put(log: Log, producer: int, sequence: int, *pairs: tuple[bytes, bytes | Non
         producer_id=producer,
         producer_epoch=0,
         base_sequence=sequence,
-        transactional=producer >= 0,
+        transactional=producer >= 0 if transactional is None else transactional,
     )
     log.append(data, read_header(data), 0)
 
@@ -82,6 +84,19 @@ def test_records_of_committed_transactions_are_superseded_and_those_of_aborted_o
     assert values(log) == [b"1", b"2", b"3"]
     assert markers(log) == [(7, 1), (8, 1), (7, 1)]
     assert states(log) == {7: (0, 2, -1), 8: (0, 1, -1)}
+
+
+def test_a_transactional_batch_without_a_producer_belongs_to_no_transaction() -> None:
+    _, log = new_log(new_disk(), COMPACTED)
+    put(log, -1, -1, (b"k", b"1"), transactional=True)
+    put(log, 7, 0, (b"k", b"aborted"))
+    end(log, 7, is_commit=False)
+    put(log, -1, -1, (b"l", b"1"))
+    settle(log)
+    before = list(log.aborted.find_blocking(0, log.log_end_offset))
+    clean(log)
+    assert values(log) == [b"1", b"1"]
+    assert list(log.aborted.find_blocking(0, log.log_end_offset)) == before
 
 
 def test_a_marker_stays_until_no_record_of_its_transaction_was_found_and_for_a_while_then() -> None:
