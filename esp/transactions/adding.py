@@ -14,7 +14,7 @@ from esp.transactions.directory import Entry
 from esp.transactions.effects import Answer
 from esp.transactions.requests import AddPartitions, Producer, VerifyPartitions
 from esp.transactions.responses import PartitionsResult
-from esp.transactions.transaction import EPOCH_MAX, Transaction, joined
+from esp.transactions.transaction import EPOCH_MAX, PREPARE, Transaction, joined
 
 _S: Final = TransactionStatus
 _BUSY: Final = ErrorCode.concurrent_transactions
@@ -36,7 +36,7 @@ def check_producer(asked: Producer, current: Transaction) -> ErrorCode:
     """NONE for the id's producer; else INVALID_PRODUCER_ID_MAPPING, or PRODUCER_FENCED for an epoch that is lower, or higher."""
     if asked.producer_id != current.producer_id:
         return ErrorCode.invalid_producer_id_mapping
-    is_current = asked.epoch == current.producer_epoch and asked.epoch <= EPOCH_MAX
+    is_current = asked.epoch == current.producer_epoch and (asked.epoch <= EPOCH_MAX or current.status in PREPARE)
     return ErrorCode.none if is_current else ErrorCode.producer_fenced
 
 

@@ -19,6 +19,7 @@ from esp.transactions.transaction import (
     BUMPING_VERSION,
     COMPLETE,
     EPOCH_MAX,
+    PREPARE,
     Transaction,
     decided,
 )
@@ -89,7 +90,7 @@ PLAIN_CELLS: Final[Mapping[TransactionStatus, Mapping[Attempt, Cell]]] = Mapping
 def attempt_of(asked: Producer, current: Transaction, *, bumps_epoch: bool) -> Attempt | ErrorCode:
     """The relation of the request's producer to the id's, or the error for one that has none."""
     if asked == current.producer:
-        return Attempt.FIRST if asked.epoch <= EPOCH_MAX else _FENCED
+        return Attempt.FIRST if asked.epoch <= EPOCH_MAX or current.status in PREPARE else _FENCED
     if asked.producer_id == current.producer_id:
         return Attempt.RETRY if asked.epoch + 1 == current.producer_epoch else _FENCED
     is_retry_of_the_last_epoch = (
@@ -161,9 +162,11 @@ class Ending:
         reply = partial(self._answer, ticket, producer=after.next_producer)
         self._state.directory.move(entry, after, now, reply=reply, settled=self._on_decided)
 
-    def fence(self, entry: Entry, current: Transaction, now: Now, *, reply: Reply | None = None) -> None:
-        """A newer producer claims the id: abort its open transaction with a raised epoch. The producer before it gets no epoch any more."""
-        self._abort(entry, current, now, last_epoch=NO_EPOCH, reply=reply)
+    def fence(self, entry: Entry, current: Transaction, now: Now, *, by_itself: bool, reply: Reply) -> None:
+        """A producer claims the id: abort its open transaction with a raised epoch. After the claim of a newer one the producer before it
+        gets no epoch any more; a producer that claims its own id asks again for the raised one.
+        """
+        self._abort(entry, current, now, last_epoch=current.producer_epoch if by_itself else NO_EPOCH, reply=reply)
 
     def time_out(self, entry: Entry, current: Transaction, now: Now) -> None:
         """Abort a transaction that has taken too long, with a raised epoch (KAFKA-6119). Its producer may ask for the new epoch."""

@@ -126,7 +126,8 @@ class Initialising:
         if isinstance(step, ErrorCode):
             self._refuse(ticket, step)
         elif step is Step.FENCE:
-            self._ending.fence(entry, current, now, reply=partial(self._on_fenced, ticket))
+            by_itself = request.expected is not None
+            self._ending.fence(entry, current, now, by_itself=by_itself, reply=partial(self._on_fenced, ticket))
         elif step is Step.REPEAT:
             self._move(entry, repeated(current, request.timeout_ms, now), ticket, now)
         else:

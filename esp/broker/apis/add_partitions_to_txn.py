@@ -24,6 +24,7 @@ from kio.schema.add_partitions_to_txn.v5.response import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from kio.static.primitive import i32
 
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.groups.wire import all_answered
@@ -149,7 +150,7 @@ def _response(
 
 def _answered(
     transaction: AddPartitionsToTxnTransaction,
-) -> Iterator[tuple[AddPartitionsToTxnTopic, Iterable[int]]]:
+) -> Iterator[tuple[AddPartitionsToTxnTopic, Iterable[i32]]]:
     """The topics and partitions that an answer names: those that the request names, each once if it only asks, as in Kafka."""
     for topic in transaction.topics:
         if not transaction.verify_only:

@@ -217,7 +217,7 @@ class ProduceAppender:
         record_errors: list[tuple[int, str | None]] = []
         if isinstance(error, KeylessRecordsError):
             assert hosted is not None, "records are looked at where a replica is"
-            text = f"Compacted topic cannot accept message without key in topic partition {hosted.name}."
+            text = f"Compacted topic cannot accept message without key in topic partition {hosted.name}"
             record_errors = [(number, text) for number in error.numbers]
         return ProduceResult(topic, partition, error.code, -1, error_message=error.message, record_errors=record_errors)
 

@@ -101,7 +101,7 @@ async def verify(verifier: TransactionVerifier, verification: Verification) -> G
 
 
 def _for_producer(result: Guard | ApiError, protocol: Protocol) -> Guard | ApiError:
-    """NOT_ENOUGH_REPLICAS if the coordinator's answer says nothing: producers send the same again. Clients of version 2 of transactions know
+    """NOT_ENOUGH_REPLICAS if the coordinator's answer says nothing: producers send the same again. Clients of transaction version 2 know
     CONCURRENT_TRANSACTIONS here.
     """
     if not isinstance(result, ApiError) or result.code not in UNANSWERED:

@@ -97,6 +97,13 @@ def test_other_producers_are_refused_and_nothing_changes(status, bumps, producer
     assert world.log == before
 
 
+@pytest.mark.parametrize("bumps", [True, False])
+def test_the_epoch_of_the_markers_of_an_exhausted_producer_waits_like_any_other(bumps):
+    world = World(value(S.PREPARE_ABORT, (7, 32_767), partitions=(P0,)), writes_markers=False)
+    assert world.end((7, 32_767), bumps=bumps) == ProducerResult(BUSY)
+    assert world.verify((7, 32_767), P0)[P0] is BUSY
+
+
 def test_unknown_id_is_refused():
     assert World().end((7, 3)) == ProducerResult(ErrorCode.invalid_producer_id_mapping)
 

@@ -53,7 +53,7 @@ class Naive:
             self.status, self.ended_from = S.EMPTY, None
             return NONE, self.producer
         if self.status is S.ONGOING:
-            self.decide(S.PREPARE_ABORT, before=None, bumps=True)
+            self.decide(S.PREPARE_ABORT, before=expected, bumps=True)
             return BUSY, None
         self.before = expected
         self.producer = self.next_producer()

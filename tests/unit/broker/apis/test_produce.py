@@ -227,7 +227,7 @@ async def test_compacted_topics_refuse_records_without_a_key(node, version, code
     answer = await produce(client, "t", keyed(b"k", None, b"", None, codec=codec, size=size), version=version)
     assert answer.error_code is ErrorCode.invalid_record
     if version >= 8:
-        text = "Compacted topic cannot accept message without key in topic partition t-0."
+        text = "Compacted topic cannot accept message without key in topic partition t-0"
         assert [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors] == [
             (1, text),
             (3, text),
