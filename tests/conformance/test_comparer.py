@@ -1,5 +1,6 @@
 """A node answers as Apache Kafka does, but for what docs/PROTOCOL.md gives a reason for; see ``tests/conformance/comparer``."""
 
+import itertools
 from pathlib import Path
 from typing import ClassVar
 
@@ -7,13 +8,15 @@ import pytest
 
 from esp.protocol.registry import SERVED_ON, ListenerKind
 from esp.testing.kafka_tools import KafkaTools
-from tests.conformance.comparer.compare import Difference, compare
+from tests.conformance.comparer.compare import Difference, compare, play, plays_of
 from tests.conformance.comparer.difference import differences, masked
 from tests.conformance.comparer.known import Known, Reason
 from tests.conformance.comparer.messages import request_of
 from tests.conformance.comparer.pair import running_pair
 from tests.conformance.comparer.setup import prepare
 from tests.conformance.comparer.table import CASES
+from tests.conformance.comparer.transactions.table import SCENES
+from tests.conformance.comparer.transactions.table import prepare as prepare_scenes
 
 
 class _NoBroker:
@@ -42,7 +45,10 @@ def test_no_answer_differs_without_a_reason(kafka_tools: KafkaTools, tmp_path: P
     with running_pair(tmp_path, kafka_tools) as (ours, theirs):
         for target in (ours, theirs):
             prepare(target)
-        found = [str(each) for each in compare(ours, theirs, CASES, in_short=True) if not known.explains(each)]
+        plays = plays_of(SCENES, in_short=True)
+        prepare_scenes((ours, theirs), plays)
+        differing = itertools.chain(compare(ours, theirs, CASES, in_short=True), play(ours, theirs, plays))
+        found = [str(each) for each in differing if not known.explains(each)]
     assert not found, "\n".join(found)
     assert not [reason for reason in known.reasons if reason not in known.used], "reasons for what does not differ"
 
@@ -67,7 +73,7 @@ def test_no_case_says_what_no_version_knows() -> None:
 
 
 def test_cases_of_an_api_have_names_of_their_own() -> None:
-    names = [(case.label, case.name) for case in CASES]
+    names = [(each.label, each.name) for each in (*CASES, *SCENES)]
     assert len(set(names)) == len(names), [name for name in names if names.count(name) > 1]
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from tests.conformance.comparer.case import Case
 from tests.conformance.comparer.difference import differences, masked
+from tests.conformance.comparer.scene import Scene
 from tests.conformance.comparer.target import Target
 
 
@@ -38,5 +39,23 @@ def compare(ours: Target, theirs: Target, cases: Iterable[Case], *, in_short: bo
                 yield Difference(case.label, version, case.name, place, own, other)
 
 
-def _some(versions: range) -> list[int]:
-    return sorted({versions[0], versions[len(versions) // 2], versions[-1]})
+def plays_of(scenes: Iterable[Scene], *, in_short: bool = False) -> list[tuple[Scene, int]]:
+    """All scenes with their versions; in short only with the oldest, the newest and one between, which is another one for each scene."""
+    return [
+        (scene, version)
+        for number, scene in enumerate(scenes)
+        for version in (_some(scene.versions, number) if in_short else scene.versions)
+    ]
+
+
+def play(ours: Target, theirs: Target, plays: Iterable[tuple[Scene, int]]) -> Iterator[Difference]:
+    """All differences of scenes, as they are found."""
+    for scene, version in plays:
+        answers = [masked(scene.answer_of(target, version), target.texts_to_mask()) for target in (ours, theirs)]
+        for place, own, other in differences(*answers):
+            yield Difference(scene.label, version, scene.name, place, own, other)
+
+
+def _some(versions: range, number: int | None = None) -> list[int]:
+    between = len(versions) // 2 if number is None else number % len(versions)
+    return sorted({versions[0], versions[between], versions[-1]})

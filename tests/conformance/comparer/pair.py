@@ -21,7 +21,9 @@ _SETTINGS: Final = {
     "offsets.topic.replication.factor": "1",
     "auto.create.topics.enable": "false",
     "log.initial.task.delay.ms": "3600000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
     "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
@@ -39,8 +41,10 @@ def running_pair(directory: Path, tools: KafkaTools | None = None) -> Iterator[t
     (port, controller_port), (kafka_port, kafka_controller_port) = [(free_port(), free_port()) for _ in range(2)]
     settings = _settings(kafka_port, kafka_controller_port)
     kafka = RealKafka(directory / "kafka", settings, kafka_port, tools=tools, heap="400m")
-    kafka.format(secrets.token_urlsafe(16), "--standalone")
-    with Node(directory / "esp", _settings(port, controller_port), port) as ours, kafka as theirs:
+    esp = Node(directory / "esp", _settings(port, controller_port), port)
+    for node in (esp, kafka):
+        node.format(secrets.token_urlsafe(16), "--standalone", "--feature", "transaction.version=2")
+    with esp as ours, kafka as theirs:
         targets = Target("ESP", ours, controller_port), Target("Kafka", theirs, kafka_controller_port)
         try:
             yield targets

@@ -18,6 +18,14 @@ PACKED: Final = "packed"
 """One partition without records, of a topic that keeps batches without compression, of at most 1000 bytes."""
 GROUP: Final = "group"
 """A group with offsets and without members."""
+TRANSACTED: Final = "transacted"
+"""Two partitions, for transactions of scenes that write nothing."""
+WRITTEN: Final = "written"
+"""Two partitions, for transactions of scenes that write."""
+POISONED: Final = "poisoned"
+"""One partition that refuses the markers of some producers: their transactions stay as they were decided."""
+KEYED: Final = "keyed"
+"""One partition of a compacted topic."""
 MISSING: Final = "missing"
 """What is not there."""
 MISSING_ID: Final = uuid.UUID(int=4711)
@@ -26,8 +34,11 @@ TIMESTAMP_MS: Final = time.time_ns() // 1_000_000
 """Of the first record: retention would not leave older ones alone."""
 PRODUCER_ID: Final = 4_711_000
 
-_TOPICS: Final = {RECORDS: 3, GROWING: 1, EMPTY: 2, PACKED: 1}
-_SETTINGS: Final = {PACKED: {"compression.type": "uncompressed", "max.message.bytes": "1000"}}
+_TOPICS: Final = {RECORDS: 3, GROWING: 1, EMPTY: 2, PACKED: 1, TRANSACTED: 2, WRITTEN: 2, POISONED: 1, KEYED: 1}
+_SETTINGS: Final = {
+    PACKED: {"compression.type": "uncompressed", "max.message.bytes": "1000"},
+    KEYED: {"cleanup.policy": "compact"},
+}
 _PATIENCE_S: Final = 60
 
 
@@ -73,6 +84,9 @@ def prepare(target: Target) -> None:
         assert "'none'" in str(answer), answer
     new_producer = {"transactional_id": None, "transaction_timeout": 1000}
     _until(lambda: target.ask(ApiKey.INIT_PRODUCER_ID, 1, new_producer)["error_code"] == "none")
+    new_transactional_producer = {**new_producer, "transactional_id": "first of all"}
+    _until(lambda: "'none'" in str(target.ask(ApiKey.FIND_COORDINATOR, 1, {"key": "first of all", "key_type": 1})))
+    _until(lambda: target.ask(ApiKey.INIT_PRODUCER_ID, 1, new_transactional_producer)["error_code"] == "none")
     offsets = [
         {"name": RECORDS, "partitions": [{"partition_index": 0, "committed_offset": 7, "committed_metadata": "note"}]}
     ]
