@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from esp.protocol.registry import ApiKey
-from esp.records.builder import NewRecord, build_batch
+from esp.records.builder import NewRecord
 from esp.schemas.transaction_record_codec import FLEXIBLE_VERSION, encode_transaction_key, encode_transaction_value
 from esp.schemas.transaction_records import TransactionStatus, TransactionValue
 from tests.conformance.comparer.messages import Plain
@@ -16,6 +16,7 @@ from tests.conformance.comparer.target import Target
 from tests.conformance.comparer.transactions.application import TIMEOUT_MS, Application, is_done, until
 from tests.conformance.comparer.transactions.partition import Partition
 from tests.conformance.comparer.transactions.states import CLAIMS, Claim, State
+from tests.integration.offline_records import append_offline
 
 LAST_EPOCH: Final = 32_766
 _STATES_TOPIC: Final = "__transaction_state"
@@ -145,12 +146,9 @@ def exhaust(target: Target, plays: Iterable[tuple[Scene, int]]) -> None:
         application.begin(1)
         epoch = int(scene.name.split()[2].rstrip(":"))
         records.append(_record(application, epoch))
-    base_offset = Partition(target, _STATES_TOPIC).end_offset
     target.close()
     target.node.stop()
-    (directory,) = target.node.data_dir.glob(f"{_STATES_TOPIC}-0")
-    with max(directory.glob("*.log")).open("ab") as log:
-        log.write(build_batch(records, base_offset=base_offset, leader_epoch=0, timestamp_ms=TIMESTAMP_MS))
+    append_offline(target.node.data_dir / f"{_STATES_TOPIC}-0", records, TIMESTAMP_MS)
     target.node.start()
     first = Application(target, "first of all")
     until(lambda: _is_loaded(first))
