@@ -1,6 +1,7 @@
 """Kafka Streams: the word count of its examples under exactly_once_v2, in two instances that are killed in turn.
 
-Afterwards both instances lose their state stores and restore them from the changelog, before more lines come.
+Afterwards both instances lose their state stores and restore them from the changelog, before more lines come. At last an instance asks for
+the group protocol of Streams (``group.protocol=streams``, KIP-1071), which ESP does not serve: the client ends, and says why.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import logging
 import random
 import shutil
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,7 @@ KILL_EVERY_S: Final = 10.0
 LINES_AFTER_RESTORE: Final = 500
 FIRST_COUNT_TIMEOUT_S: Final = 120
 CATCH_UP_TIMEOUT_S: Final = 240
+REFUSAL: Final = "The cluster does not support the STREAMS group protocol"
 _VOCABULARY: Final = 150
 _WORDS_A_LINE: Final = 5
 
@@ -79,9 +81,20 @@ def run(stage: Stage) -> Iterator[Outcome]:
         outcome = _outcome("Streams: stores restored", 0, written, reader.records)
         outcome.violations += stage.own_ends(instances)
         yield outcome
+    if stage.product == "esp":
+        yield _outcome_of_refusal(stage)
 
 
-def _instance(stage: Stage, store: Path) -> Program:
+def _outcome_of_refusal(stage: Stage) -> Outcome:
+    instance = _instance(stage, stage.directory / "store-refused", {"group.protocol": "streams"})
+    instance.start()
+    wait_for(lambda: REFUSAL in instance.stderr_path.read_text(), FIRST_COUNT_TIMEOUT_S, "the refusal")
+    wait_for(lambda: "SHUTDOWN_CLIENT" in instance.stderr_path.read_text(), FIRST_COUNT_TIMEOUT_S, "the client's end")
+    instance.kill()
+    return Outcome("Streams: group.protocol=streams refused", 0, 0, [])
+
+
+def _instance(stage: Stage, store: Path, more: Mapping[str, object] | None = None) -> Program:
     properties = {
         "bootstrap.servers": stage.cluster.bootstrap,
         "processing.guarantee": "exactly_once_v2",
@@ -90,6 +103,7 @@ def _instance(stage: Stage, store: Path) -> Program:
         "replication.factor": stage.replication_factor,
         "consumer.session.timeout.ms": 6000,
         "consumer.heartbeat.interval.ms": 1000,
+        **(more or {}),
     }
     path = write_properties(stage.directory / f"{store.name}.properties", properties)
     return stage.program(MAIN_CLASS, [str(path)], f"streams-{store.name}")
