@@ -77,6 +77,19 @@ def test_cases_of_an_api_have_names_of_their_own() -> None:
     assert len(set(names)) == len(names), [name for name in names if names.count(name) > 1]
 
 
+def test_in_short_scenes_are_played_in_every_version_of_their_apis() -> None:
+    plays = plays_of(SCENES, in_short=True)
+    for scene in SCENES:
+        played = {version for each, version in plays if each is scene}
+        assert {scene.versions[0], scene.versions[-1]} <= played <= set(scene.versions)
+    for key in {scene.key for scene in SCENES}:
+        api = SERVED_ON[ListenerKind.BROKER][key]
+        first = min(scene.versions[0] for scene in SCENES if scene.key is key)
+        assert {version for scene, version in plays if scene.key is key} == set(range(first, api.max_version + 1)), (
+            api.name
+        )
+
+
 def test_ids_and_times_are_no_differences() -> None:
     ours = {"throttle_time": 0, "topics": [{"name": "b", "topic_id": 1}, {"name": "a", "topic_id": 2}]}
     theirs = {"throttle_time": 5, "topics": [{"name": "a", "topic_id": 3}, {"name": "b", "topic_id": 4}]}
