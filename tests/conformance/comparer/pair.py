@@ -13,7 +13,7 @@ from esp.testing.ports import free_port
 from esp.testing.real_kafka import RealKafka
 from tests.conformance.comparer.target import Target
 
-# No retention: what a case deletes stays in its segment on both, however long the cases before it took.
+# No retention: what a case deletes stays in its segment on both, however long the cases before it took. Nor do transactions time out.
 _SETTINGS: Final = {
     "node.id": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -22,6 +22,7 @@ _SETTINGS: Final = {
     "auto.create.topics.enable": "false",
     "log.initial.task.delay.ms": "3600000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+    "transaction.max.timeout.ms": "3600000",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",

@@ -7,14 +7,14 @@ from esp.protocol.registry import ApiKey
 from tests.conformance.comparer.messages import Plain
 from tests.conformance.comparer.scene import Scene
 from tests.conformance.comparer.target import Target
-from tests.conformance.comparer.transactions.application import Application
+from tests.conformance.comparer.transactions.application import TIMEOUT_MS, Application
 from tests.conformance.comparer.transactions.states import CLAIMS, STATES, Claim, State, timed_out
 
 _KEY: Final = ApiKey.INIT_PRODUCER_ID
 _CLAIMS_FROM: Final = 3
 """The first version in which a request names a producer."""
 _STATES: Final = {**STATES, "timed out": timed_out}
-_MAX_TIMEOUT_MS: Final = 900_000
+_MAX_TIMEOUT_MS: Final = TIMEOUT_MS
 
 
 def _cell(name: str, state: State, claim: Claim, first_version: int) -> Scene:
