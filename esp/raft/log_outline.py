@@ -31,7 +31,7 @@ class LogOutline:
         end_offset: the offset that the next record gets.
         flushed_offset: everything below is on the device.
         epochs: each epoch with its start offset, in order. Ones that begin at the log's end, or beyond, are left out: their batches are
-            lost.
+            lost. So is one that ended before the log's start.
         snapshot_id: the newest whole snapshot; None if there is none but the one that formatting wrote.
     """
 
@@ -50,7 +50,7 @@ class LogOutline:
         self.end_offset = end_offset
         self.flushed_offset = max(start_offset, min(flushed_offset, end_offset))
         self.snapshot_id = snapshot_id
-        self._epochs = [EpochStart(epoch, start) for epoch, start in epochs if start < end_offset]
+        self._epochs, _ = self._split([EpochStart(epoch, start) for epoch, start in epochs if start < end_offset])
 
     @property
     def last_epoch(self) -> int:
@@ -89,17 +89,21 @@ class LogOutline:
             return
         self.start_offset = start_offset
         self.flushed_offset = max(self.flushed_offset, start_offset)
-        kept = [entry for entry in self._epochs if entry.start_offset >= start_offset]
-        removed = [entry for entry in self._epochs if entry.start_offset < start_offset]
+        self._epochs, removed = self._split(self._epochs)
         if removed:
             self.start_epoch = removed[-1].epoch
-            next_start = kept[0].start_offset if kept else self.end_offset
-            if next_start > start_offset:
-                kept.insert(0, EpochStart(self.start_epoch, start_offset))
-        self._epochs = kept
         assert self.start_offset <= self.flushed_offset <= self.end_offset, (
             "a snapshot holds records that were in the log"
         )
+
+    def _split(self, entries: list[EpochStart]) -> tuple[list[EpochStart], list[EpochStart]]:
+        """The epochs from the log's start on, of which the first may have begun below it, and those that begin below it."""
+        start_offset = self.start_offset
+        kept = [entry for entry in entries if entry.start_offset >= start_offset]
+        below = [entry for entry in entries if entry.start_offset < start_offset]
+        if below and (kept[0].start_offset if kept else self.end_offset) > start_offset:
+            kept.insert(0, EpochStart(below[-1].epoch, start_offset))
+        return kept, below
 
     def restart_at(self, snapshot_id: SnapshotId) -> None:
         """The log is empty and begins where a fetched snapshot ends (RAFT-32)."""

@@ -39,6 +39,9 @@ class FutureReplica:
         if end_offset < source.log_start_offset:
             return Cut(source.log_start_offset, is_whole=True)
         last_epoch = log.leader_epochs.epoch_of(end_offset - 1)
+        if last_epoch is not None and end_offset == source.log_start_offset:
+            is_prefix = last_epoch == source.leader_epochs.epoch_of(end_offset - 1)
+            return None if is_prefix else Cut(end_offset, is_whole=True)
         if last_epoch is None or end_offset == log.log_start_offset:  # nothing is in it that could differ
             return Cut(source.log_end_offset, is_whole=True) if end_offset > source.log_end_offset else None
         epoch, epoch_end = source.leader_epochs.end_offset_for(last_epoch, source.log_end_offset)

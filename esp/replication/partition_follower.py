@@ -292,9 +292,9 @@ class PartitionFollower:
         own_end = log.log_end_offset
         if end_offset < own_end:
             return self._truncate(end_offset)
-        if start_offset > own_end:
+        if start_offset >= own_end:  # if they are equal, the leader could not compare the logs
             _logger.warning(
-                "The log ends at %d, before its leader's start %d: it starts again there, empty", own_end, start_offset
+                "The log ends at %d, its leader's starts at %d: it starts again there, empty", own_end, start_offset
             )
             log.truncate_fully_and_start_at(start_offset)
             return Next.FETCH

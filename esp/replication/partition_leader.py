@@ -161,6 +161,7 @@ class PartitionLeader:
         "_min_insync_replicas",
         "_min_isr",
         "_node_id",
+        "_once_complete",
         "_verifications",
         "epoch_start_offset",
         "leader_epoch",
@@ -188,6 +189,8 @@ class PartitionLeader:
         """The offset at which this epoch began, at the latest."""
         self._isr_changes = IsrChanges(state)
         self._verifications = Verifications()
+        self._once_complete: set[NodeId] = set()
+        """All replicas that were in the ISR or the ELR in this leader epoch."""
         self._min_insync_replicas = log.settings.min_insync_replicas
         """The setting in the metadata that ``state`` came with: see :meth:`update`."""
         self._followers = {
@@ -431,6 +434,7 @@ class PartitionLeader:
             self._followers = {
                 node: self._followers.get(node) or FollowerProgress() for node in replicas if node != self._node_id
             }
+        self._once_complete.update(state.isr, state.elr)
         log = self.log
         assert log.log_start_offset <= log.high_watermark <= log.log_end_offset, "LOG-1"
         assert log.recovery_point <= log.log_end_offset, "LOG-1"
@@ -487,7 +491,24 @@ class PartitionLeader:
             raise ApiError(
                 ErrorCode.not_leader_or_follower, f"Node {replica_id} has fetched as a newer incarnation (KAFKA-15221)"
             )
-        return check_position(self.log, fetch_offset, last_fetched_epoch)
+        offsets = check_position(self.log, fetch_offset, last_fetched_epoch)
+        if fetch_offset == offsets.log_start_offset and last_fetched_epoch >= 0:
+            self._require_known_beginning(replica_id, fetch_offset)
+        return offsets
+
+    def _require_known_beginning(self, replica_id: NodeId, fetch_offset: int) -> None:
+        """Refuse a follower whose log ends where this one starts if nothing here tells the epoch of the record before (TRUNC-3).
+
+        The follower's records may be an older leader's, and never committed. A replica that was in the ISR or the ELR in this epoch
+        has none such below the log start, which was committed when the epoch began.
+
+        Raises:
+            ApiError: OFFSET_OUT_OF_RANGE: the follower starts again, empty, at this log's start (TRUNC-5).
+        """
+        if replica_id not in self._once_complete and self.log.leader_epochs.epoch_of(fetch_offset - 1) is None:
+            raise ApiError(
+                ErrorCode.offset_out_of_range, f"The record before the log start {fetch_offset} is not known here"
+            )
 
     def on_follower_fetch(
         self,

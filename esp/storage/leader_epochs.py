@@ -85,14 +85,15 @@ class LeaderEpochs:
             self._update_latest()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that end at or before ``start_offset``; the one that spans it begins there from now on (LOG-9)."""
-        spanning = bisect_right(self._starts, start_offset) - 1
-        if spanning < 0 or (spanning == 0 and self._starts[0] == start_offset):
-            return
-        del self._epochs[:spanning]
-        del self._starts[:spanning]
-        self._starts[0] = start_offset
-        self.version += 1
+        """Forget epochs that end below ``start_offset``, but for that of the record just before it (LOG-9).
+
+        Beyond Kafka: a log that ends at this log's start is compared by that epoch (TRUNC-3).
+        """
+        before = bisect_left(self._starts, start_offset) - 1
+        if before > 0:
+            del self._epochs[:before]
+            del self._starts[:before]
+            self.version += 1
 
     def clear(self) -> None:
         """Forget everything: the log starts anew elsewhere."""

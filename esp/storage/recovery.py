@@ -334,6 +334,8 @@ class _Loader:
         recovery_point = self._known.recovery_point
         # What the file says of later offsets may be from before a truncation; all batches from there on are read (LOG-10).
         self.epochs.truncate_from_end(recovery_point)
+        if found[0].base_offset > recovery_point:
+            self.epochs.clear()  # the epoch of the record before the first segment is not known
         next_offset = -1
         for number, segment in enumerate(found):
             # A recovery point at the segment's very end may be from before it was sealed and its indexes synced.

@@ -16,6 +16,20 @@ DIVERGENCE_MUTANTS: Final = (
         tiers=(PARTITION,),
     ),
     Mutant(
+        "logs-are-not-compared-at-the-log-start",
+        "TRUNC-3 broken, as in Kafka",
+        "TRUNC-3",
+        "esp.replication.partition_leader",
+        """        offsets = check_position(self.log, fetch_offset, last_fetched_epoch)
+        if fetch_offset == offsets.log_start_offset and last_fetched_epoch >= 0:
+""",
+        """        is_start = fetch_offset == self.log.log_start_offset
+        offsets = check_position(self.log, fetch_offset, -1 if is_start else last_fetched_epoch)
+        if False:
+""",
+        tiers=(PARTITION,),
+    ),
+    Mutant(
         "truncate-to-high-watermark",
         "KAFKA-1211, KIP-101",
         "TRUNC-1",

@@ -93,13 +93,13 @@ def check_epochs(view: ReplicaView, log: Log) -> None:
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"not ascending: {entries}")
     if entries and entries[-1][1] == log.log_end_offset:
         entries = entries[:-1]  # an epoch that has begun, and no batch yet
+    before = next((batch for batch in view.batches if batch.base_offset < start_offset <= batch.next_offset), None)
+    if before is not None and log.leader_epochs.epoch_of(start_offset - 1) not in (None, before.leader_epoch):
+        raise ViolationError("INV-EPOCH-CACHE", view.who, f"{entries}, but before the log start there is {before}")
     if entries and expected and entries[0][0] == expected[0][0]:
         expected[0] = entries[0] if entries[0][1] <= expected[0][1] else expected[0]
-    is_bare = len(entries) == len(expected) + 1 and entries[0][1] == start_offset > 0
-    if is_bare and log.settings.is_compacted:
-        entries = entries[
-            1:
-        ]  # of its first epoch a batch stands below the log start, and the batches behind it are superseded
+    elif entries and entries[0][1] < start_offset:
+        entries = entries[1:]  # the epoch of the record before the log start (TRUNC-3)
     if entries != expected:
         raise ViolationError("INV-EPOCH-CACHE", view.who, f"the cache says {entries}, the batches say {expected}")
 

@@ -375,8 +375,6 @@ class ReplicaChecker:
 
     def _read(self, view: ReplicaView, log: Log, leader: str | None, up_to: int | None = None) -> None:
         before: BatchView | None = view.batches[-1] if view.batches else None
-        if before is not None and before.next_offset <= log.log_start_offset:
-            before = None  # logs are the same from the later of their starts on (LOG-4)
         new = view.read_to(log.log_end_offset if up_to is None else up_to)
         if not new:
             return

@@ -64,9 +64,8 @@ class PartitionChecks(LogWatcher):
     def appended(self, log: MemoryLog) -> None:
         """INV-LOGMATCH, INV-EPOCH-LEADER, INV-SEQ, on the batch that is new."""
         batch = log.batches[-1]
-        before = log.batches[-2].key if len(log.batches) > 1 else None
-        if before is not None and before[0] < self.log_start:
-            before = None  # logs need not match where one of them begins later
+        earlier = log.batches[:-1][-1:] or log.hidden[-1:]
+        before = earlier[0].key if earlier else None
         known = self._known.setdefault(batch.key, (batch.data, before))
         if known[0] != batch.data or (known[1] != before and None not in (known[1], before)):
             self.fail("INV-LOGMATCH", f"two logs differ at or before {batch.key}: {known[1]} and {before}")
@@ -115,7 +114,7 @@ class PartitionChecks(LogWatcher):
             self.fail("INV-HW-MONO", f"from {before} to {offset}")
         self._check_log_start(log)
         if self.durability_is_owed:
-            for batch in log.batches_between(max(before, self.log_start), offset):
+            for batch in log.batches_between(max(before, log.log_start_offset), offset):
                 first = self._committed.setdefault(batch.header.base_offset, batch)
                 if first.data != batch.data:
                     self.fail("INV-COMMIT-STABLE", f"at {batch.header.base_offset}: {first.key} and {batch.key}")

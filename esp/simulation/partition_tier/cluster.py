@@ -222,7 +222,7 @@ class PartitionCluster:
         self.is_calm = False
         self.is_quiet = False
         """True if there is no more load; before that, with ``is_calm``, there are no more faults."""
-        deletions = PartitionDeletions(self.checks, self.random, seed, deletes=profile.deletes)
+        self._deletions = deletions = PartitionDeletions(self.checks, self.random, seed, deletes=profile.deletes)
         self.maybe_delete = deletions.maybe_delete
         self.on_stopped, self.on_answered = self.checks.stopped, self.checks.answered
         self.producers = PartitionProducers(self, deletions.draw_size)
@@ -517,6 +517,7 @@ class PartitionCluster:
     def restart(self, node: PartitionNode) -> None:
         """Begin a new process, if there is none."""
         if not node.is_running:
+            self._deletions.before_return(node)
             node.start()
 
     def resume(self, node: PartitionNode) -> None:

@@ -11,6 +11,9 @@ from esp.simulation.streams import stream
 WITHIN_BATCHES_SHARE: Final = 0.6
 """Of the runs in which records are deleted."""
 
+UP_TO_RETURNING_SHARE: Final = 0.4
+"""Of the restarts of a node, in these runs: records are deleted up to the end of its log."""
+
 _SIZES: Final = (1, 2, 5)
 """Records of a batch, in these runs."""
 
@@ -44,6 +47,17 @@ class PartitionDeletions:
             offset = header.base_offset
             if self._within_batches:
                 offset += self._random.randint(0, header.last_offset_delta)
-            if log.log_start_offset < offset <= log.high_watermark:
-                log.raise_log_start(offset)
-                self._checks.deleted(offset)
+            self._delete(node, offset)
+
+    def before_return(self, node: PartitionNode) -> None:
+        """A node comes back: by now its leader may have let go of just what its log could be compared with (LOG-4)."""
+        if self._deletes and self._random.random() < UP_TO_RETURNING_SHARE:
+            for leader in self._checks.nodes:
+                if isinstance(leader.role, PartitionLeader):
+                    self._delete(leader, node.log.log_end_offset)
+
+    def _delete(self, leader: PartitionNode, offset: int) -> None:
+        log = leader.log
+        if log.log_start_offset < offset <= log.high_watermark:
+            log.raise_log_start(offset)
+            self._checks.deleted(offset)

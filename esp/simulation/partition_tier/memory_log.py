@@ -5,7 +5,7 @@ It stands in for :class:`esp.storage.log.Log` where protocols are simulated with
 
 from bisect import bisect_left
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from esp.model.buffers import Buffer
 from esp.records.batch_header import BatchHeader, HeaderFields
@@ -13,6 +13,9 @@ from esp.records.transaction_marker import find_marker
 from esp.settings.topic import TopicSettings
 from esp.storage.leader_epochs import LeaderEpochs
 from esp.storage.producer_state import ProducerStates
+
+_EPOCHS_LOST: Final = 0.3
+"""Of the ends of a process, where the log knows the epoch of the record before its first batch."""
 
 
 class KeptBatch(NamedTuple):
@@ -51,12 +54,16 @@ class MemoryLog:
     def __init__(self, settings: TopicSettings, watcher: LogWatcher | None = None) -> None:
         self.settings = settings
         self.batches: list[KeptBatch] = []
+        """The batches that end behind the log start."""
+        self.hidden: list[KeptBatch] = []
+        """The batches before them: there again if the process ends before the log start is written down."""
         self.leader_epochs = LeaderEpochs()
         self.producers = ProducerStates()
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.recovery_point = 0
         self.checkpointed_high_watermark = 0
+        self.checkpointed_log_start = 0
         self._high_watermark = 0
         self._ends: list[int] = []
         self._watcher = watcher or LogWatcher()
@@ -122,8 +129,12 @@ class MemoryLog:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.leader_epochs.truncate_from_start(offset)
-            below = bisect_left(self._ends, offset + 1)
-            del self.batches[:below], self._ends[:below]
+            self._hide()
+
+    def _hide(self) -> None:
+        below = bisect_left(self._ends, self.log_start_offset + 1)
+        self.hidden += self.batches[:below]
+        del self.batches[:below], self._ends[:below]
 
     def truncate_to(self, offset: int) -> None:
         """See :class:`~esp.replication.replica_log.ReplicaLog`."""
@@ -143,8 +154,10 @@ class MemoryLog:
         if self.log_start_offset == self.log_end_offset:  # nothing that is committed was in it
             before = min(before, offset)
         self._keep_only(0)
+        self.hidden = []
         self.leader_epochs.clear()
         self.log_start_offset = self.log_end_offset = self.recovery_point = self._high_watermark = offset
+        self.checkpointed_log_start = offset
         self._watcher.truncated(self, before)
 
     def _keep_only(self, count: int) -> None:
@@ -163,19 +176,35 @@ class MemoryLog:
         self.recovery_point = self.log_end_offset
 
     def checkpoint(self) -> None:
-        """Write the high watermark down (HW-9)."""
+        """Write high watermark (HW-9) and log start down, and remove the hidden batches."""
         self.checkpointed_high_watermark = self._high_watermark
+        self.checkpointed_log_start = self.log_start_offset
+        self.hidden = []
 
     def reopen(self, random: Random, *, lossy: bool) -> None:
-        """Come back after the process ended; if ``lossy``, without a random part of what was not synced (LOG-10, REC-5)."""
+        """Come back after the process ended; if ``lossy``, without a random part of what was not synced (LOG-10, REC-5).
+
+        The log starts where that was written down last, or goes on there, empty, if it lost more (REC-7). The file with the epochs may be
+        lost: then only the batches tell of them.
+        """
+        self.log_start_offset = self.checkpointed_log_start
+        self.batches = [*self.hidden, *self.batches]
+        self._ends = [batch.header.next_offset for batch in self.batches]
+        self.hidden = []
         if lossy:
             synced = bisect_left(self._ends, self.recovery_point + 1)
             self._keep_only(random.randint(synced, len(self.batches)))
-        entries: list[tuple[int, int]] = []
+        if self.log_end_offset < self.log_start_offset:
+            self._keep_only(0)
+        first_offset = self.batches[0].header.base_offset if self.batches else 0
+        entries = [entry for entry in self.leader_epochs.entries() if entry[1] < first_offset]
+        if entries and random.random() < _EPOCHS_LOST:
+            entries = []
         for batch in self.batches:
             if not entries or entries[-1][0] != batch.header.leader_epoch:
                 entries.append((batch.header.leader_epoch, batch.header.base_offset))
         self.leader_epochs = LeaderEpochs(entries)
         self.leader_epochs.truncate_from_start(self.log_start_offset)
+        self._hide()
         self.recovery_point = self.log_end_offset  # recovery reads all of it again, and syncs it
         self._high_watermark = max(min(self.checkpointed_high_watermark, self.log_end_offset), self.log_start_offset)

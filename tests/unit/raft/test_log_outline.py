@@ -69,11 +69,8 @@ def test_a_log_that_starts_at_a_snapshot_knows_its_epochs_as_before(epochs, star
         start_epoch=epochs[start - 1],
         end_offset=len(epochs),
         flushed_offset=0,
-        epochs=[
-            (epoch, max(start, epochs.index(epoch)))
-            for epoch in sorted(set(epochs))
-            if len(epochs) - epochs[::-1].index(epoch) > start
-        ],
+        # As a log on disk has them: with the epoch of the record before its start.
+        epochs=[(epoch, epochs.index(epoch)) for epoch in sorted(set(epochs)) if epoch >= epochs[start - 1]],
         snapshot_id=snapshot_id,
     )
     last = other[-1] if other else 0

@@ -106,6 +106,15 @@ def test_a_copy_that_ends_before_its_source_begins_starts_there():
     assert copy.is_equal(source)
 
 
+@pytest.mark.parametrize("epochs", [[1, 1, 1], [1, 2, 2]])
+def test_a_copy_that_ends_where_its_source_begins_starts_there_unless_the_record_before_is_the_same(epochs):
+    source = filled([1, 1, 3])
+    source.high_watermark = 3
+    source.raise_log_start(2)
+    cut = FutureReplica(filled(epochs[:2])).find_cut(source)
+    assert cut == (None if epochs[1] == 1 else Cut(2, is_whole=True))
+
+
 def test_a_copy_of_a_log_that_starts_within_a_batch_starts_with_that_batch():
     source = MemoryLog(TopicSettings())
     batch = stamped(10, 1, records=5)

@@ -4,7 +4,9 @@ import pytest
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
-from tests.unit.replication.logs import LAG_US, ME, B, C, Metadata, fetch, leading, state
+from esp.records.batch_header import read_header
+from esp.replication.partition_leader import PartitionLeader
+from tests.unit.replication.logs import LAG_US, ME, B, C, Metadata, fetch, filled, leading, stamped, state
 
 STRANGER = NodeId(9)
 
@@ -33,6 +35,48 @@ def test_below_the_log_start_is_out_of_range_even_where_epochs_diverge():
     leader.log.high_watermark = 3
     leader.log.raise_log_start(2)
     assert code_of(leader, B, 1, last_epoch=2) is ErrorCode.offset_out_of_range
+
+
+@pytest.mark.parametrize("start", [2, 3], ids=["an epoch begins there", "an epoch spans it"])
+def test_a_log_that_ends_at_the_log_start_is_compared_by_the_record_before_it(start):
+    """Nothing else tells a follower's records from those that were committed and dropped here (LOG-4)."""
+    leader = leading([1, 1, 3, 3], state(isr=(ME,)))
+    leader.log.high_watermark = 4
+    leader.log.raise_log_start(start)
+    before = {2: 1, 3: 3}[start]
+    assert fetch(leader, C, start, last_epoch=2).diverges
+    assert leader.follower(C).log_end_offset == -1
+    assert not fetch(leader, C, start, last_epoch=before).diverges
+    assert not fetch(leader, C, start).diverges, "an empty log"
+
+
+def beginning_anew(**fields):
+    """The leader of a log that began, empty, at offset 2."""
+    log = filled([])
+    log.truncate_fully_and_start_at(2)
+    batch = stamped(2, 4)
+    log.append(batch, read_header(batch), 0)
+    log.begin_epoch(5)
+    partition = state(**{"isr": (ME,), **fields})
+    return PartitionLeader(log, partition, ME, now_us=0, lag_time_max_us=LAG_US, is_eligible=Metadata().is_eligible)
+
+
+def test_a_leader_that_does_not_know_the_record_before_its_start_lets_a_log_that_ends_there_begin_anew():
+    leader = beginning_anew()
+    assert code_of(leader, C, 2, last_epoch=1) is ErrorCode.offset_out_of_range
+    assert not fetch(leader, C, 2).diverges, "it has begun anew"
+    batch = stamped(3, 5)
+    leader.log.append(batch, read_header(batch), 0)
+    leader.log.high_watermark = 4
+    leader.log.raise_log_start(3)
+    assert not fetch(leader, C, 3, last_epoch=4).diverges, "the record before the start is known now"
+
+
+@pytest.mark.parametrize("fields", [{"isr": (ME, C)}, {"elr": (C,)}], ids=["in sync", "eligible"])
+def test_a_replica_that_has_all_that_is_committed_keeps_what_cannot_be_compared(fields):
+    leader = beginning_anew(**fields)
+    leader.update(state(isr=(ME,), partition_epoch=11), 0)
+    assert not fetch(leader, C, 2, last_epoch=1).diverges, "it was complete in this epoch"
 
 
 def test_a_diverging_fetch_is_answered_with_epoch_and_end_and_changes_nothing():

@@ -156,12 +156,13 @@ def test_out_of_range_has_the_leader_asked_for_its_range_and_other_errors_back_o
     assert follower.on_answer(follower.position, FetchAnswer(ErrorCode.unknown_leader_epoch), 0) is Next.BACK_OFF
 
 
-def test_behind_the_leaders_start_it_drops_everything_and_begins_there():
+@pytest.mark.parametrize("start", [2, 7], ids=["that cannot be compared", "beyond the own end"])
+def test_at_a_start_of_the_leader_it_drops_everything_and_begins_there(start):
     follower = following([1, 1])
-    assert follower.on_leader_range(follower.position, 7, 9) is Next.FETCH
+    assert follower.on_leader_range(follower.position, start, 9) is Next.FETCH
     log = follower.log
-    assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.batches) == (7, 7, 7, [])
-    assert follower.position == FetchPosition(5, 7, -1, 7)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset, log.batches) == (start, start, start, [])
+    assert follower.position == FetchPosition(5, start, -1, start)
 
 
 def beginning_at(offset: int):
@@ -182,7 +183,7 @@ def test_an_empty_log_begins_with_the_batch_in_which_the_leaders_log_starts(lead
     assert [kept.data for kept in log.batches] == [bytes(batch) for batch in batches]
     offsets = log.log_start_offset, log.high_watermark, log.log_end_offset
     assert offsets == (12, min(leaders_high_watermark, 16), 16)
-    assert log.leader_epochs.entries() == [(3, 12), (4, 15)]
+    assert log.leader_epochs.entries() == [(3, 10), (4, 15)]
     assert not follower.must_begin_below(follower.position, answer)
 
 

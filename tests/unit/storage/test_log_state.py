@@ -18,15 +18,15 @@ def test_the_log_start_never_passes_the_high_watermark() -> None:
         log.raise_log_start(1)
 
 
-def test_a_log_start_that_rises_takes_older_epochs_along_and_never_falls() -> None:
+def test_a_log_start_that_rises_takes_epochs_along_but_for_that_of_the_record_before_it_and_never_falls() -> None:
     _, log = new_log(new_disk())
     for epoch in range(4):
         append(log, epoch=epoch)
     log.high_watermark = 4
     log.raise_log_start(2)
-    assert log.leader_epochs.entries() == [(2, 2), (3, 3)]
+    assert log.leader_epochs.entries() == [(1, 1), (2, 2), (3, 3)]
     log.raise_log_start(1)
-    assert (log.log_start_offset, log.leader_epochs.entries()) == (2, [(2, 2), (3, 3)])
+    assert (log.log_start_offset, log.leader_epochs.entries()) == (2, [(1, 1), (2, 2), (3, 3)])
 
 
 def test_a_recovery_point_is_durable_when_it_was_lowered_and_never_raised_so() -> None:

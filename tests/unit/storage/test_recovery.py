@@ -290,6 +290,38 @@ def test_newer_batches_than_the_epoch_file_knows_are_learned_in_recovery() -> No
     assert reopen(disk)[1].leader_epochs.entries() == [(0, 0), (5, 2)]
 
 
+def test_the_epoch_of_the_record_before_the_log_start_is_known_again() -> None:
+    disk = new_disk()
+    directory, log = new_log(disk, TopicSettings(segment_bytes=1))
+    for epoch in (0, 5, 5, 7):
+        append(log, epoch=epoch)
+    log.high_watermark = log.log_end_offset
+    log.raise_log_start(3)
+    run(log.flush())
+    directory.write_checkpoints_blocking()
+    disk.crash()
+    epochs = reopen(disk, TopicSettings(segment_bytes=1))[1].leader_epochs
+    assert [epochs.epoch_of(offset) for offset in (2, 3)] == [5, 7]
+
+
+def test_the_epoch_of_a_record_that_was_not_read_again_is_not_known() -> None:
+    """What the file says holds up to the recovery point; the first segment that is left begins beyond it."""
+    disk = new_disk()
+    directory, log = new_log(disk, TopicSettings(segment_bytes=1))
+    append(log, epoch=0)
+    run(log.flush())
+    directory.write_checkpoints_blocking()
+    append(log, epoch=5)
+    append(log, epoch=7)
+    log.high_watermark = log.log_end_offset
+    log.raise_log_start(2)
+    directory.write_log_starts_blocking()
+    disk.crash()
+    _, log = reopen(disk, TopicSettings(segment_bytes=1))
+    assert log.log_start_offset == log.first_segment_offset == 2
+    assert log.leader_epochs.epoch_of(1) is None
+
+
 def test_an_epoch_of_the_file_that_began_without_a_batch_gives_way_to_an_older_batch_in_its_place() -> None:
     disk = new_disk()
     _, log = new_log(disk)

@@ -46,6 +46,6 @@ def test_runs_acknowledge_records_under_faults(min_isr):
 
 def test_a_leader_that_commits_below_the_minimum_is_seen(monkeypatch):
     monkeypatch.setattr(partition_leader, "effective_min_isr", lambda *_: 1)
-    cluster = PartitionCluster(1, PartitionProfile(faults_per_s=2, kinds=("kill",)))
+    cluster = PartitionCluster(5, PartitionProfile(faults_per_s=2, kinds=("kill",)))
     with pytest.raises(InvariantError, match="INV-HW-STRICT"):
         cluster.run()

@@ -45,7 +45,7 @@ def test_a_part_of_the_runs_has_brokers_to_spare_and_the_products_controller():
     assert all(profile.decides and not profile.streams for profile in moving)
 
 
-COMMITS_BY_GONE_COPIES = 12101330
+COMMITS_BY_GONE_COPIES = 3291
 """A seed: a leader that has not heard of the end of a reassignment commits what a replica told it, which has left with its records."""
 
 
