@@ -8,7 +8,7 @@ A batch is malformed if its records do not match its header. Its checksum may be
 producers send. Nothing is believed of such a batch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -27,6 +27,7 @@ from esp.records.batch_header import (
     pack_header,
 )
 from esp.records.compression import compress
+from esp.records.even_records import read_even_keys
 from esp.records.varint import append_varint, read_on, read_varint, read_varlong
 
 _ABSENT: Final = 1
@@ -60,11 +61,13 @@ def index_keys(data: bytes, position: int, end: int, header: BatchHeader) -> dic
     Raises:
         CorruptionError: the batch is malformed.
     """
+    base, count = 2 * header.base_offset, header.record_count
+    if count == header.last_offset_delta + 1 and (keys := read_even_keys(data, position, end, count)) is not None:
+        return dict(zip(keys, range(base, base + 2 * count, 2), strict=True))
     found: dict[bytes, int] = {}
-    base = 2 * header.base_offset
     previous = -1
     try:
-        for _ in range(header.record_count):
+        for _ in range(count):
             raw, position = data[position], position + 1
             if raw > 0x7F:
                 if (more := data[position]) < 0x80:
@@ -166,6 +169,61 @@ def choose_records(
     if count == header.record_count:
         return Kept(count, None, has_tombstones)
     return Kept(count, [*ranges, (run_start, end)] if run_start < end else ranges, has_tombstones)
+
+
+def pick_records(data: bytes, position: int, header: BatchHeader, numbers: Sequence[int]) -> Kept:
+    """The records with the given numbers stay, of a batch that was found to be sound, and of which no record is missing.
+
+    Records between them are passed over at a fifth of the cost of :func:`choose_records`, and those behind the last one are not looked at.
+
+    Args:
+        data: holds the records, decompressed.
+        position: where the first record begins.
+        header: the batch's.
+        numbers: from 0 on, in their order.
+
+    Raises:
+        CorruptionError: the batch is not sound.
+    """
+    ranges: list[tuple[int, int]] = []
+    has_tombstones = False
+    run_start = run_end = -1
+    number = 0
+    try:
+        for wanted in numbers:
+            for _ in range(wanted - number):
+                raw, position = data[position], position + 1
+                if raw > 0x7F:
+                    if (more := data[position]) < 0x80:
+                        raw, position = raw & 0x7F | more << 7, position + 1
+                    else:
+                        raw, position = read_on(data, position, raw)
+                position += raw >> 1
+            number = wanted + 1
+            if position != run_end:
+                if run_start < run_end:
+                    ranges.append((run_start, run_end))
+                run_start = position
+            raw, position = data[position], position + 1
+            if raw > 0x7F:
+                raw, position = read_on(data, position, raw)
+            run_end = position + (raw >> 1)
+            position += 1  # the attributes
+            while data[position] > 0x7F:  # the timestamp
+                position += 1
+            position += 1
+            while data[position] > 0x7F:  # the offset delta
+                position += 1
+            key, position = data[position + 1], position + 2
+            if key > 0x7F:
+                key, position = read_on(data, position, key)
+            has_tombstones |= data[position + (key >> 1)] == _ABSENT
+            position = run_end
+    except IndexError as error:
+        raise CorruptionError(f"a record is cut at {len(data)}") from error
+    if len(numbers) == header.record_count:
+        return Kept(len(numbers), None, has_tombstones)
+    return Kept(len(numbers), [*ranges, (run_start, run_end)] if run_start < run_end else ranges, has_tombstones)
 
 
 def find_keyless(data: bytes, header: BatchHeader) -> list[int]:
@@ -273,10 +331,17 @@ def _latest_time(payload: bytes, count: int, base_timestamp: int) -> int:
     latest = NO_TIMESTAMP
     position = 0
     for _ in range(count):
-        length, position = read_varint(payload, position)
-        delta, _ = read_varlong(payload, position + 1)
-        latest = max(latest, base_timestamp + delta)
-        position += length
+        raw, position = payload[position], position + 1
+        if raw > 0x7F:
+            raw, position = read_on(payload, position, raw)
+        delta = payload[position + 1]
+        if delta > 0x7F:
+            delta, _ = read_varlong(payload, position + 1)
+        else:
+            delta = (delta >> 1) ^ -(delta & 1)
+        if base_timestamp + delta > latest:
+            latest = base_timestamp + delta
+        position += raw >> 1
     return latest
 
 

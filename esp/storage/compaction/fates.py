@@ -9,8 +9,9 @@ from esp.model.errors import CorruptionError
 from esp.records.batch import DECOMPRESSED_LIMIT
 from esp.records.batch_header import DELETE_HORIZON_BIT, HEADER_SIZE, BatchHeader
 from esp.records.compression import decompress
-from esp.records.keyed import Kept, choose_records, empty_batch, rebuild_batch
+from esp.records.keyed import Kept, choose_records, empty_batch, pick_records, rebuild_batch
 from esp.records.transaction_marker import Marker, find_marker
+from esp.storage.compaction.survivors import Survivors
 from esp.storage.transaction_index import AbortedTransaction
 
 GONE: Final = b""
@@ -111,6 +112,7 @@ class Fates:
 
     Args:
         latest: twice the latest offset of each key of the dirty part.
+        survivors: the same offsets, by batch; None if batches of the dirty part stay without being understood.
         end_offset: the end of that part; batches from there on stay as they are.
         now_ms: wall time.
         delete_retention_ms: for how long a tombstone stays after the first round that finds nothing older of its key.
@@ -123,6 +125,7 @@ class Fates:
     def __init__(
         self,
         latest: Mapping[bytes, int],
+        survivors: Survivors | None,
         end_offset: int,
         *,
         now_ms: int,
@@ -133,6 +136,7 @@ class Fates:
         open_at_start: Iterable[int],
     ) -> None:
         self._latest = latest
+        self._survivors = survivors
         self._end_offset = end_offset
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
@@ -168,9 +172,12 @@ class Fates:
             self._passed.on_records(header)
             if self._aborted.has(header):
                 return empty_batch(header) if must_stay else GONE
+        surviving = self._survivors.find(header) if self._survivors is not None else None
+        if surviving is not None and not surviving:
+            return empty_batch(header) if must_stay else GONE
         try:
             opened = open_batch(header, chunk, index)
-            kept = choose_records(*opened, header, self._latest, drops_tombstones=self._is_past_horizon(header))
+            kept = self._choose(header, opened, surviving)
         except CorruptionError:  # its producer wrote it so, as its checksum is right: its keys cannot be known
             return None
         if not kept.records:
@@ -181,6 +188,18 @@ class Fates:
                 return None
             kept = Kept(kept.records, [(opened.position, opened.end)], has_tombstones=True)
         return rebuild_batch(header, opened.data, kept, self._horizon_ms if sets_horizon else None)
+
+    def _choose(self, header: BatchHeader, opened: Opened, surviving: list[int] | None) -> Kept:
+        """Find the records that stay, where ``surviving`` are twice the offsets of those that nothing supersedes, if these are known.
+
+        Raises CorruptionError.
+        """
+        drops_tombstones = self._is_past_horizon(header)
+        has_gaps = header.record_count <= header.last_offset_delta
+        if surviving is None or has_gaps or drops_tombstones:
+            return choose_records(*opened, header, self._latest, drops_tombstones=drops_tombstones)
+        numbers = [(doubled >> 1) - header.base_offset for doubled in surviving]
+        return pick_records(opened.data, opened.position, header, numbers)
 
     def _decide_marker(self, header: BatchHeader, chunk: bytes, index: int, *, must_stay: bool) -> bytes | None:
         producer_id = header.producer_id

@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
-OBJECT_BYTES: Final = 33 + 15 + 32
-"""Memory of a key beside its bytes: the head of the object, the most that the allocator adds, and the number of its offset."""
+OBJECT_BYTES: Final = 33 + 15 + 32 + 9
+"""Memory of a key beside its bytes: the head of the object, the most that the allocator adds, the number of its offset, and the place of
+that in a list (:class:`~esp.storage.compaction.survivors.Survivors`)."""
 
 TABLE_BYTES: Final = 100
 """Memory of a key in the table, at most, as the table grows."""
@@ -53,6 +55,6 @@ class KeyMap:
         """Take in the keys of a batch, with twice their offsets, which are later than all before (:func:`esp.records.keyed.index_keys`)."""
         offsets = self._offsets
         before = len(offsets)
-        new = [key for key in found if key not in offsets]  # a difference of views would walk the whole map
-        offsets.update(found)
-        self._key_bytes += (len(offsets) - before) * OBJECT_BYTES + sum(map(len, new))
+        offsets.update(found)  # one dictionary into another: the processor waits for several places in memory at once
+        new = len(offsets) - before
+        self._key_bytes += new * OBJECT_BYTES + sum(map(len, islice(reversed(offsets), new)))  # new ones stand last

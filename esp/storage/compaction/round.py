@@ -9,7 +9,8 @@ records that superseded others may be gone (:attr:`CleaningRound.is_void`).
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from esp.model.buffers import Buffer
 from esp.model.errors import CorruptionError
@@ -21,6 +22,7 @@ from esp.storage.compaction.chunks import Chunk, iterate_chunks_blocking
 from esp.storage.compaction.fates import ANY_BATCH, Aborted, Fates, open_batch
 from esp.storage.compaction.key_map import KeyMap
 from esp.storage.compaction.output import CleanedSegment, LeftAloneError
+from esp.storage.compaction.survivors import Survivors
 from esp.storage.layout import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
 from esp.storage.producer_state import BATCHES_KEPT, ProducerStates
 from esp.storage.segment import Segment
@@ -28,6 +30,9 @@ from esp.storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from esp.storage.log import Log
+
+_KEYS_AT_ONCE: Final = 20_000
+"""Their offsets are sorted in between two steps of a round, in some milliseconds."""
 
 
 class CleanerLimits(NamedTuple):
@@ -88,6 +93,7 @@ class CleaningRound:
         self._open_at_start: tuple[int, ...] = ()
         """The producers with a transaction that is open in the producer snapshot with which the log begins."""
         self._map = KeyMap(limits.map_bytes)
+        self._survivors = Survivors(cleanable.start)
         self._segments = [segment for segment in log.files.segments if segment.next_base_offset <= cleanable.end]
         self._producers = {
             producer_id: tuple(batch.last_offset for batch in state.batches)
@@ -117,12 +123,19 @@ class CleaningRound:
     # --- the first pass ------------------------------------------------------------------------------------------------------------
 
     def indexing_blocking(self) -> Iterator[None]:
-        """Learn the keys of the dirty part; yields after each chunk.
+        """Learn the keys of the dirty part, and which of its records stay; yields after each chunk, and each part of the map.
 
         Raises:
             CorruptionError: a batch is not the one that was written.
             OSError: the device failed.
         """
+        yield from self._learning_keys_blocking()
+        latest = iter(self._map.latest.values())
+        while part := tuple(islice(latest, _KEYS_AT_ONCE)):
+            self._survivors.add(part)
+            yield
+
+    def _learning_keys_blocking(self) -> Iterator[None]:
         start = self._cleanable.start
         self._read_first_snapshot_blocking()
         for segment in self._segments:
@@ -201,6 +214,7 @@ class CleaningRound:
         """Decides about all batches, from the first one on."""
         return Fates(
             self._map.latest,
+            None if self.counts.batches_malformed else self._survivors,
             self.end_offset,
             now_ms=self._now_ms,
             delete_retention_ms=self.log.settings.delete_retention_ms,

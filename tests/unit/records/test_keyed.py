@@ -9,7 +9,7 @@ from esp.records.batch import check_batch, iterate_records
 from esp.records.batch_header import DELETE_HORIZON_BIT, HEADER_SIZE, BatchHeader, read_header
 from esp.records.builder import NewRecord, Record, build_batch
 from esp.records.compression import decompress
-from esp.records.keyed import choose_records, empty_batch, find_keyless, index_keys, rebuild_batch
+from esp.records.keyed import choose_records, empty_batch, find_keyless, index_keys, pick_records, rebuild_batch
 
 KEYS = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", bytes(200)]))
 VALUES = st.one_of(st.none(), st.binary(max_size=300))
@@ -79,6 +79,21 @@ def test_the_records_that_stay_are_those_that_nothing_supersedes(
         assert (now[0], now[2], now[6], *now[9:12]) == (header[0], header[2], header[6], *header[9:12])
 
 
+@given(RECORDS, st.data(), st.booleans())
+def test_records_that_are_known_to_stay_are_found_by_their_numbers(
+    records: list[NewRecord], draw: st.DataObject, is_long: bool
+) -> None:
+    if is_long:
+        records = [*records, NewRecord(bytes(9000), b"key")] * 2
+    numbers = sorted(draw.draw(st.sets(st.integers(0, len(records) - 1))))
+    keys = [b"%d" % number for number in range(len(records))]
+    named = build_batch([record._replace(key=key) for record, key in zip(records, keys, strict=True)])
+    data, position, end, header = opened(named)
+    superseded = {key: 1 << 40 for number, key in enumerate(keys) if number not in numbers}
+    expected = choose_records(data, position, end, header, superseded, drops_tombstones=False)
+    assert pick_records(data, position, header, numbers) == expected
+
+
 def test_a_batch_without_records_keeps_what_its_header_says() -> None:
     batch = build_batch(
         [NewRecord(b"v", b"k", timestamp=5), NewRecord(b"w", b"k", timestamp=8)],
@@ -118,6 +133,7 @@ def test_damaged_records_are_an_error_or_other_records(records: list[NewRecord],
             lambda content=content: index_keys(content, 0, len(content), header),
             lambda content=content: choose_records(content, 0, len(content), header, {}, drops_tombstones=True),
             lambda content=content: find_keyless(content, header),
+            lambda content=content: pick_records(content, 0, header, range(len(records))),
         ):
             with suppress(CorruptionError):
                 walk()
