@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kio.schema.fetch.v12 import request as fetch
 from kio.schema.types import TopicName
-from kio.static.primitive import i32, i32Timedelta, i64
+from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from benchmarks.batches import PARTITIONS
 from benchmarks.client import Client, UnexpectedAnswerError, check
@@ -40,10 +40,12 @@ class FetchSession:
 
     Args:
         topic: what to read.
+        isolation_level: 1 for transactions that are decided, 0 for all records.
     """
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, isolation_level: int = 0) -> None:
         self._topic = topic
+        self._isolation_level = i8(isolation_level)
         self._session_id = 0
         self._session_epoch = 0
         self._offsets = dict.fromkeys(range(PARTITIONS), 0)
@@ -66,6 +68,7 @@ class FetchSession:
             max_wait=MAX_WAIT,
             min_bytes=i32(MIN_BYTES),
             max_bytes=i32(MAX_BYTES),
+            isolation_level=self._isolation_level,
             session_id=i32(self._session_id),
             session_epoch=i32(self._session_epoch),
             topics=topics,

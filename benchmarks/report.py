@@ -58,10 +58,15 @@ def markdown(
     """The page of a run."""
     lines = ["# The latest benchmark", "", *(f"- {name}: {value}" for name, value in machine.items()), ""]
     lines += ["Median over the rounds (lowest to highest); the ratio is the median over the rounds' pairs.", ""]
-    lines += [f"| {' | '.join(_HEADINGS)} |", "| --- | ---: | ---: | ---: | ---: | --- |"]
-    lines += [f"| {' | '.join(_row(summary))} |" for summary in summaries]
+    lines += markdown_table(summaries)
     lines += ["", f"![Chart]({stem}.png)", "", *(f"- {note.replace(chr(10), ' ')}" for note in notes), ""]
     return "\n".join(lines)
+
+
+def markdown_table(summaries: Sequence[Summary]) -> list[str]:
+    """The lines of the table."""
+    lines = [f"| {' | '.join(_HEADINGS)} |", "| --- | ---: | ---: | ---: | ---: | --- |"]
+    return [*lines, *(f"| {' | '.join(_row(summary))} |" for summary in summaries)]
 
 
 def _row(summary: Summary) -> tuple[str, ...]:

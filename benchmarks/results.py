@@ -104,9 +104,14 @@ class Summary(NamedTuple):
 
 
 class Results:
-    """Collects values as rounds go by; values of one metric come in rounds' order for each broker."""
+    """Collects values as rounds go by; values of one metric come in rounds' order for each broker.
 
-    def __init__(self) -> None:
+    Args:
+        metrics: all figures that there may be, in the order of the report.
+    """
+
+    def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
+        self._metrics = metrics
         self.values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, broker: str, values: Mapping[Metric, float]) -> None:
@@ -116,7 +121,7 @@ class Results:
 
     def summaries(self) -> list[Summary]:
         """One summary for each metric that has values, in the order of the report."""
-        return [summarise(metric, self.values[metric.key]) for metric in METRICS if metric.key in self.values]
+        return [summarise(metric, self.values[metric.key]) for metric in self._metrics if metric.key in self.values]
 
 
 def summarise(metric: Metric, values: Mapping[str, Sequence[float]]) -> Summary:

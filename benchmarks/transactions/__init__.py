@@ -1,0 +1,1 @@
+"""What transactions and compaction cost beside Apache Kafka 4.3.1: ``python -m benchmarks.transactions``."""

@@ -1,0 +1,131 @@
+"""``python -m benchmarks.transactions``: transactions and compaction beside Apache Kafka 4.3.1, turn about, row by row."""
+
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from benchmarks import command
+from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
+from benchmarks.cost import wait_until_warm
+from benchmarks.report import describe_machine
+from benchmarks.results import ESP, KAFKA
+from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction
+from benchmarks.transactions.many_ids import measure_many_ids
+from benchmarks.transactions.one_record import measure_one_record
+from benchmarks.transactions.producing import measure_producing
+from benchmarks.transactions.reading import measure_reading
+from benchmarks.transactions.stage import Extent, Stage
+from benchmarks.transactions.streams import measure_streams
+from benchmarks.transactions.while_cleaning import measure_while_cleaning
+from benchmarks.transactions.written import Rows
+from esp.testing.node import Node
+from esp.testing.node_process import NodeProcess
+
+USUAL: Final = Extent()
+QUICK: Final = Extent(rounds=1, warm_up_rounds=0, scale=0.01)
+
+ROWS: Final[Mapping[str, Callable[[Stage], None]]] = {
+    "producing": measure_producing,
+    "one-record": measure_one_record,
+    "reading": measure_reading,
+    "compaction": measure_compaction,
+    "while-cleaning": measure_while_cleaning,
+    "many-ids": measure_many_ids,
+    "streams": measure_streams,
+}
+"""The measurements, each with brokers of its own, in the order of the report."""
+
+NOTES: Final = (
+    f"""Both brokers run with their default settings on one machine, broker and controller in one, beside the one client; only
+`log.segment.delete.delay.ms` is 1 s and `log.cleaner.backoff.ms` 200 ms for both, and ESP has `transaction.version=2`, Kafka's default.
+Kafka's JVM has the options of its start script: `-Xmx1g {" ".join(START_SCRIPT_OPTIONS)}`.""",
+    """CPU is that of the broker's process, all threads, from `/proc/PID/stat`; a GB is 10^9 bytes. Wall-clock times depend on what else
+the machine did: the load average of each row is given.""",
+    """Producing: records of 200 bytes, batches of 64 KiB, linger 5 ms, transactions of 20 ms, 4 partitions: `kafka-producer-perf-test`, and
+librdkafka through confluent-kafka.""",
+    """One-record transactions: 100 bytes, a raw client of this project for both protocols, 100 a second with one producer, 200 a
+second with 100.""",
+    """Compaction: one partition, records of 100 bytes (key 10, value 90, half of it random) in batches of 144, of ten records one is
+the latest of its key, keys at random; all of it dirty. The cost is given for each GB of records before compression. Memory added: the
+most that the process holds of its own while it cleans, beyond what it holds right after a start without a cleaner.""",
+    """While a log is cleaned: one record of 100 bytes every 2 ms to another topic, one in flight.""",
+    """Many ids: InitProducerId once for each; then kill -9, and the time from the process's start to the answer to InitProducerId for
+one of them; resident memory 4 s later.""",
+    """Streams: `WordCountDemo`, lines of 5 words out of 10,000, no record cache, one instance with one thread, 4 partitions; from the start
+of the JVM until all input is committed.""",
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def make_brokers(names: list[str], directory: Path) -> dict[str, NodeProcess]:
+    """Return the named brokers, not started, which serve transactions."""
+    settings = {**SHARED_SETTINGS, **CLEANER_SETTINGS}
+    nodes: dict[str, NodeProcess] = {}
+    if ESP in names:
+        nodes[ESP] = Node(directory / ESP, dict(settings))
+        nodes[ESP].format(secrets.token_urlsafe(16), "--standalone", "--feature", "transaction.version=2")
+    if KAFKA in names:
+        nodes[KAFKA] = DefaultKafka(directory / KAFKA, dict(settings))
+    return nodes
+
+
+def measure_row(row: str, names: list[str], extent: Extent, say: Callable[[str], None], data_dir: Path | None) -> Stage:
+    """Measure one row with brokers that are new.
+
+    Raises:
+        NodeError: a broker did not start or stop.
+        UnexpectedAnswerError: a broker refused what it was asked for.
+    """
+    with tempfile.TemporaryDirectory(prefix="esp-benchmark-", dir=data_dir) as directory, ExitStack() as running:
+        nodes = make_brokers(names, Path(directory))
+        for name, node in nodes.items():
+            say(f"starting {name}")
+            running.enter_context(node)
+        for node in nodes.values():
+            wait_until_warm(node)
+        stage = Stage(nodes, Path(directory), extent, say)
+        ROWS[row](stage)
+        return stage
+
+
+@app.command()
+def main(
+    rows: Annotated[list[str] | None, typer.Argument(help=f"Rows: {', '.join(ROWS)}; all without one.")] = None,
+    rounds: command.Rounds = USUAL.rounds,
+    warm_up: command.WarmUp = USUAL.warm_up_rounds,
+    scale: Annotated[float, typer.Option(min=0.001, help="Size of everything beside issue 19's.")] = USUAL.scale,
+    only: command.Only = "",
+    quick: command.Quick = False,
+    out: command.Out = command.RESULTS_DIRECTORY,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the brokers' data goes; needs 8 GB free.")] = None,
+) -> None:
+    """Measure what transactions and compaction cost ESP and Apache Kafka. Rows that are not measured stay as the files have them."""
+    console = command.new_console()
+    names = command.chosen(only)
+    chosen = rows or list(ROWS)
+    unknown = [row for row in chosen if row not in ROWS]
+    if unknown:
+        raise typer.BadParameter(f"there is no row {unknown[0]!r}: {', '.join(ROWS)}")
+    extent = QUICK if quick else Extent(rounds=rounds, warm_up_rounds=warm_up, scale=scale)
+    written = Rows(out, list(ROWS))
+    for row in chosen:
+        console.print(f"--- {row}")
+        stage = measure_row(row, names, extent, console.print, data_dir)
+        command.show(console, stage.results)
+        if not quick:
+            about: dict[str, Any] = {**describe_machine(), **asdict(extent)}
+            for path in written.put(row, about, stage.results, NOTES):
+                console.print(f"wrote {path}")
+    if quick:
+        console.print("A short run proves that all works, no more: Kafka's JVM was not warm. Nothing was written.")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,58 @@
+"""What the rows of the report share: the running brokers, taken turn about, and where values go."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.results import Metric, Results
+from benchmarks.transactions.metrics import TRANSACTION_METRICS
+from esp.testing.node_process import NodeProcess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """The extent of a measurement."""
+
+    rounds: int = 5
+    warm_up_rounds: int = 3
+    """Rounds before those, which do not count: Kafka's JVM compiles its hot paths."""
+
+    scale: float = 1.0
+    """The size of everything beside that of the issue: 1 GB is compacted, 100,000 ids are loaded."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """The brokers, and the results so far."""
+
+    nodes: Mapping[str, NodeProcess]
+    """By name, running."""
+
+    directory: Path
+    """For files of clients."""
+
+    extent: Extent
+    say: Callable[[str], None]
+    results: Results = field(default_factory=lambda: Results(TRANSACTION_METRICS))
+
+    def rounds(self) -> Iterator[int]:
+        """The numbers of the rounds, below 0 for those that do not count."""
+        for number in range(-self.extent.warm_up_rounds, self.extent.rounds):
+            self.say(f"round {number + 1} of {self.extent.rounds}" if number >= 0 else "warming up")
+            yield number
+
+    def in_turn(self, number: int) -> Iterator[tuple[str, NodeProcess]]:
+        """The brokers; which one is first changes from round to round."""
+        pairs = list(self.nodes.items())
+        yield from reversed(pairs) if number % 2 else pairs
+
+    def take(self, name: str, values: Mapping[Metric, float], number: int = 0) -> None:
+        """Take what a round measured of a broker."""
+        if number >= 0:
+            self.results.add(name, values)
+        shown = ", ".join(f"{metric.key} {value:.{metric.digits}f}" for metric, value in values.items())
+        self.say(f"  {name}: {shown}")
+
+    def scaled(self, count: float, least: int = 1) -> int:
+        """A size of the issue at the scale of this run."""
+        return max(least, int(count * self.extent.scale))

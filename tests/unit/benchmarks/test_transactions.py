@@ -1,0 +1,48 @@
+"""The benchmark of transactions and compaction: its data, and its files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.results import ESP, KAFKA, Results
+from benchmarks.transactions.keyed_batches import BATCH_RECORDS, KEY_SIZE, VALUE_SIZE, keyed_batches
+from benchmarks.transactions.metrics import COMPACT_PLAIN, LOAD_IDS, TRANSACTION_METRICS
+from benchmarks.transactions.written import Rows
+from esp.records.batch import check_batch, iterate_records
+from esp.records.batch_header import read_header
+
+
+@pytest.mark.parametrize("codec", [0, 4])
+def test_batches_are_sound_and_have_as_many_keys_as_asked_for(codec: int) -> None:
+    keys = set()
+    count = 0
+    for batch in keyed_batches(2_000_000, 0.1, codec, seed=1):
+        check_batch(batch, read_header(batch))
+        records = list(iterate_records(batch))
+        assert len(records) == BATCH_RECORDS
+        assert {(len(record.key or b""), len(record.value or b"")) for record in records} == {(KEY_SIZE, VALUE_SIZE)}
+        keys.update(record.key for record in records)
+        count += len(records)
+    assert 0.09 * count < len(keys) < 0.11 * count
+
+
+def results_of(**values: float) -> Results:
+    results = Results(TRANSACTION_METRICS)
+    for name, value in values.items():
+        results.add(name, {COMPACT_PLAIN: value})
+    return results
+
+
+def test_rows_that_are_not_measured_stay_as_they_are(tmp_path: Path) -> None:
+    rows = Rows(tmp_path, ["first", "second"])
+    loads = Results(TRANSACTION_METRICS)
+    loads.add(ESP, {LOAD_IDS: 2.0})
+    rows.put("second", {"scale": 1}, loads, [])
+    rows.put("first", {"scale": 1}, results_of(**{ESP: 9.0, KAFKA: 6.0}), ["a\nnote"])
+    page, raw = rows.put("first", {"scale": 0.5}, results_of(**{ESP: 3.0, KAFKA: 6.0}), ["a\nnote"])
+    text = page.read_text()
+    assert "| 0.50 | 1 of Kafka's | met |" in text
+    assert text.index("## first") < text.index("scale 0.5") < text.index("## second") < text.index("- a note")
+    assert "Start after kill -9" in text
+    assert list(json.loads(raw.read_text())) == ["first", "second"]
