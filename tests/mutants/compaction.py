@@ -108,9 +108,20 @@ COMPACTION_MUTANTS: Final = (
         "map-knows-hash-values-only",
         "Kafka's own map",
         "CLEAN-2",
-        "esp.records.keyed",
-        "                found[data[position:key_end]] = base + delta\n",
-        "                found[data[position : key_end - 1]] = base + delta\n",
+        "esp.storage.compaction.key_map",
+        "        offsets.update(found)",
+        "        offsets.update({key[:-1]: doubled for key, doubled in found.items()})",
+        tiers=(LOG,),
+    ),
+    Mutant(
+        "clean-part-is-taken-for-superseded",
+        "CLEAN-2 broken",
+        "CLEAN-2",
+        "esp.storage.compaction.survivors",
+        """        if header.last_offset < self._start_offset:
+            return None
+""",
+        "",
         tiers=(LOG,),
     ),
     Mutant(
