@@ -185,7 +185,14 @@ class RunningBroker:
         blocks = ProducerIdBlocks(forwarded, settings.node_id, lambda: lifecycle.epoch)
         self._producer_ids = producer_ids = ProducerIds(blocks.allocate)
         self.transactions = TransactionCoordinators(
-            env, settings, cache, tasks, producer_ids, self._address_of, replicas.on_disk_error
+            env,
+            settings,
+            cache,
+            tasks,
+            producer_ids,
+            self._address_of,
+            client_side.dispatcher,
+            replicas.on_disk_error,
         )
         self._provide(client_side.dispatcher, forwarded)
 

@@ -8,7 +8,7 @@ is, does not have it, or has its name for another topic.
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -41,6 +41,10 @@ MARKERS_PER_REQUEST: Final = 500
 """Transactions in one request: an answer to more would hold up others."""
 
 Outcomes = dict[TopicPartition, tuple[MarkerOutcome, ErrorCode]]
+
+
+WriteHere = Callable[[WriteTxnMarkersRequest], Awaitable[WriteTxnMarkersResponse]]
+"""Has this node, as a leader, write markers, without a connection to itself."""
 
 
 class MarkerOwner(Protocol):
@@ -77,9 +81,10 @@ class MarkerWork:
 
 @dataclass(slots=True)
 class _Destination:
-    """A broker, the work that waits for it, and whether a request is under way."""
+    """A broker, the work that waits for it, and whether a request is under way. This node itself has no connection."""
 
-    peer: Peer
+    address: Address
+    peer: Peer | None
     queue: list[tuple[MarkerWork, list[TopicPartition]]] = field(default_factory=list)
     is_busy: bool = False
 
@@ -92,6 +97,7 @@ class MarkerSender:
         node_id: this node.
         metadata: as clients are told: the leaders of partitions.
         address_of: the address of a broker for other brokers; None if that is not known.
+        write_here: answers what goes to this node.
         tasks: where requests wait for their answers.
     """
 
@@ -101,9 +107,12 @@ class MarkerSender:
         node_id: NodeId,
         metadata: MetadataCache,
         address_of: Callable[[NodeId], Address | None],
+        write_here: WriteHere,
         tasks: Tasks,
     ) -> None:
         self._env = env
+        self._node_id = node_id
+        self._write_here = write_here
         self._client_id = f"broker-{node_id}-txn-marker-sender"
         self._metadata = metadata
         self._address_of = address_of
@@ -126,7 +135,8 @@ class MarkerSender:
         for work in tuple(self._work):
             self._drop(work)
         for destination in self._destinations.values():
-            destination.peer.close()
+            if destination.peer is not None:
+                destination.peer.close()
         self._destinations.clear()
 
     def _drop(self, work: MarkerWork) -> None:
@@ -189,19 +199,20 @@ class MarkerSender:
         address = self._address_of(node_id)
         assert address is not None, "markers are queued for brokers with an address"
         destination = self._destinations.get(node_id)
-        if destination is None or destination.peer.address != address:
+        if destination is None or destination.address != address:
             queue = []
             if destination is not None:
-                destination.peer.close()
                 queue = destination.queue
-            peer = Peer(self._env, address, client_id=self._client_id)
-            destination = self._destinations[node_id] = _Destination(peer, queue)
+                if destination.peer is not None:
+                    destination.peer.close()
+            peer = None if node_id == self._node_id else Peer(self._env, address, client_id=self._client_id)
+            destination = self._destinations[node_id] = _Destination(address, peer, queue)
         return destination
 
     def _start(self, destination: _Destination) -> None:
         if not destination.is_busy:
             destination.is_busy = True
-            self._tasks.start(self._run(destination), name=f"markers for {destination.peer.address}")
+            self._tasks.start(self._run(destination), name=f"markers for {destination.address}")
 
     async def _run(self, destination: _Destination) -> None:
         """Send what has gathered, until the queue is empty."""
@@ -213,10 +224,13 @@ class MarkerSender:
                 await self._write(destination.peer, batch)
         destination.is_busy = False
 
-    async def _write(self, peer: Peer, batch: list[tuple[MarkerWork, list[TopicPartition]]]) -> None:
+    async def _write(self, peer: Peer | None, batch: list[tuple[MarkerWork, list[TopicPartition]]]) -> None:
         request = WriteTxnMarkersRequest(markers=tuple(_marker(work, partitions) for work, partitions in batch))
         try:
-            answer = await peer.call(ApiKey.WRITE_TXN_MARKERS, request, timeout_ms=CALL_TIMEOUT_MS)
+            if peer is None:
+                answer = await self._write_here(request)
+            else:
+                answer = await peer.call(ApiKey.WRITE_TXN_MARKERS, request, timeout_ms=CALL_TIMEOUT_MS)
         except PeerUnavailableError as error:
             log.debug("markers are sent again: %s", error)
             answer = WriteTxnMarkersResponse(markers=())

@@ -26,6 +26,8 @@ TOPIC_ID = uuid.UUID(int=77)
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NONE = ErrorCode.none
 COORDINATOR_EPOCH = 4
+HERE = 3
+"""The node of the sender; nothing listens there."""
 
 
 class Leader:
@@ -76,7 +78,16 @@ class Scene:
         self.metadata = MetadataCache("cluster", NodeId(1))
         self.lead(1, 1)
         self.outcomes = {}
-        self.sender = MarkerSender(world.env, NodeId(1), self.metadata, self.addresses.get, Tasks(world.env.host))
+        self.here = Leader()
+        self.addresses[HERE] = Address("127.0.0.1", 9999)
+        self.sender = MarkerSender(
+            world.env,
+            NodeId(HERE),
+            self.metadata,
+            self.addresses.get,
+            self.here.write_txn_markers,
+            Tasks(world.env.host),
+        )
 
     async def start(self):
         self.servers = {
@@ -97,7 +108,7 @@ class Scene:
             partitions = tuple(SimpleNamespace(leader=NodeId(leader), leader_epoch=0) for leader in leaders)
             topics["t"] = SimpleNamespace(topic_id=topic_id, partitions=partitions)
         self.metadata.image = SimpleNamespace(topics_by_name=topics)
-        self.metadata.alive = frozenset((NodeId(1), NodeId(2)))
+        self.metadata.alive = frozenset((NodeId(1), NodeId(2), NodeId(HERE)))
 
     def on_markers(self, transactional_id, decision, outcomes):
         for partition, outcome in outcomes.items():
@@ -151,6 +162,18 @@ async def test_each_leader_gets_its_partitions(world):
         [topic.partition_indexes for topic in leader.requests[0].markers[0].topics] for leader in scene.leaders.values()
     ]
     assert sent == [[(0,)], [(1,)]]
+
+
+@in_world
+async def test_this_node_writes_its_own_markers_without_a_connection(world):
+    scene = await Scene(world).start()
+    scene.lead(1, HERE)
+    scene.here.answers = {("t", 1): [ErrorCode.not_leader_or_follower]}
+    scene.send()
+    assert await scene.until() == [WRITTEN, WRITTEN]
+    sent = [request.markers[0].topics[0].partition_indexes for request in scene.here.requests]
+    assert sent == [(1,), (1,)]
+    scene.sender.close()
 
 
 @in_world
