@@ -31,6 +31,9 @@ DELETION_POLL_INTERVAL_S: Final = 0.1
 class DefaultKafka(RealKafka):
     """Kafka as its start script runs it."""
 
+    START_TIMEOUT_S = 300.0
+    """A machine may be busy with other things, and a JVM that starts takes many seconds of both cores."""
+
     def __init__(self, data_dir: Path, settings: Mapping[str, str], port: int | None = None, **where: Any) -> None:
         super().__init__(data_dir, settings, port, heap="1g", **where)
 

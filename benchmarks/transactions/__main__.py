@@ -12,7 +12,6 @@ import typer
 
 from benchmarks import command
 from benchmarks.brokers import SHARED_SETTINGS, START_SCRIPT_OPTIONS, DefaultKafka
-from benchmarks.cost import wait_until_warm
 from benchmarks.report import describe_machine
 from benchmarks.results import ESP, KAFKA
 from benchmarks.transactions.compaction import CLEANER_SETTINGS, measure_compaction
@@ -20,7 +19,7 @@ from benchmarks.transactions.many_ids import measure_many_ids
 from benchmarks.transactions.one_record import measure_one_record
 from benchmarks.transactions.producing import measure_producing
 from benchmarks.transactions.reading import measure_reading
-from benchmarks.transactions.stage import Extent, Stage
+from benchmarks.transactions.stage import Extent, Stage, settle
 from benchmarks.transactions.streams import measure_streams
 from benchmarks.transactions.while_cleaning import measure_while_cleaning
 from benchmarks.transactions.written import Rows
@@ -89,7 +88,7 @@ def measure_row(row: str, names: list[str], extent: Extent, say: Callable[[str],
             say(f"starting {name}")
             running.enter_context(node)
         for node in nodes.values():
-            wait_until_warm(node)
+            settle(node)
         stage = Stage(nodes, Path(directory), extent, say)
         ROWS[row](stage)
         return stage

@@ -11,12 +11,12 @@ from kio.static.primitive import Records, i16, i32, i32Timedelta
 from benchmarks.batches import ACKS_ALL, PRODUCE_VERSION, AckChecker
 from benchmarks.brokers import wait_until_deleted
 from benchmarks.client import ADMIN_TIMEOUT, CLIENT_ID, Client, delete_topic
-from benchmarks.cost import CostMeter, wait_until_warm
+from benchmarks.comparison import PAUSE_S
+from benchmarks.cost import CostMeter
 from benchmarks.produce_load import IN_FLIGHT
-from benchmarks.start_up import SETTLING_S
 from benchmarks.transactions.keyed_batches import keyed_batches
 from benchmarks.transactions.metrics import COMPACT_MEMORY, COMPACT_PLAIN, COMPACT_ZSTD
-from benchmarks.transactions.stage import Stage
+from benchmarks.transactions.stage import Stage, settle
 from benchmarks.transactions.topics import alter_topic, create_topic
 from esp.protocol.messages import encode_request
 from esp.protocol.registry import ApiKey
@@ -160,7 +160,7 @@ def measure_compaction(stage: Stage) -> None:
             topic = f"{metric.key}-{number + stage.extent.warm_up_rounds}"
             for name, node in stage.in_turn(number):
                 dirty = DirtyLog(node, topic, size, codec)
-                wait_until_warm(node)
+                time.sleep(PAUSE_S)
                 cleaned = clean(node, dirty, size)
                 stage.take(name, {metric: cleaned.cost.all_s / cleaned.gigabytes}, number)
                 stage.say(f"    {cleaned.kept_share:.3f} of its bytes stay")
@@ -175,11 +175,11 @@ def _added_memory(node: NodeProcess, topic: str, size: int) -> float:
     dirty = DirtyLog(node, topic, size, Codec.NONE)
     node.settings[_CLEANER_SWITCH] = "false"
     node.restart()
-    time.sleep(SETTLING_S)
+    settle(node)
     before_bytes = node.own_memory_bytes()
     del node.settings[_CLEANER_SWITCH]
     node.restart()
-    wait_until_warm(node)
+    settle(node)
     peak_bytes = clean(node, dirty, size).peak_bytes
     dirty.delete()
     return peak_bytes - before_bytes

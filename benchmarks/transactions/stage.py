@@ -1,11 +1,15 @@
 """What the rows of the report share: the running brokers, taken turn about, and where values go."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.cost import wait_until_warm
 from benchmarks.results import Metric, Results
+from benchmarks.start_up import SETTLING_S
 from benchmarks.transactions.metrics import TRANSACTION_METRICS
+from esp.testing.node import Node
 from esp.testing.node_process import NodeProcess
 
 
@@ -56,3 +60,10 @@ class Stage:
     def scaled(self, count: float, least: int = 1) -> int:
         """A size of the issue at the scale of this run."""
         return max(least, int(count * self.extent.scale))
+
+
+def settle(node: NodeProcess) -> None:
+    """Return when a broker that was started just now, or got its data just now, is at rest."""
+    time.sleep(SETTLING_S)
+    if isinstance(node, Node):
+        wait_until_warm(node)
