@@ -14,6 +14,7 @@ from benchmarks.start_up import SETTLING_S
 from benchmarks.transactions.metrics import IDLE_IDS, LOAD_IDS
 from benchmarks.transactions.producers import (
     INIT_PRODUCER_ID_VERSION,
+    PATIENCE,
     TRANSACTION_TIMEOUT,
     init_producer,
 )
@@ -35,12 +36,14 @@ def make_ids(port: int, count: int) -> None:
     requests = _requests(count)
     with select.epoll() as poller:
         clients = {}
+        sent: dict[Client, bytes] = {}
         for _ in range(_CONNECTIONS):
             client = Client(port)
             clients[client.socket.fileno()] = client
             poller.register(client.socket.fileno(), select.EPOLLIN)
         waiting = 0
         for client, request in zip(clients.values(), requests, strict=False):
+            sent[client] = request
             client.socket.sendall(request)
             waiting += 1
         while waiting:
@@ -49,12 +52,14 @@ def make_ids(port: int, count: int) -> None:
                 data = client.receive()
                 body = data[read_response_header(data, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION)[1] :]
                 answer = decode_response(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, body)
-                check(answer.error_code, "InitProducerId")
-                waiting -= 1
-                request = next(requests, b"")
+                request = sent[client]
+                if answer.error_code not in PATIENCE:  # other partitions of the coordinators' topic may still be loaded
+                    check(answer.error_code, "InitProducerId")
+                    waiting -= 1
+                    request = sent[client] = next(requests, b"")
+                    waiting += bool(request)
                 if request:
                     client.socket.sendall(request)
-                    waiting += 1
     for client in clients.values():
         client.close()
 

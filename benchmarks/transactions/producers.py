@@ -41,7 +41,7 @@ two transactions is no figure of a broker."""
 
 _START_TIMEOUT_S: Final = 60.0
 _ANSWER_TIMEOUT_S: Final = 60.0
-_PATIENCE: Final = frozenset(
+PATIENCE: Final = frozenset(
     (
         ErrorCode.concurrent_transactions,
         ErrorCode.coordinator_load_in_progress,
@@ -50,6 +50,7 @@ _PATIENCE: Final = frozenset(
         ErrorCode.not_enough_replicas,
     )
 )
+"""Errors after which the same request is sent again."""
 _RECORDS: Final = (NewRecord(bytes(SMALL_VALUE_SIZE)),)
 
 
@@ -77,7 +78,7 @@ def init_producer(client: Client, transactional_id: str) -> tuple[int, int]:
             code = answer.error_code
             if code is ErrorCode.none:
                 return answer.producer_id, answer.producer_epoch
-        if code not in _PATIENCE or time.monotonic() > deadline:
+        if code not in PATIENCE or time.monotonic() > deadline:
             check(code, f"InitProducerId of {transactional_id}")
         time.sleep(RETRY_PAUSE_S)
 
@@ -131,7 +132,7 @@ class OneRecordProducer:
         data = self.client.receive()
         answer = decode_response(api_key, version, data[read_response_header(data, api_key, version)[1] :])
         code = _error_of(api_key, answer)
-        if code in _PATIENCE:
+        if code in PATIENCE:
             return True, 0.0
         check(code, api_key.name)
         if api_key is ApiKey.ADD_PARTITIONS_TO_TXN:
