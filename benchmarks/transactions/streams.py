@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 
@@ -64,6 +64,7 @@ def count_words(node: NodeProcess, directory: Path, lines: int) -> float:
     properties.write_text(
         f"bootstrap.servers={node.bootstrap}\nprocessing.guarantee=exactly_once_v2\nstate.dir={store}\n"
         f"statestore.cache.max.bytes=0\nreplication.factor=1\n"
+        f"consumer.session.timeout.ms=6000\nconsumer.heartbeat.interval.ms=1000\n"
     )
     command = KafkaTools.find(ECOSYSTEM_POM).command(MAIN_CLASS, str(properties), heap="512m")
     output = directory / "streams.out"
@@ -99,7 +100,15 @@ def measure_streams(stage: Stage) -> None:
 
 def _forget(node: NodeProcess) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
-    admin.delete_consumer_groups([GROUP])[GROUP].result(_TIMEOUT_S)
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while True:  # an instance of Streams does not leave its group: its session has to end
+        try:
+            admin.delete_consumer_groups([GROUP])[GROUP].result(_TIMEOUT_S)
+            break
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_INTERVAL_S)
     for topic in admin.list_topics(timeout=_STOP_TIMEOUT_S).topics:
         if topic.startswith("streams-"):
             delete_topic(node.port, topic)
