@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 
@@ -32,6 +32,7 @@ _VOCABULARY: Final = 10_000
 _WORDS_A_LINE: Final = 5
 _TIMEOUT_S: Final = 1800.0
 _POLL_INTERVAL_S: Final = 0.5
+_ASK_TIMEOUT_S: Final = 5.0
 _STOP_TIMEOUT_S: Final = 60.0
 
 
@@ -47,10 +48,16 @@ def _fill(node: NodeProcess, lines: int) -> None:
     producer.flush(_TIMEOUT_S)
 
 
-def _committed(admin: AdminClient) -> int:
-    asked = ConsumerGroupTopicPartitions(GROUP, [Partition(INPUT, number) for number in range(PARTITIONS)])
-    found = admin.list_consumer_group_offsets([asked], require_stable=False)[GROUP].result(_TIMEOUT_S)
-    return sum(max(0, each.offset) for each in found.topic_partitions)
+def _committed(node: NodeProcess) -> int:
+    """The lines that are committed so far; 0 as long as the broker has no coordinator for the group."""
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": GROUP, "log_level": 0})
+    try:
+        found = consumer.committed([Partition(INPUT, number) for number in range(PARTITIONS)], _ASK_TIMEOUT_S)
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
+    return sum(max(0, each.offset) for each in found)
 
 
 def count_words(node: NodeProcess, directory: Path, lines: int) -> float:
@@ -68,12 +75,11 @@ def count_words(node: NodeProcess, directory: Path, lines: int) -> float:
     )
     command = KafkaTools.find(ECOSYSTEM_POM).command(MAIN_CLASS, str(properties), heap="512m")
     output = directory / "streams.out"
-    admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
     began_s = time.perf_counter()
     with output.open("wb") as file:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
     try:
-        while _committed(admin) < lines:
+        while _committed(node) < lines:
             if process.poll() is not None or time.perf_counter() > began_s + _TIMEOUT_S:
                 raise RuntimeError(f"the word count does not end:\n{output.read_text()[-3000:]}")
             time.sleep(_POLL_INTERVAL_S)
