@@ -68,7 +68,7 @@ def make_brokers(names: list[str], directory: Path) -> dict[str, NodeProcess]:
     settings = {**SHARED_SETTINGS, **CLEANER_SETTINGS}
     nodes: dict[str, NodeProcess] = {}
     if ESP in names:
-        nodes[ESP] = Node(directory / ESP, dict(settings))
+        nodes[ESP] = Node(directory / ESP, {**settings, "group.initial.rebalance.delay.ms": "0"})  # as its Kafka has
         nodes[ESP].format(secrets.token_urlsafe(16), "--standalone", "--feature", "transaction.version=2")
     if KAFKA in names:
         nodes[KAFKA] = DefaultKafka(directory / KAFKA, dict(settings))
