@@ -520,8 +520,7 @@ class TransactingRun:
         if chance < _TAKEOVER_SHARE and len(self._clients) < _CLIENTS_MAX:
             self._clients.append(_Client(client.name, client.version))  # and this one lives on as a zombie
         elif chance < _TAKEOVER_SHARE + _WRONG_EPOCH_SHARE:
-            wrong = client.producer._replace(epoch=client.producer.epoch + 1)
-            self._ask_end(client, wrong, is_commit=True, answer=lambda _result: None)
+            self._ask_with_wrong_epoch(client, client.producer)
         elif chance < 0.3:
             self._end(client, is_commit=client.unacked == 0 and random.random() < 0.8)
         else:
@@ -546,6 +545,20 @@ class TransactingRun:
                     self._clients.append(_Client(client.name, client.version))
 
         self._travel(lambda: self._ask(self._coordinator.init_producer_id, request, on_answer))
+
+    def _ask_with_wrong_epoch(self, client: _Client, producer: Producer) -> None:
+        """EndTxn with the next epoch (KAFKA-9600), unless that is the owner's when the request arrives: then it ends its transaction."""
+        wrong = producer._replace(epoch=producer.epoch + 1)
+        request = EndTransaction(
+            transactional_id=client.name, producer=wrong, is_commit=True, bumps_epoch=client.version > 1
+        )
+
+        def arrive() -> None:
+            state = self._ids.get(client.name)
+            if state is None or state.producer != wrong:
+                self._ask(self._coordinator.end_transaction, request, lambda _result: None)
+
+        self._travel(arrive)
 
     def _ask_end(self, client: _Client, producer: Producer, *, is_commit: bool, answer: Callable[[Any], None]) -> None:
         self._asked_ends.add((client.name, producer, is_commit))
