@@ -286,8 +286,8 @@ COMPACTION_MUTANTS: Final = (
         "KAFKA-8522",
         "CLEAN-2",
         "esp.storage.compaction.fates",
-        "            kept = choose_records(*opened, header, self._latest, drops_tombstones=self._is_past_horizon(header))\n",
-        "            kept = choose_records(*opened, header, self._latest, drops_tombstones=False)\n",
+        "            return choose_records(*opened, header, self._latest, drops_tombstones=drops_tombstones)\n",
+        "            return choose_records(*opened, header, self._latest, drops_tombstones=False)\n",
         tiers=(LOG,),
     ),
 )

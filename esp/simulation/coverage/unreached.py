@@ -31,10 +31,6 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "No broker of a simulated cluster has a minimum of in-sync replicas of its own when the level is raised. "
     "tests/unit/controller/test_feature_updates.py.": ("esp.controller.feature_updates:_setting",),
-    "Markers of transactions go from compacted topics after ``delete.retention.ms``, of committed offsets a day, which is longer than any "
-    "run. tests/unit/storage/compaction/test_transactions.py.": (
-        "esp.storage.segment_files:SegmentFiles._drop_snapshots",
-    ),
     "Other implementations leave such records, this one does not. tests/unit/controller/test_replay.py.": (
         "esp.controller.replay:MetadataReplay._replay",
     ),
