@@ -142,6 +142,8 @@ class TransactionChecker:
             if state.value.status is not TransactionStatus.ONGOING:
                 state.open_s = now_s
             state.open_epoch = after.producer_epoch
+        if state.value.status in DECISIONS and after.status in AT_REST:
+            state.completed, state.completed_s = state.value, now_s
         state.value, state.seen_s = after, now_s
         if after.status in DECISIONS:
             self.on_decision(partition, state.partitions)
@@ -257,11 +259,8 @@ class TransactionChecker:
         is_open = batch.producer_id in fold.open
         fold.on_marker(marker)
         state = self._state_of(batch.producer_id)
-        is_decided = (
-            state is not None
-            and DECISIONS.get(state.value.status) == marker.is_commit
-            and state.producer == producer
-            and partition in state.partitions
+        is_decided = state is not None and state.is_carried_out(
+            partition, producer, is_commit=marker.is_commit, now_s=self._clock()
         )
         is_repeated = not is_open and last is not None and last[1:] == marker[1:]
         self.repeated_markers += is_repeated

@@ -44,6 +44,26 @@ class IdState:
     """The epoch in which the transaction's records are written: that of its last Ongoing state."""
     open_s: float = 0.0
     """The time at which the transaction was first seen."""
+    completed: TransactionValue | None = None
+    """The last decision that was seen to be completed."""
+    completed_s: float = 0.0
+    """The time at which that was seen."""
+
+    def is_carried_out(self, partition: TopicPartition, producer: Producer, *, is_commit: bool, now_s: float) -> bool:
+        """True if a marker carries out the decision that stands, or one that was completed at this very moment.
+
+        A node that leads both partitions writes its markers in the turn of the loop in which it completes the transaction, and the logs are
+        looked at after the turn, one after the other.
+        """
+        decisions = [self.value]
+        if self.completed is not None and self.completed_s == now_s:
+            decisions.append(self.completed)
+        return any(
+            DECISIONS.get(value.status) == is_commit
+            and (value.producer_id, value.producer_epoch) == producer
+            and partition in _joined(value)
+            for value in decisions
+        )
 
     @property
     def producer(self) -> Producer:
@@ -53,9 +73,11 @@ class IdState:
     @property
     def partitions(self) -> frozenset[TopicPartition]:
         """The partitions that have joined the transaction."""
-        return frozenset(
-            TopicPartition(topic, number) for topic, numbers in self.value.partitions or () for number in numbers
-        )
+        return _joined(self.value)
+
+
+def _joined(value: TransactionValue) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, number) for topic, numbers in value.partitions or () for number in numbers)
 
 
 def find_wrong_move(before: TransactionValue, after: TransactionValue) -> str | None:

@@ -37,7 +37,8 @@ class Scene:
     def __init__(self) -> None:
         self.lost: set[TopicPartition] = set()
         self.history = TransactionHistory()
-        self.checker = TransactionChecker(TOPIC, lambda: 1.0, self.history, self.lost.__contains__)
+        self.now_s = 1.0
+        self.checker = TransactionChecker(TOPIC, lambda: self.now_s, self.history, self.lost.__contains__)
         self._logs: dict[TopicPartition, tuple[Log, ReplicaView]] = {}
 
     def move(self, coordinator: TopicPartition, name: str, status: TransactionStatus, producer_id: int) -> None:
@@ -84,6 +85,23 @@ def test_a_marker_without_a_decision_is_a_violation() -> None:
     scene.write(7)
     with pytest.raises(ViolationError, match="INV-TXN-DECIDE-ONCE"):
         scene.mark(7, is_commit=True)
+
+
+@pytest.mark.parametrize(("later_s", "is_commit"), [(0.0, True), (0.001, True), (0.0, False)])
+def test_a_marker_is_seen_after_the_completion_only_if_both_came_at_the_same_moment(
+    later_s: float, is_commit: bool
+) -> None:
+    scene = Scene()
+    scene.history.ends["a"] = [EndRequest(Producer(7, 0), True, 0.0)]
+    for status in (S.EMPTY, S.ONGOING):
+        scene.move(COORDINATORS[0], "a", status, 7)
+    scene.write(7)
+    for status in (S.PREPARE_COMMIT, S.COMPLETE_COMMIT):
+        scene.move(COORDINATORS[0], "a", status, 7)
+    scene.now_s += later_s
+    is_sound = is_commit and not later_s
+    with nullcontext() if is_sound else pytest.raises(ViolationError, match="INV-TXN-DECIDE-ONCE"):
+        scene.mark(7, is_commit=is_commit)
 
 
 def test_a_coordinator_s_lost_log_excuses_its_own_transactions_alone() -> None:
