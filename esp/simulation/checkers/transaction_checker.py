@@ -237,12 +237,7 @@ class TransactionChecker:
             self.unverified += 1
             return
         state = self._state_of(batch.producer_id)
-        if (
-            state is None
-            or state.value.status in AT_REST
-            or state.open_epoch != batch.producer_epoch
-            or partition not in state.partitions
-        ):
+        if state is None or not state.is_open(partition, batch.producer_epoch, self._clock()):
             known = None if state is None else (state.value, state.open_epoch)
             raise ViolationError(
                 "INV-TXN-VERIFIED",

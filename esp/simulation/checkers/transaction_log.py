@@ -49,21 +49,30 @@ class IdState:
     completed_s: float = 0.0
     """The time at which that was seen."""
 
-    def is_carried_out(self, partition: TopicPartition, producer: Producer, *, is_commit: bool, now_s: float) -> bool:
-        """True if a marker carries out the decision that stands, or one that was completed at this very moment.
+    def is_open(self, partition: TopicPartition, epoch: int, now_s: float) -> bool:
+        """True if a batch of this epoch may stand in the partition: its transaction has the partition, and was not over a moment ago."""
+        return epoch == self.open_epoch and any(
+            value.status not in AT_REST and partition in _joined(value) for value in self._values_of(now_s)
+        )
 
-        A node that leads both partitions writes its markers in the turn of the loop in which it completes the transaction, and the logs are
-        looked at after the turn, one after the other.
-        """
-        decisions = [self.value]
-        if self.completed is not None and self.completed_s == now_s:
-            decisions.append(self.completed)
+    def is_carried_out(self, partition: TopicPartition, producer: Producer, *, is_commit: bool, now_s: float) -> bool:
+        """True if a marker carries out the decision that stands, or one that was completed a moment ago."""
         return any(
             DECISIONS.get(value.status) == is_commit
             and (value.producer_id, value.producer_epoch) == producer
             and partition in _joined(value)
-            for value in decisions
+            for value in self._values_of(now_s)
         )
+
+    def _values_of(self, now_s: float) -> list[TransactionValue]:
+        """The state, and the one before its completion if that came at this very moment.
+
+        A node that leads both partitions writes its markers in the turn of the loop in which it completes the transaction, and the logs are
+        looked at after the turn, one after the other.
+        """
+        if self.completed is not None and self.completed_s == now_s:
+            return [self.value, self.completed]
+        return [self.value]
 
     @property
     def producer(self) -> Producer:

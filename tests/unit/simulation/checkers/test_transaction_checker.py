@@ -104,6 +104,17 @@ def test_a_marker_is_seen_after_the_completion_only_if_both_came_at_the_same_mom
         scene.mark(7, is_commit=is_commit)
 
 
+@pytest.mark.parametrize("later_s", [0.0, 0.001])
+def test_a_batch_is_seen_after_the_completion_only_if_both_came_at_the_same_moment(later_s: float) -> None:
+    scene = Scene()
+    scene.history.ends["a"] = [EndRequest(Producer(7, 0), True, 0.0)]
+    for status in (S.EMPTY, S.ONGOING, S.PREPARE_COMMIT, S.COMPLETE_COMMIT):
+        scene.move(COORDINATORS[0], "a", status, 7)
+    scene.now_s += later_s
+    with pytest.raises(ViolationError, match="INV-TXN-VERIFIED") if later_s else nullcontext():
+        scene.write(7)
+
+
 def test_a_coordinator_s_lost_log_excuses_its_own_transactions_alone() -> None:
     scene = Scene()
     for coordinator, name, producer_id in zip(COORDINATORS, "ab", (7, 8), strict=True):
