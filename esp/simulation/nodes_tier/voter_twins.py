@@ -8,6 +8,7 @@ and is not simulated.
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -26,6 +27,12 @@ RESTARTS_S: Final = (1.0, 10.0)
 """The time after which a second process is killed and started again on its disk, which has records by then."""
 
 
+def is_refused(end_reason: str, node_id: int) -> bool:
+    """True if a process ended as its metadata log has this node as the only voter, with another disk: it can never come up (RAFT-45)."""
+    told = rf"is the metadata log of the voters {node_id} \(directory\.id [^)]*\), but this is {node_id} "
+    return re.search(told, end_reason) is not None
+
+
 def voter_twin_host(node_id: int) -> str:
     """The address of the host of a second process."""
     return f"10.0.3.{node_id}"
@@ -42,6 +49,8 @@ class VoterTwins:
     def __init__(self, world: World, is_over: Callable[[], bool]) -> None:
         self.count = 0
         """The number of second processes that were started."""
+        self.refused = 0
+        """The number of those that ended themselves when they came back, as their log has the node as the only voter."""
         self._world = world
         self._is_over = is_over
         self._living: SimulatedNode | None = None
@@ -92,6 +101,9 @@ class VoterTwins:
             if not twin.is_alive:
                 await twin.start()
             await asyncio.sleep(rng.uniform(*RESTARTS_S))
+            if not twin.is_alive and is_refused(twin.end_reason, twin.node_id):
+                self.refused += 1
+                break
             if not twin.is_alive and twin.end_reason not in DELIBERATE:
                 raise ViolationError("INV-NO-CRASH", twin.name, f"the second process ended itself: {twin.end_reason}")
             twin.kill()

@@ -13,7 +13,7 @@ from esp.simulation.nodes_tier.faults import Fault, FaultKind
 from esp.simulation.nodes_tier.layout import Layout
 from esp.simulation.nodes_tier.profile import Profile
 from esp.simulation.nodes_tier.voter_twin_profile import draw_voter_twins
-from esp.simulation.nodes_tier.voter_twins import VoterTwins
+from esp.simulation.nodes_tier.voter_twins import VoterTwins, is_refused
 from esp.simulation.nodes_tier.world import World
 from esp.simulation.streams import stream
 
@@ -89,3 +89,12 @@ def test_static_voters_and_a_single_controller_are_left_alone():
     static = replace(SPLIT, has_static_voters=True)
     single = Layout(brokers=(1, 2), controllers=(3,), first_voters=(3,))
     assert not any(draw_voter_twins(stream("x", seed), layout) for seed in range(50) for layout in (static, single))
+
+
+@pytest.mark.parametrize(
+    ("voters", "refused"),
+    [("5 (directory.id A)", True), ("6 (directory.id A)", False), ("5 (directory.id A), 6 (directory.id B)", False)],
+)
+def test_only_the_log_of_a_sole_voter_of_the_same_id_is_a_reason_to_end(voters, refused):
+    reason = f"did not come up: /data/__cluster_metadata-0 is the metadata log of the voters {voters}, but this is 5 (directory.id C)."
+    assert is_refused(reason, 5) == refused
