@@ -4,9 +4,8 @@ from typing import Final, NamedTuple
 
 from esp.model.errors import ApiError, ErrorCode
 from esp.replication.replica_log import ProducerFacts
+from esp.schemas.transaction_records import NO_PRODUCER_ID
 
-NO_PRODUCER_ID: Final = -1
-"""The producer id of batches that have no producer."""
 BUMPED_EPOCH_FROM: Final = 2
 """The transaction version from which on markers carry a higher epoch than the data that they end (KIP-890)."""
 

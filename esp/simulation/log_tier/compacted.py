@@ -122,10 +122,10 @@ class CompactedLogRun:
 
     # --- what a node does ----------------------------------------------------------------------------------------------------------
 
-    def _append(self) -> None:
-        random, log = self._random, self._log
-        producer = random.randrange(-1, PRODUCERS)
-        new = [
+    def _draw_records(self) -> list[NewRecord]:
+        """The records of one batch; some are tombstones."""
+        random = self._random
+        return [
             NewRecord(
                 None if random.random() < 0.2 else random.randbytes(random.choice((0, 10, 90))),
                 b"key %d" % random.randrange(KEYS),
@@ -133,6 +133,11 @@ class CompactedLogRun:
             )
             for _ in range(random.choice((1, 1, 2, 5)))
         ]
+
+    def _append(self) -> None:
+        random, log = self._random, self._log
+        producer = random.randrange(-1, PRODUCERS)
+        new = self._draw_records()
         data = build_batch(
             new,
             base_offset=log.log_end_offset,

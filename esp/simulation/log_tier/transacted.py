@@ -13,12 +13,12 @@ from esp.model.errors import ApiError
 from esp.model.ids import TopicPartition
 from esp.records.batch import iterate_records
 from esp.records.batch_header import BatchHeader, read_fields, read_header, stamp
-from esp.records.builder import NewRecord, build_batch
+from esp.records.builder import Record, build_batch
 from esp.records.transaction_marker import build_marker, find_marker
 from esp.replication.partition_follower import append_fetched
 from esp.simulation.log_tier.checks import read_whole
 from esp.simulation.log_tier.compacted import DELETE_RETENTION_MS as STAYS_MS
-from esp.simulation.log_tier.compacted import KEYS, PRODUCERS, SEQUENCES, TOPIC_ID, AppendedBatch, CompactedLogRun
+from esp.simulation.log_tier.compacted import PRODUCERS, SEQUENCES, TOPIC_ID, AppendedBatch, CompactedLogRun
 from esp.simulation.log_tier.transactions import Transaction, list_transactions
 from esp.simulation.machine.disk import SimulatedDisk
 from esp.simulation.partition_tier.memory_log import KeptBatch
@@ -87,14 +87,7 @@ class TransactedLogRun(CompactedLogRun):
         if producer >= 0 and self._may_be_unknown(producer):  # any sequence is taken, or the one that is known
             self._sequences[producer] = log.producers.next_sequence(producer, epoch)
         is_open = producer >= 0 and log.producers.has_open_transaction(producer, epoch)
-        new = [
-            NewRecord(
-                None if random.random() < 0.2 else random.randbytes(random.choice((0, 10, 90))),
-                b"key %d" % random.randrange(KEYS),
-                timestamp=self._now_ms,
-            )
-            for _ in range(random.choice((1, 1, 2, 5)))
-        ]
+        new = self._draw_records()
         data = build_batch(
             new,
             base_offset=log.log_end_offset,
@@ -316,7 +309,7 @@ class TransactedLogRun(CompactedLogRun):
             for record in iterate_records(data)
             if start_offset <= record.offset < log.last_stable_offset and record.offset not in void
         ]
-        found = read_committed(log, start_offset)
+        found = [record.offset for record in read_committed(log, start_offset)]
         if found != wanted:
             self._fail("INV-ABORTED-LIST", f"a reader from {start_offset} gets {found}, {wanted} count")
 
@@ -352,12 +345,12 @@ class TransactedLogRun(CompactedLogRun):
             self._check_readers(copy, log.log_start_offset)
 
 
-def read_committed(log: Log, start_offset: int) -> list[int]:
-    """The offsets of the records that a reader of committed records delivers from an offset on, by the list of aborted transactions."""
+def read_committed(log: Log, start_offset: int = 0) -> list[Record]:
+    """The records that a reader of committed records delivers from an offset on, by the list of aborted transactions."""
     stable = log.last_stable_offset
     waiting = sorted(log.aborted.find_blocking(start_offset, stable), key=lambda one: one.first_offset)
     skipped: set[int] = set()
-    found: list[int] = []
+    found: list[Record] = []
     for data in read_whole(log):
         header = read_header(data)
         if header.next_offset <= start_offset or header.base_offset >= stable:
@@ -369,5 +362,5 @@ def read_committed(log: Log, start_offset: int) -> list[int]:
             if marker is not None and not marker.is_commit:
                 skipped.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in skipped):
-            found += [record.offset for record in iterate_records(data) if start_offset <= record.offset < stable]
+            found += [record for record in iterate_records(data) if start_offset <= record.offset < stable]
     return found

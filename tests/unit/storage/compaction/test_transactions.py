@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from esp.records.batch import iterate_records
 from esp.records.batch_header import BatchHeader, read_header, stamp
-from esp.records.builder import NewRecord, Record, build_batch
-from esp.records.transaction_marker import build_marker, find_marker
+from esp.records.builder import NewRecord, build_batch
+from esp.records.transaction_marker import build_marker
+from esp.simulation.log_tier.transacted import read_committed
 from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
 from esp.storage.log import Log
 from esp.storage.producer_snapshots import snapshot_offsets
-from tests.unit.storage.compaction.cleaned import COMPACTED, SMALL, batches_of, clean, headers_of, records_of, settle
+from tests.unit.storage.compaction.cleaned import COMPACTED, SMALL, clean, headers_of, records_of, settle
 from tests.unit.storage.helpers import REPLICA, new_disk, new_log, reopen
 
 
@@ -38,27 +38,6 @@ def end(log: Log, producer: int, *, is_commit: bool) -> None:
 
 def values(log: Log) -> list[bytes | None]:
     return [record.value for record in records_of(log) if len(record.key or b"") == 1]
-
-
-def delivered(log: Log, start_offset: int = 0) -> list[Record]:
-    """The records that a client with ``read_committed`` gets from an offset on, by the list of aborted transactions, as Kafka's do."""
-    stable = log.last_stable_offset
-    waiting = sorted(log.aborted.find_blocking(start_offset, stable), key=lambda one: one.first_offset)
-    skipped: set[int] = set()
-    found: list[Record] = []
-    for data in batches_of(log):
-        header = read_header(data)
-        if header.next_offset <= start_offset or header.base_offset >= stable:
-            continue
-        while waiting and waiting[0].first_offset <= header.last_offset:
-            skipped.add(waiting.pop(0).producer_id)
-        if header.is_control:
-            marker = find_marker(data)
-            if marker is not None and not marker.is_commit:
-                skipped.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in skipped):
-            found += [record for record in iterate_records(data) if record.offset >= start_offset]
-    return found
 
 
 def states(log: Log) -> dict[int, tuple[int, int, int]]:
@@ -193,7 +172,7 @@ def test_aborted_records_in_a_segment_that_cannot_be_replaced_are_passed_over(mo
         settle(log)
         clean(log, 2000 + number)
         assert b"aborted" in values(log)
-        assert [record.value for record in delivered(log)] == [bytes(240), b"%d" % number]
+        assert [record.value for record in read_committed(log)] == [bytes(240), b"%d" % number]
 
 
 def test_nothing_is_cleaned_that_is_not_decided() -> None:
@@ -228,7 +207,7 @@ def test_readers_of_decided_transactions_get_the_latest_records_that_count(seed:
         stable = log.last_stable_offset
         known = {offset: pair for offset, pair in counts.items() if offset < stable}
         for start_offset in {0, random.randrange(stable + 1)}:
-            found = {record.offset: (record.key, record.value) for record in delivered(log, start_offset)}
+            found = {record.offset: (record.key, record.value) for record in read_committed(log, start_offset)}
             assert found.items() <= known.items(), "an aborted record, or one that was never written"
             latest = {key: offset for offset, (key, _) in sorted(known.items())}
             assert {offset for offset in latest.values() if offset >= start_offset} <= found.keys()
@@ -298,4 +277,4 @@ def test_aborted_records_beside_a_segment_that_is_dropped_in_the_round_are_passe
 
     clean_blocking(log, 2000, SMALL, drop_the_first)
     assert b"aborted" in values(log)
-    assert [record.value for record in delivered(log, 1)] == [b"2"]
+    assert [record.value for record in read_committed(log, 1)] == [b"2"]
