@@ -15,6 +15,13 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.broker.replication.cleaner:LogCleaner.uncleanable",
         "esp.broker.replication.session:ReplicaSession.__len__",
         "esp.broker.replication.sessions:ReplicaSessions.__len__",
+        "esp.broker.transactions.coordinators:TransactionCoordinators.max_timeout_ms",
+        "esp.broker.transactions.coordinators:TransactionCoordinators.oldest_start_us",
+        "esp.broker.transactions.coordinators:TransactionCoordinators.pending_markers",
+        "esp.broker.transactions.coordinators:TransactionCoordinators.refused_markers",
+        "esp.broker.transactions.driver:TransactionCoordinatorDriver.oldest_start_us",
+        "esp.broker.transactions.driver:TransactionCoordinatorDriver.pending_markers",
+        "esp.broker.transactions.driver:TransactionCoordinatorDriver.refused_markers",
         "esp.controller.partition_change:is_unclean_election",
         "esp.raft.node:RaftNode.is_voter",
         "esp.raft.snapshot:read_voters",
@@ -23,6 +30,12 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "esp.storage.log:Log.unflushed_bytes",
         "esp.storage.producer_state:ProducerStates.oldest_open_timestamp",
         "esp.storage.trash:Trash.__len__",
+        "esp.transactions.coordinator:TransactionCoordinator.oldest_start_us",
+        "esp.transactions.coordinator:TransactionCoordinator.pending_markers",
+        "esp.transactions.coordinator:TransactionCoordinator.refused_markers",
+        "esp.transactions.lookups:oldest_start_us",
+        "esp.transactions.markers:Markers.pending_count",
+        "esp.transactions.markers:Markers.refused_count",
     ),
     "Tools ask a node to change the voters; no member of the quorum asks another. tests/unit/raft/test_voter_changes.py.": (
         "esp.broker.raft.wire.voter_changes:decode_change_response",
@@ -52,6 +65,11 @@ UNREACHED: Final[Mapping[str, str]] = MappingProxyType(
 SELDOM: Final[Mapping[str, str]] = MappingProxyType(
     {
         "esp.broker.apis.list_partition_reassignments:_describe": "a controller is asked while something is reassigned",
+        "esp.broker.apis.add_offsets_to_txn:_create_and_add": "a transaction wants to commit the cluster's first offsets",
+        "esp.broker.apis.add_partitions_to_txn:_not_attempted": "one partition that is to be added to a transaction has been deleted",
+        "esp.broker.coordination.driver:CoordinatorDriver._on_load_failed": "a new coordinator of groups finds that its log has rotted",
+        "esp.broker.coordination.latest_records:LatestRecords._supersede": "an offset was committed within a transaction that is open "
+        "when the coordinator loads, and once more outside it",
         "esp.broker.groups.wire:_all_later": "offsets of many groups are asked for while one of them is being committed",
         "esp.broker.apis.alter_replica_log_dirs:_request_move.is_known": "a move is asked for of a replica that the broker has not",
         "esp.broker.apis.list_offsets:_not_known_yet": "a new leader is asked for its end before it knows what is committed",
@@ -75,13 +93,23 @@ SELDOM: Final[Mapping[str, str]] = MappingProxyType(
         "esp.broker.replication.retention:_tell": "a segment is to be dropped while the disk is full or fails",
         "esp.broker.replication.rotten_replicas:RottenReplicas._say_alone": "a replica is corrupt, and no other one is in sync",
         "esp.broker.replication.sessions:_refuse": "a broker opens a session for partitions that it has no longer",
+        "esp.broker.transactions.coordinators:TransactionCoordinators._get_producer_ids": "a producer's epochs run out while its "
+        "node has no producer id left",
+        "esp.broker.transactions.driver:TransactionCoordinatorDriver._on_load_failed": "a new coordinator of transactions finds that its "
+        "log has rotted",
         "esp.controller.assignment:check_assignment": "a topic is asked for with replicas of the surveyor's choice, and all else is well",
         "esp.controller.topics:TopicCreation._replicas_by_assignment": "as above",
         "esp.groups.group:Group.is_subscribed_to": "offsets are to be deleted of a group that has members",
         "esp.groups.group:Member.described": "the coordinator of a group with members is asked for it",
+        "esp.groups.offset_store:OffsetStore.fail_transactional": "offsets of a transaction are not committed before their coordinator is "
+        "replaced",
+        "esp.groups.transactional_offsets:TransactionalOffsets.remove": "as above",
         "esp.groups.transactional_offsets:TransactionalOffsets.has": "offsets are to be deleted that the group never committed",
         "esp.groups.joining:StaticRejoin._undo": "a static member's return cannot be written",
         "esp.raft.node:RaftNode.on_snapshot_refused": "a fetched snapshot has rotted on its way to the disk",
+        "esp.transactions.coordinator:TransactionCoordinator.on_marker_refused": "a partition refuses a marker, as a newer "
+        "coordinator wrote one there",
+        "esp.transactions.markers:Markers.on_refused": "as above",
         "esp.replication.future_replica:FutureReplica._cut_at": "a replica is cut below what its copy in another directory has",
         "esp.storage.log:Log._out_of_range": "a log is cut or removed between the check of an offset and the read",
     }
