@@ -1,10 +1,12 @@
 """A changing copy of an image. Only the parts that change are copied; the image it began with stays as it is."""
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
+from esp.model.acl import AclBinding
 from esp.model.ids import LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 
@@ -49,6 +51,7 @@ class ClusterDraft:
         self.client_metrics_configs = _copied(base.client_metrics_configs)
         self.features = dict(base.features)
         self.next_producer_id: ProducerId = base.next_producer_id
+        self.acls: Mapping[uuid.UUID, AclBinding] = base.acls
         self.changed_brokers: set[NodeId] = set()
         self.changed_broker_configs: set[str] = set()
 
@@ -106,6 +109,13 @@ class ClusterDraft:
         if topic_id in self._base.topics_by_id:
             self._deleted.add(topic_id)
 
+    def change_acls(self) -> dict[uuid.UUID, AclBinding]:
+        """The rules of access by their ids, to be changed: they are copied at the first change, as there may be very many."""
+        if self.acls is self._base.acls:
+            self.acls = dict(self.acls)
+        assert isinstance(self.acls, dict), "the draft's own rules may be changed"
+        return self.acls
+
     def freeze(self, offset: int, epoch: LeaderEpoch) -> tuple[ClusterImage, ClusterDelta]:
         """The cluster as it is now, as the image of ``offset``, and the changes since ``base``.
 
@@ -133,6 +143,7 @@ class ClusterDraft:
             client_metrics_configs=self.client_metrics_configs,
             features=self.features,
             next_producer_id=self.next_producer_id,
+            acls=self.acls,
             own_unclean_leader_election=base.own_unclean_leader_election,
         )
         delta = ClusterDelta(
@@ -147,6 +158,8 @@ class ClusterDraft:
             ),
             changed_broker_configs=frozenset(self.changed_broker_configs),
             changed_brokers=frozenset(self.changed_brokers),
+            removed_acls=missing_acls(base.acls, self.acls),
+            added_acls=missing_acls(self.acls, base.acls),
         )
         return image, delta
 
@@ -159,6 +172,13 @@ class ClusterDraft:
             return created
         image = self._base.topics_by_name.get(name)
         return image.topic_id if image is not None and image.topic_id not in self._deleted else None
+
+
+def missing_acls(acls: Mapping[uuid.UUID, AclBinding], other: Mapping[uuid.UUID, AclBinding]) -> tuple[AclBinding, ...]:
+    """The rules of ``acls`` that ``other`` does not have under the same id."""
+    if acls is other:
+        return ()
+    return tuple(binding for acl_id, binding in acls.items() if other.get(acl_id) != binding)
 
 
 def _copied(configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:

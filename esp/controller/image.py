@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from esp.model.acl import AclBinding
 from esp.model.ids import BrokerEpoch, DirectoryId, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
@@ -103,6 +104,8 @@ class ClusterImage:
     features: Mapping[str, int] = field(default_factory=dict)
     """The levels of features that the cluster works at; level 0 has no entry."""
     next_producer_id: ProducerId = _FIRST_PRODUCER_ID
+    acls: Mapping[uuid.UUID, AclBinding] = field(default_factory=dict)
+    """The rules of access in force, by their ids."""
     own_unclean_leader_election: bool = False
     """``unclean.leader.election.enable`` of the node that keeps the image, which stands in no record."""
 
@@ -157,3 +160,7 @@ class ClusterDelta:
     """Keys of :attr:`ClusterImage.broker_configs` with other settings than before."""
     changed_brokers: frozenset[NodeId] = frozenset()
     """Brokers that are new, changed or gone."""
+    removed_acls: tuple[AclBinding, ...] = ()
+    """Rules of access that were in force and are no longer."""
+    added_acls: tuple[AclBinding, ...] = ()
+    """Rules of access that are in force and were not."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
+from esp.controller.draft import missing_acls
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
 
 Key = TypeVar("Key")
@@ -30,6 +31,8 @@ def image_difference(before: ClusterImage, after: ClusterImage) -> ClusterDelta:
         changed_topic_configs=frozenset(changed_configs),
         changed_broker_configs=_changed_keys(before.broker_configs, after.broker_configs),
         changed_brokers=_changed_keys(before.brokers, after.brokers),
+        removed_acls=missing_acls(before.acls, after.acls),
+        added_acls=missing_acls(after.acls, before.acls),
     )
 
 

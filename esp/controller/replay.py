@@ -13,6 +13,7 @@ from esp.controller.draft import ClusterDraft, TopicDraft
 from esp.controller.errors import InvalidMetadataError
 from esp.controller.image import BrokerImage, ClusterDelta, ClusterImage, ControllerImage, FeatureRange
 from esp.controller.partition_change import apply_partition_change, directory_ids
+from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from esp.model.ids import ZERO_UUID, BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
@@ -24,6 +25,7 @@ from esp.schemas.metadata_records import (
     RECOVERING,
     TOPIC_RESOURCE,
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
@@ -38,6 +40,7 @@ from esp.schemas.metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     SupportedFeature,
     TopicRecord,
@@ -262,6 +265,33 @@ class MetadataReplay:
                 f"producer ids go from {self._draft.next_producer_id} to {record.next_producer_id} at {self._offset}"
             )
         self._draft.next_producer_id = ProducerId(record.next_producer_id)
+
+    @_replay.register
+    def _replay_access_control_entry(self, record: AccessControlEntryRecord) -> None:
+        acl_id = record.id or ZERO_UUID
+        acls = self._draft.change_acls()
+        if acl_id in acls:
+            raise InvalidMetadataError(f"access control entry {acl_id} is there already at {self._offset}")
+        try:
+            acls[acl_id] = AclBinding(
+                ResourceType(record.resource_type),
+                record.resource_name,
+                PatternType(record.pattern_type),
+                record.principal,
+                record.host,
+                AclOperation(record.operation),
+                AclPermission(record.permission_type),
+            )
+        except ValueError as error:
+            raise InvalidMetadataError(f"access control entry at {self._offset}: {error}") from error
+
+    @_replay.register
+    def _replay_remove_access_control_entry(self, record: RemoveAccessControlEntryRecord) -> None:
+        acl_id = record.id or ZERO_UUID
+        acls = self._draft.change_acls()
+        if acl_id not in acls:
+            raise InvalidMetadataError(f"there is no access control entry {acl_id} at {self._offset}")
+        del acls[acl_id]
 
     def _broker(self, node_id: int, epoch: int) -> BrokerImage:
         broker = self._draft.brokers.get(NodeId(node_id))

@@ -3,9 +3,11 @@
 Replayed onto nothing they give the image again, to the last field and in the same order (RAFT-33). The order of the kinds is Kafka's.
 """
 
+import uuid
 from collections.abc import Iterator, Mapping
 
 from esp.controller.image import BrokerImage, ClusterImage, ControllerImage, FeatureRange
+from esp.model.acl import AclBinding
 from esp.model.ids import NO_BROKER_EPOCH, NO_NODE
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
@@ -16,6 +18,7 @@ from esp.schemas.metadata_records import (
     RECOVERED,
     RECOVERING,
     TOPIC_RESOURCE,
+    AccessControlEntryRecord,
     BrokerEndpoint,
     ConfigRecord,
     FeatureLevelRecord,
@@ -45,6 +48,22 @@ def snapshot_records(image: ClusterImage) -> Iterator[MetadataRecord]:
         yield ProducerIdsRecord(
             broker_id=NO_NODE, broker_epoch=NO_BROKER_EPOCH, next_producer_id=image.next_producer_id
         )
+    for acl_id, binding in image.acls.items():
+        yield acl_record(acl_id, binding)
+
+
+def acl_record(acl_id: uuid.UUID, binding: AclBinding) -> AccessControlEntryRecord:
+    """The record that puts a rule of access in force."""
+    return AccessControlEntryRecord(
+        id=acl_id,
+        resource_type=binding.resource_type,
+        resource_name=binding.resource_name,
+        pattern_type=binding.pattern_type,
+        principal=binding.principal,
+        host=binding.host,
+        operation=binding.operation,
+        permission_type=binding.permission,
+    )
 
 
 def _broker(broker: BrokerImage) -> RegisterBrokerRecord:

@@ -277,6 +277,33 @@ class ClearElrRecord:
     topic_name: str = field(metadata={"kafka_type": "string"})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessControlEntryRecord:
+    """A rule of access is in force; its numbers are those of :mod:`esp.model.acl`."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    id: uuid.UUID | None = field(metadata={"kafka_type": "uuid"})
+    resource_type: int = field(metadata={"kafka_type": "int8"})
+    resource_name: str = field(metadata={"kafka_type": "string"})
+    pattern_type: int = field(metadata={"kafka_type": "int8"})
+    principal: str = field(metadata={"kafka_type": "string"})
+    host: str = field(metadata={"kafka_type": "string"})
+    operation: int = field(metadata={"kafka_type": "int8"})
+    permission_type: int = field(metadata={"kafka_type": "int8"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAccessControlEntryRecord:
+    """A rule of access is no longer in force."""
+
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    id: uuid.UUID | None = field(metadata={"kafka_type": "uuid"})
+
+
 MetadataRecord = (
     RegisterBrokerRecord
     | UnregisterBrokerRecord
@@ -294,4 +321,6 @@ MetadataRecord = (
     | AbortTransactionRecord
     | RegisterControllerRecord
     | ClearElrRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
 )

@@ -16,6 +16,7 @@ from esp.model.ids import LeaderEpoch, NodeId, TopicId
 from esp.schemas.metadata_frames import decode_record, encode_record
 from esp.schemas.metadata_records import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -26,6 +27,7 @@ from esp.schemas.metadata_records import (
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -210,6 +212,16 @@ def test_an_image_stays_as_it_was_when_its_successor_changes():
     assert not cluster.image.brokers
 
 
+_RULE = AccessControlEntryRecord(
+    id=_TOPIC,
+    resource_type=2,
+    resource_name="t",
+    pattern_type=3,
+    principal="User:a",
+    host="*",
+    operation=3,
+    permission_type=3,
+)
 _REGISTERED_NOBODY = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5, fenced=1)
 
 
@@ -228,6 +240,9 @@ _REGISTERED_NOBODY = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=5,
         [ClearElrRecord(topic_name="t")],
         [ConfigRecord(resource_type=2, resource_name="t", name="a", value="b")],
         [ConfigRecord(resource_type=8, resource_name="1", name="a", value="b")],
+        [_RULE, _RULE],
+        [replace(_RULE, operation=99)],
+        [RemoveAccessControlEntryRecord(id=_TOPIC)],
         [_REGISTERED_NOBODY],
         [UnregisterBrokerRecord(broker_id=1, broker_epoch=5)],
         [

@@ -6,11 +6,14 @@ from dataclasses import fields, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from esp.controller.acls import decide_create_acls, decide_delete_acls
 from esp.controller.image import EMPTY_IMAGE, BrokerImage, ClusterImage, ControllerImage, FeatureRange, TopicImage
 from esp.controller.image_difference import image_difference
 from esp.controller.replay import MetadataReplay
 from esp.controller.snapshot_records import snapshot_records
 from esp.controller.topics import NewTopic, decide_delete_topics
+from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.acl_filter import ANY, AclFilter
 from esp.model.ids import BrokerEpoch, LeaderEpoch, NodeId, ProducerId, TopicId
 from esp.model.partition import PartitionState
 from esp.ports.network import Address
@@ -47,6 +50,7 @@ def _order(image):
             image.group_configs,
             image.client_metrics_configs,
             image.features,
+            image.acls,
             *(topic.configs for topic in image.topics_by_id.values()),
         )
     ]
@@ -61,6 +65,8 @@ _STEPS = st.lists(
         st.tuples(st.just("metrics"), st.sampled_from("mn"), st.integers(0, 2)),
         st.tuples(st.just("restart"), st.just(""), st.integers(1, 3)),
         st.tuples(st.just("ids"), st.just(""), st.integers(1, 5)),
+        st.tuples(st.just("allow"), st.sampled_from(["User:a", "User:b", "User:c"]), st.just(0)),
+        st.tuples(st.just("disallow"), st.sampled_from(["User:a", "User:b", "User:c"]), st.just(0)),
     ),
     max_size=12,
 )
@@ -69,12 +75,22 @@ _STEPS = st.lists(
 _CONFIGURED = {"config": BROKER_RESOURCE, "group": GROUP_RESOURCE, "metrics": CLIENT_METRICS_RESOURCE}
 
 
+def _rule(principal):
+    return AclBinding(
+        ResourceType.TOPIC, "a", PatternType.PREFIXED, principal, "*", AclOperation.WRITE, AclPermission.DENY
+    )
+
+
 def _take(cluster, step):
     kind, name, number = step
     image = cluster.image
     if kind == "create" and name not in image.topics_by_name:
         topic = NewTopic(name=name, num_partitions=number, replication_factor=2, configs={"x": str(number), "a": "b"})
         cluster.create(topic)
+    elif kind == "allow":
+        cluster.decide(decide_create_acls(image, [_rule(name)], cluster.random))
+    elif kind == "disallow":
+        cluster.decide(decide_delete_acls(image, [AclFilter(ANY, None, ANY, name, None, ANY, ANY)]))
     elif kind == "delete" and name in image.topics_by_name:
         cluster.decide(decide_delete_topics(image, [name]))
     elif kind in _CONFIGURED:
@@ -189,6 +205,7 @@ def test_no_field_of_an_image_is_forgotten():
         client_metrics_configs={"m": {"a": "b"}},
         features={"f": 1},
         next_producer_id=ProducerId(1000),
+        acls={uuid.UUID(int=11): _rule("User:a")},
     )
     for described in (image, topic, partition, broker, controller):
         for item in fields(described):

@@ -1,0 +1,74 @@
+"""Rules of access, in Kafka's terms: resources, operations, and the bindings of a principal to what it may or may not do (KIP-11, KIP-290).
+
+The numbers are Kafka's, on the wire and in the metadata log. Numbers that only a filter has (any, match) stand in
+:mod:`esp.model.acl_filter`.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+WILDCARD: Final = "*"
+"""As the name of a literal resource: every resource of the type. As a host: every host."""
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+
+
+class ResourceType(IntEnum):
+    """The kinds of things that rules are about."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """The meaning of a rule's resource name."""
+
+    LITERAL = 3
+    """The resource of that name; of every name, if that is ``*``."""
+    PREFIXED = 4
+    """All resources with names that begin so."""
+
+
+class AclOperation(IntEnum):
+    """The operations that a rule may allow or deny."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermission(IntEnum):
+    """The effect of a rule."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+class AclBinding(NamedTuple):
+    """One rule. Two rules with equal fields are the same rule."""
+
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    """Type and name: ``User:alice``; ``User:*`` is every user."""
+    host: str
+    """An address, ``*``, or a network such as ``10.0.0.0/8``, which Kafka takes and never matches."""
+    operation: AclOperation
+    permission: AclPermission

@@ -1,0 +1,41 @@
+"""The hosts of rules: every host, one address, or a network.
+
+An IPv6 address that stands for an IPv4 one is that one, and addresses are compared as numbers, so that it does not matter how one is
+written. Kafka compares texts.
+"""
+
+from collections.abc import Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from esp.model.acl import WILDCARD
+
+HostMatcher = Callable[[IPv4Address | IPv6Address | None], bool]
+"""True if a rule's host is that of the peer; a peer without an address matches every host only."""
+
+
+def find_host(text: str) -> IPv4Address | IPv6Address | None:
+    """The address of a peer, or None if the text is none."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
+
+
+def find_matcher(host: str) -> HostMatcher | None:
+    """The test of a rule's host; None if no peer can have such a host."""
+    if host == WILDCARD:
+        return _any
+    try:
+        network = ip_network(host, strict=False)
+    except ValueError:
+        return None
+    if isinstance(network.network_address, IPv6Address) and network.prefixlen >= 96:
+        mapped = network.network_address.ipv4_mapped
+        if mapped is not None:
+            network = ip_network((mapped, network.prefixlen - 96))
+    return lambda address: address is not None and address.version == network.version and address in network
+
+
+def _any(_address: IPv4Address | IPv6Address | None) -> bool:
+    return True
