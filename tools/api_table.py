@@ -6,6 +6,7 @@ Usage: python -m tools.api_table [--check]
 import sys
 from pathlib import Path
 
+from esp.broker.authorization.checks import AT_CONTROLLERS, checks_of
 from esp.protocol.registry import SERVED, ListenerKind, ServedApi
 from tools.marked_text import main, replace_marked
 
@@ -17,11 +18,11 @@ END = "<!-- end: table of APIs -->"
 def table() -> str:
     """The table in Markdown, one line per API."""
     lines = [
-        "| key | API | served | advertised | flexible from | listeners |",
-        "| --: | --- | --- | --- | --- | --- |",
+        "| key | API | served | advertised | flexible from | listeners | needs, with an authorizer |",
+        "| --: | --- | --- | --- | --- | --- | --- |",
         *(
             f"| {int(api.key)} | {api.name} | {_range(api.min_version, api.max_version)} "
-            f"| {_range(api.advertised_min, api.max_version)} | {_flexible(api)} | {_listeners(api)} |"
+            f"| {_range(api.advertised_min, api.max_version)} | {_flexible(api)} | {_listeners(api)} | {_needs(api)} |"
             for api in SERVED.values()
         ),
     ]
@@ -47,6 +48,18 @@ def _flexible(api: ServedApi) -> str:
 
 def _listeners(api: ServedApi) -> str:
     return ", ".join(kind.value for kind in ListenerKind if kind in api.listeners)
+
+
+def _needs(api: ServedApi) -> str:
+    kinds = [kind for kind in ListenerKind if kind in api.listeners]
+    needs = _in_words(api, kinds[0])
+    if len(kinds) > 1 and api.key in AT_CONTROLLERS:
+        needs += f"; at controllers {_in_words(api, ListenerKind.CONTROLLER)}"
+    return needs
+
+
+def _in_words(api: ServedApi, kind: ListenerKind) -> str:
+    return "; ".join(dict.fromkeys(check.what for check in checks_of(api.key, kind)))
 
 
 if __name__ == "__main__":

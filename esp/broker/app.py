@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from esp.broker.authorization.loading import make_access
 from esp.broker.broker_role import BrokerRole
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.controller_role import ControllerRole
@@ -117,7 +118,8 @@ class BrokerNode:
             endpoints=endpoints,
         )
         raft = await RaftDriver.open(env, metadata_log, config, metadata, directories.lock)
-        self.running = running = RunningNode(directories, raft, metadata, self._features)
+        access = make_access(settings, metadata)
+        self.running = running = RunningNode(directories, raft, metadata, access, self._features)
         if self.controller is not None:
             self.controller.start(running)
         raft.start()

@@ -11,6 +11,7 @@ from typing import Final
 
 from esp.broker.apis.fetch import FetchHandler
 from esp.broker.apis.produce import ProduceHandler
+from esp.broker.authorization.loading import make_gate
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
@@ -256,6 +257,7 @@ class RunningBroker:
             groups=self.groups,
             verifier=self.verifier,
             transactions=self.transactions,
+            access=self._node.access,
             features=self._node.features,
         )
         long_requests = dispatcher.long_requests
@@ -267,6 +269,7 @@ class RunningBroker:
                 ).handle,
                 ApiKey.FETCH: FetchHandler(services, self._tasks, long_requests).handle,
             },
+            make_gate(ListenerKind.BROKER, self._node.access, lambda: self._cache.image),
         )
 
     def _on_leading(self, hosted: HostedPartition) -> None:

@@ -7,6 +7,7 @@ controller registers itself with the active one, itself or another, so that the 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from esp.broker.authorization.loading import make_gate
 from esp.broker.connections.dispatcher import Dispatcher, MakeDispatcher
 from esp.broker.connections.server import Server, connection_limits
 from esp.broker.controller.config import controller_config
@@ -92,8 +93,10 @@ class ControllerRole:
                 raft=raft,
                 metadata=metadata,
                 controller=driver,
+                access=node.access,
                 features=node.features,
-            )
+            ),
+            gate=make_gate(ListenerKind.CONTROLLER, node.access, lambda: metadata.image),
         )
         channel = ControllerChannel(
             env, settings.node_id, raft, self.dispatcher, client_id=f"controller-{settings.node_id}-registration"

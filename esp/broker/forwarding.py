@@ -22,6 +22,9 @@ FORWARD_TIMEOUT_MS: Final = 30_000
 WHOLE_MAX: Final = 100
 """Elements of a request that is passed on as a whole: no cluster has as many features or listeners; a few thousand take milliseconds."""
 
+APPLY_TIMEOUT: Final = timedelta(seconds=5)
+"""For :func:`until_applied`, where a request names no time of its own."""
+
 _APPLY_MS_MIN: Final = 1_000
 
 
@@ -34,14 +37,14 @@ async def forward(services: Services, api_key: ApiKey, message: Any) -> Any:
     return await services.controller.call(api_key, message, timeout_ms=FORWARD_TIMEOUT_MS)
 
 
-def check_whole(elements: Sized) -> None:
+def check_whole(elements: Sized, maximum: int = WHOLE_MAX) -> None:
     """Refuse a request with more elements than any cluster needs, before it is passed on as a whole.
 
     Raises:
         ApiError: INVALID_REQUEST.
     """
-    if len(elements) > WHOLE_MAX:
-        raise ApiError(ErrorCode.invalid_request, f"{len(elements)} elements are more than {WHOLE_MAX}")
+    if len(elements) > maximum:
+        raise ApiError(ErrorCode.invalid_request, f"{len(elements)} elements are more than {maximum}")
 
 
 async def until_applied(services: Services, condition: Callable[[ClusterImage], bool], timeout: timedelta) -> None:

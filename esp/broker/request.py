@@ -76,14 +76,13 @@ class Shortcut(Protocol):
 
 @dataclass(slots=True, eq=False)
 class ClientContext:
-    """The sender on a connection: the listener that accepted it, its address, its principal.
-
-    Authorisation and quotas will look here, so that handlers need not change when they come.
-    """
+    """The sender on a connection: the listener that accepted it, its address, its principal."""
 
     listener: str
     address: Address
     principal: str = "User:ANONYMOUS"
+    is_this_node: bool = False
+    """True of the node itself, which asks its own handlers; it may ask for everything."""
     at_end: list[Callable[[], None]] = field(default_factory=list, compare=False)
     """Called in order when the connection has ended, from either side; a handler that needs to know of the end adds to it."""
     hold: ConnectionHold = field(default_factory=ConnectionHold, compare=False)

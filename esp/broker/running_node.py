@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from esp.broker.authorization.access import Access
 from esp.broker.node_directories import NodeDirectories
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
@@ -16,5 +17,7 @@ class RunningNode:
     directories: NodeDirectories
     raft: RaftDriver
     metadata: MetadataLoader
+    access: Access
+    """The permissions of clients here."""
     features: Mapping[str, FeatureRange]
     """The levels of features that the node can work at."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from esp.broker.authorization.access import Access
 from esp.broker.cluster_view.broker_liveness import BrokerLiveness
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.controller_client.channel import ControllerChannel
@@ -45,5 +46,7 @@ class Services:
     verifier: TransactionVerifier
     """Asks coordinators about transactions that reach a partition here."""
     transactions: TransactionCoordinators
+    access: Access
+    """The permissions of clients here."""
     features: Mapping[str, FeatureRange]
     """The levels of features that this node can work at."""

@@ -4,10 +4,12 @@ Most answers have an ``error_code`` of their own; everything else in them is lef
 there is an element for each that the request names, as in Kafka.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
-from esp.model.errors import ApiError
+from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.entity_fields import Entity, entity_fields
 from esp.protocol.messages import load_class
 from esp.protocol.progress import Progress, SlicedWork, whole
@@ -20,6 +22,17 @@ _Content = Mapping[str, Any]
 def error_response(api_key: int, version: int, request: Any, error: ApiError) -> Any:
     """An instance of the API's response model class that refuses the whole ``request``, an instance of its request model class."""
     return whole(error_response_in_slices(api_key, version, request, error))
+
+
+def refused_elements(api_key: int, version: int, request: Any, error: ApiError) -> Any:
+    """An answer that refuses each element of a ``request``, and says nothing of the whole; the elements of others are merged into it."""
+    api = SERVED[api_key]
+    model = load_class(api, api.response_model(version), "response")
+    elements = _ELEMENTS.get(api_key) or _REFUSED_SINGLY[api_key]
+    answer = whole(_build(model, elements(request), error, Progress()))
+    fields = model.__dataclass_fields__
+    untouched = {name: value for name, value in _NO_ERROR.items() if name in fields}
+    return dataclasses.replace(answer, **untouched) if untouched else answer
 
 
 def error_response_in_slices(api_key: int, version: int, request: Any, error: ApiError) -> SlicedWork[Any]:
@@ -53,18 +66,70 @@ def _build(entity: type[Entity], content: _Content, error: ApiError, progress: P
     return entity(**values)
 
 
+def _no_protocol(_request: Any) -> _Content:
+    return {"protocol_name": "", "members": ()}  # versions up to 6 have no null
+
+
 def _topics_to_create(request: Any) -> _Content:
     return {"topics": [{"name": name, "configs": ()} for name in dict.fromkeys(topic.name for topic in request.topics)]}
 
 
-def _offsets_to_commit(request: Any) -> _Content:
+def _topics_with_partitions(request: Any) -> _Content:
     return {
         "topics": [
             {
-                "name": topic.name,
+                "name": getattr(topic, "name", None),
+                "topic_id": getattr(topic, "topic_id", None),
                 "partitions": [{"partition_index": partition.partition_index} for partition in topic.partitions],
             }
             for topic in request.topics
+        ]
+    }
+
+
+def _topics_with_epochs(request: Any) -> _Content:
+    return {
+        "topics": [
+            {"topic": topic.topic, "partitions": [{"partition": partition.partition} for partition in topic.partitions]}
+            for topic in request.topics
+        ]
+    }
+
+
+def _topics_with_indexes(request: Any) -> _Content:
+    return {
+        "topics": [
+            {"name": topic.name, "partitions": [{"partition_index": index} for index in topic.partition_indexes]}
+            for topic in request.topics
+        ]
+    }
+
+
+def _groups_to_describe(request: Any) -> _Content:
+    return {"groups": [{"group_id": group_id} for group_id in request.groups]}
+
+
+def _groups_to_delete(request: Any) -> _Content:
+    return {"results": [{"group_id": group_id} for group_id in request.groups_names]}
+
+
+def _transactions_to_describe(request: Any) -> _Content:
+    return {
+        "transaction_states": [
+            {"transactional_id": transactional_id, "topics": ()} for transactional_id in request.transactional_ids
+        ]
+    }
+
+
+def _replicas_to_move(request: Any) -> _Content:
+    return {
+        "results": [
+            {
+                "topic_name": topic.name,
+                "partitions": [{"partition_index": partition} for partition in topic.partitions],
+            }
+            for directory in request.dirs
+            for topic in directory.topics
         ]
     }
 
@@ -160,8 +225,11 @@ def _partitions_to_add(request: Any) -> _Content:
 
 
 _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
+    ApiKey.JOIN_GROUP: _no_protocol,
     ApiKey.CREATE_TOPICS: _topics_to_create,
-    ApiKey.TXN_OFFSET_COMMIT: _offsets_to_commit,
+    ApiKey.OFFSET_COMMIT: _topics_with_partitions,
+    ApiKey.TXN_OFFSET_COMMIT: _topics_with_partitions,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _replicas_to_move,
     ApiKey.WRITE_TXN_MARKERS: _markers_to_write,
     ApiKey.DELETE_TOPICS: _topics_to_delete,
     ApiKey.CREATE_ACLS: _acls_to_create,
@@ -176,3 +244,19 @@ _ELEMENTS: Final[Mapping[int, Callable[[Any], _Content]]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: _partitions_to_add,  # versions up to 3 have no error for the whole
 }
 """The elements of an answer that have errors of their own, beside an error for the whole or in place of it."""
+
+_REFUSED_SINGLY: Final[Mapping[int, Callable[[Any], _Content]]] = MappingProxyType(
+    {
+        ApiKey.LIST_OFFSETS: _topics_with_partitions,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: _topics_with_epochs,
+        ApiKey.DELETE_RECORDS: _topics_with_partitions,
+        ApiKey.OFFSET_DELETE: _topics_with_partitions,
+        ApiKey.DESCRIBE_PRODUCERS: _topics_with_indexes,
+        ApiKey.DESCRIBE_GROUPS: _groups_to_describe,
+        ApiKey.DELETE_GROUPS: _groups_to_delete,
+        ApiKey.DESCRIBE_TRANSACTIONS: _transactions_to_describe,
+    }
+)
+"""The elements of answers that have errors of their own where single ones are refused; no error of the whole stands at them."""
+
+_NO_ERROR: Final[Mapping[str, Any]] = {"error_code": ErrorCode.none, "error_message": None}

@@ -40,6 +40,9 @@ ROLES: Final = (BROKER, CONTROLLER)
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The value of ``replica.selector.class`` that lets consumers fetch from the nearest replica (KIP-392)."""
 
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""The value of ``authorizer.class.name`` that has rules of access enforced; the authorizer is ESP's own."""
+
 LEAST_METADATA_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 
 _COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -51,6 +54,25 @@ _LEAST_SEGMENT_BYTES: Final = 1024 * 1024
 def _replica_selector(value: Value) -> None:
     if value not in ("", RACK_AWARE_SELECTOR, RACK_AWARE_SELECTOR.rpartition(".")[2]):
         raise SettingError(f"This release selects by rack only; give {RACK_AWARE_SELECTOR}")
+
+
+def _authorizer(value: Value) -> None:
+    if value not in ("", STANDARD_AUTHORIZER):
+        raise SettingError(f"Foreign classes are not loaded; the one authorizer is {STANDARD_AUTHORIZER}")
+
+
+def _principals(value: Value) -> None:
+    for principal in split_principals(str(value)):
+        kind, separator, name = principal.partition(":")
+        if not (separator and kind and name):
+            raise SettingError(
+                f"{principal} is no principal; write type and name, such as User:alice, with ; between two"
+            )
+
+
+def split_principals(text: str) -> tuple[str, ...]:
+    """The principals of ``super.users``, which are separated by semicolons: a distinguished name holds commas."""
+    return tuple(principal for part in text.split(";") if (principal := part.strip()))
 
 
 def _gzip_level(value: Value) -> None:
@@ -119,7 +141,7 @@ class BrokerSettings:
     ``log_retention_ms``, ``log_roll_ms``, ``log_roll_jitter_ms``, ``log_flush_interval_ms`` hold what their families of settings (``.ms``
     before ``.minutes`` before ``.hours``) come to; ``log_dirs`` holds ``log.dir`` where only that is set; ``inter_broker_listener_name``
     is always one of the advertised listeners on a node with the broker role, and None on others; ``replica_selector_class`` is
-    :data:`RACK_AWARE_SELECTOR` or None.
+    :data:`RACK_AWARE_SELECTOR` or None, ``authorizer_class_name`` :data:`STANDARD_AUTHORIZER` or None; ``super_users`` are the principals.
 
     Without any file a node is broker and controller in one, on the loopback address, and a metadata quorum of its own.
     """
@@ -302,6 +324,22 @@ class BrokerSettings:
     replica_socket_timeout_ms: int = setting(
         30_000, Kind.INT, "Milliseconds that a follower waits for an answer of its leader."
     )
+    authorizer_class_name: str | None = setting(
+        None,
+        Kind.STRING,
+        f"Has rules of access enforced: {STANDARD_AUTHORIZER}. Without it every client may do everything.",
+        _authorizer,
+    )
+    super_users: tuple[str, ...] = setting(
+        (),
+        Kind.STRING,
+        "Principals that may do everything, separated by semicolons: User:admin;User:broker.",
+        _principals,
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        False, Kind.BOOLEAN, "Whether a resource about which there is no rule of access is open to everyone."
+    )
+
     replica_selector_class: str | None = setting(
         None,
         Kind.STRING,

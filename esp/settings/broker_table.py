@@ -51,7 +51,6 @@ FALLBACKS: Final[dict[str, tuple[str, ...]]] = {
 
 REFUSED: Final[dict[str, str]] = {
     "alter.config.policy.class.name": "this release loads no policies; every setting could be changed",
-    "authorizer.class.name": "this release has no authorization; every client may do everything",
     "client.quota.callback.class": "this release has no quotas; no client would be throttled",
     "cordoned.log.dirs": "this release places replicas in every log directory",
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",

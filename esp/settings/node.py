@@ -16,11 +16,13 @@ from esp.settings.broker import (
     ANY_PORT,
     RACK_AWARE_SELECTOR,
     ROLES,
+    STANDARD_AUTHORIZER,
     BrokerSettings,
     Listener,
     MetricsListener,
     QuorumServer,
     QuorumVoter,
+    split_principals,
 )
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.described import known_broker_names
@@ -97,6 +99,8 @@ def load_broker_settings(
         "controller_quorum_voters": quorum.voters,
         "controller_quorum_bootstrap_servers": quorum.servers,
         "replica_selector_class": RACK_AWARE_SELECTOR if reader.text("replica.selector.class") else None,
+        "authorizer_class_name": STANDARD_AUTHORIZER if reader.text("authorizer.class.name") else None,
+        "super_users": split_principals(reader.text("super.users")),
         "broker_rack": reader.text("broker.rack") or None,
         "metrics_listener": reader.metrics_listener(),
         "log_dirs": log_dirs,

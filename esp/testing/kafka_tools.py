@@ -21,6 +21,7 @@ HOME_VARIABLE: Final = "ESP_KAFKA_TOOLS_HOME"
 DEFAULT_HOME: Final = "~/.cache/esp-kafka-tools"
 
 TOOL_CLASSES: Final = {
+    "acls": "org.apache.kafka.tools.AclCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
     "configs": "kafka.admin.ConfigCommand",

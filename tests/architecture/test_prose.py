@@ -20,6 +20,7 @@ COUNTS: Final = {
     "replication": (0, 0),
     "groups": (0, 0),
     "transactions": (0, 0),
+    "authorization": (0, 0),
     "placement": (0, 0),
     "controller": (0, 0),
     "runtime": (0, 0),

@@ -31,6 +31,7 @@ from esp.broker.groups.wire import all_answered
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.transactions.wire import for_version
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 from esp.transactions.requests import AddPartitions, Producer, VerifyPartitions
@@ -52,25 +53,31 @@ def handle(services: Services, request: Request, message: AnyRequest) -> AnyResp
             topics=message.v3_and_below_topics,  # type: ignore[arg-type]  # of the same fields
         )
         return all_answered(
-            [_ask(services, asked, is_from_broker=False)],
+            [_ask(services, asked, denied=_denied(services, request, asked), is_from_broker=False)],
             lambda results: _response_up_to_3(asked, results[0], request.api_version),
         )
-    futures = [_ask(services, transaction, is_from_broker=True) for transaction in message.transactions]
+    futures = [
+        _ask(services, transaction, denied=frozenset(), is_from_broker=True) for transaction in message.transactions
+    ]
     return all_answered(futures, lambda results: _response(message.transactions, results))
 
 
 def _ask(
-    services: Services, asked: AddPartitionsToTxnTransaction, *, is_from_broker: bool
+    services: Services, asked: AddPartitionsToTxnTransaction, *, denied: frozenset[str], is_from_broker: bool
 ) -> asyncio.Future[PartitionsResult]:
-    """The answer for one transaction, which may be there already."""
+    """The answer for one transaction, which may be there already; clients may not add partitions of ``denied`` topics."""
     partitions = [TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions]
     ids = {partition: _topic_id(services, partition) for partition in partitions}
     refused = {
         partition: ErrorCode.unknown_topic_or_partition for partition, topic_id in ids.items() if topic_id is None
     }
     if not is_from_broker:
-        internal = [partition for partition in partitions if services.metadata.is_internal(partition.topic)]
-        refused |= dict.fromkeys(internal, ErrorCode.topic_authorization_failed)
+        closed = [
+            partition
+            for partition in partitions
+            if partition.topic in denied or services.metadata.is_internal(partition.topic)
+        ]
+        refused |= dict.fromkeys(closed, ErrorCode.topic_authorization_failed)
     producer = Producer(asked.producer_id, asked.producer_epoch)
     try:
         coordinator = services.transactions.coordinator_of(asked.transactional_id)
@@ -95,6 +102,16 @@ def _ask(
             partitions=ids,
             client_version=BUMPING_VERSION if is_from_broker else 0,
         ),
+    )
+
+
+def _denied(services: Services, request: Request, asked: AddPartitionsToTxnTransaction) -> frozenset[str]:
+    """The topics to which the client may not write."""
+    access, client = services.access, request.client
+    return frozenset(
+        topic.name
+        for topic in asked.topics
+        if not access.allows(client, AclOperation.WRITE, ResourceType.TOPIC, topic.name)
     )
 
 

@@ -7,6 +7,7 @@ On the listeners of controllers: the answer waits until the topics are committed
 """
 
 from collections import Counter
+from dataclasses import replace
 
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.create_topics.v7.response import (
@@ -23,6 +24,7 @@ from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import CLUSTER_DEFAULT
 from esp.controller.topics import NewTopic, TopicCreation
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId, TopicId
 from esp.protocol.registry import ApiKey
@@ -93,9 +95,26 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
+def _as_allowed(services: Services, request: Request, topic: CreatableTopicResult) -> CreatableTopicResult:
+    """A created topic without its settings, if the client may not describe them (KIP-525)."""
+    if topic.error_code is not ErrorCode.none or services.access.allows(
+        request.client, AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name
+    ):
+        return topic
+    return replace(
+        topic,
+        topic_config_error_code=i16(ErrorCode.topic_authorization_failed),
+        num_partitions=i32(-1),
+        replication_factor=i16(-1),
+        configs=(),
+    )
+
+
 async def handle(services: Services, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
     """Pass the controller's answer on once this node follows."""
     answer: CreateTopicsResponse = await forward(services, ApiKey.CREATE_TOPICS, message)
+    if not services.access.is_open:
+        answer = replace(answer, topics=tuple(_as_allowed(services, request, topic) for topic in answer.topics))
     if not message.validate_only:
         created = [
             TopicId(topic.topic_id)

@@ -1,21 +1,90 @@
-"""DeleteAcls (31), versions 1-3: refused, on any kind of listener."""
+"""DeleteAcls (31), versions 1-3: rules of access go out of force, all of a request at once.
 
-from kio.schema.delete_acls.v3.request import DeleteAclsRequest
-from kio.schema.delete_acls.v3.response import DeleteAclsResponse
+A broker passes the request on to the active controller, and answers when its own authorizer follows. A filter with a number that has no
+meaning is refused, and the others with it; Kafka ends the connection.
+"""
 
+from collections.abc import Sequence
+from functools import partial
+
+from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
+from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsResponse
+from kio.static.primitive import i8
+
+from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.apis.acl_refusals import refuse_delete_acls
 from esp.broker.controller.services import ControllerServices
+from esp.broker.forwarding import APPLY_TIMEOUT, check_whole, forward, until_applied
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.controller.acls import decide_delete_acls
+from esp.controller.image import ClusterImage
+from esp.model.acl import AclBinding
+from esp.model.acl_filter import AclFilter
+from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.registry import ApiKey
 
 
-def handle_at_controller(
-    _services: ControllerServices, _request: Request, message: DeleteAclsRequest
+async def handle_at_controller(
+    services: ControllerServices, _request: Request, message: DeleteAclsRequest
 ) -> DeleteAclsResponse:
-    """SECURITY_DISABLED."""
-    return refuse_delete_acls(message)
+    """Answer each filter with the rules that it has selected, once all are out of force."""
+    if services.access.is_open:
+        return refuse_delete_acls(message)
+    check_whole(message.filters)
+    filters = [_filter(wanted) for wanted in message.filters]
+    results = await services.controller.commit(lambda image: decide_delete_acls(image, filters), "Delete ACLs")
+    return DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=tuple(map(_result, results)))
 
 
-def handle(_services: Services, _request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
-    """SECURITY_DISABLED."""
-    return refuse_delete_acls(message)
+async def handle(services: Services, _request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
+    """Pass the controller's answer on once this node follows."""
+    if services.access.is_open:
+        return refuse_delete_acls(message)
+    check_whole(message.filters)
+    answer: DeleteAclsResponse = await forward(services, ApiKey.DELETE_ACLS, message)
+    filters = [_filter(wanted) for wanted in message.filters]
+    if all(result.error_code is ErrorCode.none for result in answer.filter_results):
+        await until_applied(services, partial(_has_none, filters), APPLY_TIMEOUT)
+    return answer
+
+
+def _has_none(filters: Sequence[AclFilter], image: ClusterImage) -> bool:
+    """True if no rule that is in force is selected by one of the filters."""
+    return not any(acl_filter.matches(binding) for binding in image.acls.values() for acl_filter in filters)
+
+
+def _filter(wanted: DeleteAclsFilter) -> AclFilter:
+    acl_filter = AclFilter(
+        wanted.resource_type_filter,
+        wanted.resource_name_filter,
+        wanted.pattern_type_filter,
+        wanted.principal_filter,
+        wanted.host_filter,
+        wanted.operation,
+        wanted.permission_type,
+    )
+    acl_filter.check()
+    return acl_filter
+
+
+def _result(selected: tuple[AclBinding, ...] | ApiError) -> DeleteAclsFilterResult:
+    if isinstance(selected, ApiError):
+        return DeleteAclsFilterResult(error_code=selected.code, error_message=selected.message, matching_acls=())
+    return DeleteAclsFilterResult(
+        error_code=ErrorCode.none, error_message=None, matching_acls=tuple(map(_matching, selected))
+    )
+
+
+def _matching(binding: AclBinding) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_code=ErrorCode.none,
+        error_message=None,
+        resource_type=i8(binding.resource_type),
+        resource_name=binding.resource_name,
+        pattern_type=i8(binding.pattern_type),
+        principal=binding.principal,
+        host=binding.host,
+        operation=i8(binding.operation),
+        permission_type=i8(binding.permission),
+    )

@@ -12,7 +12,8 @@ from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, Descr
 from kio.schema.types import BrokerId
 from kio.static.primitive import i8, i32
 
-from esp.broker.answer_fields import ALL_CLUSTER_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.answer_fields import NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.authorization.access import cluster_operations
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
 from esp.broker.services import Services
@@ -52,7 +53,9 @@ def handle_at_controller(
             if listener in controllers[node_id].endpoints
         ),
         cluster_authorized_operations=i32(
-            ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
+            cluster_operations(services.access, request.client)
+            if message.include_cluster_authorized_operations
+            else OPERATIONS_NOT_ASKED
         ),
     )
 
@@ -89,6 +92,8 @@ def handle(services: Services, request: Request, message: DescribeClusterRequest
             for node_id, address in metadata.endpoints(request.client.listener, with_fenced=bool(fenced))
         ),
         cluster_authorized_operations=i32(
-            ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
+            cluster_operations(services.access, request.client)
+            if message.include_cluster_authorized_operations
+            else OPERATIONS_NOT_ASKED
         ),
     )

@@ -16,10 +16,12 @@ from kio.schema.describe_groups.v6.response import (
 from kio.schema.types import GroupId
 from kio.static.primitive import i32
 
-from esp.broker.answer_fields import ALL_GROUP_OPERATIONS, NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.answer_fields import NO_THROTTLE, OPERATIONS_NOT_ASKED
+from esp.broker.authorization.access import authorized_operations
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.responses import DescribedGroup
+from esp.model.acl import ResourceType
 from esp.model.errors import ApiError, ErrorCode
 
 NOT_FOUND_FROM: Final = 6
@@ -30,7 +32,9 @@ def handle(services: Services, request: Request, message: DescribeGroupsRequest)
     return DescribeGroupsResponse(
         throttle_time=NO_THROTTLE,
         groups=tuple(
-            _response(request, _describe(services, group_id), with_operations=message.include_authorized_operations)
+            _response(
+                services, request, _describe(services, group_id), with_operations=message.include_authorized_operations
+            )
             for group_id in message.groups
         ),
     )
@@ -43,7 +47,9 @@ def _describe(services: Services, group_id: str) -> DescribedGroup:
         return DescribedGroup(group_id=group_id, error=error.code)
 
 
-def _response(request: Request, group: DescribedGroup, *, with_operations: bool) -> DescribedGroupResponse:
+def _response(
+    services: Services, request: Request, group: DescribedGroup, *, with_operations: bool
+) -> DescribedGroupResponse:
     error = group.error
     if error is ErrorCode.group_id_not_found and request.api_version < NOT_FOUND_FROM:
         error = ErrorCode.none
@@ -66,6 +72,8 @@ def _response(request: Request, group: DescribedGroup, *, with_operations: bool)
             for member in group.members
         ),
         authorized_operations=i32(
-            ALL_GROUP_OPERATIONS if with_operations and error is ErrorCode.none else OPERATIONS_NOT_ASKED
+            authorized_operations(services.access, request.client, ResourceType.GROUP, group.group_id)
+            if with_operations and error is ErrorCode.none
+            else OPERATIONS_NOT_ASKED
         ),
     )

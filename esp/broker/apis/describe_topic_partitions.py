@@ -1,7 +1,8 @@
 """DescribeTopicPartitions (75), version 0: topics page by page, with their eligible leader replicas (KIP-966).
 
 Topics come in the order of their names; without names all topics are meant. A page holds at most ``response_partition_limit``
-partitions (and never more than ``max.request.partition.size.limit``); the cursor names where the next one begins.
+partitions (and never more than ``max.request.partition.size.limit``); the cursor names where the next one begins. Topics that the client
+may not describe stand behind the others if they were named, else they are left out.
 """
 
 from collections.abc import Collection, Generator
@@ -17,10 +18,12 @@ from kio.schema.describe_topic_partitions.v0.response import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
-from esp.broker.answer_fields import ALL_TOPIC_OPERATIONS, NO_THROTTLE, broker_ids
+from esp.broker.answer_fields import NO_THROTTLE, broker_ids
+from esp.broker.authorization.access import authorized_operations
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE
 from esp.model.partition import PartitionState
@@ -45,6 +48,7 @@ def handle(
             first_partition = message.cursor.partition_index
     left = min(max(1, message.response_partition_limit), _PAGE_PARTITIONS_MAX)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
+    denied: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor = None
     heap = list(names)  # in the order of names as far as the page goes: to sort all of them would take long at once
     heapify(heap)
@@ -53,17 +57,13 @@ def handle(
         name = heappop(heap)
         if progress.count_one():
             yield
+        if not services.access.allows(request.client, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            if message.topics:
+                denied.append(_without_partitions(services, request, name, ErrorCode.topic_authorization_failed))
+            continue
         topic = image.topics_by_name.get(TopicName(name))
         if topic is None:
-            topics.append(
-                DescribeTopicPartitionsResponseTopic(
-                    error_code=ErrorCode.unknown_topic_or_partition,
-                    name=TopicName(name),
-                    topic_id=None,
-                    partitions=(),
-                    topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS),
-                )
-            )
+            topics.append(_without_partitions(services, request, name, ErrorCode.unknown_topic_or_partition))
             continue
         if left == 0:
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(0))
@@ -74,17 +74,38 @@ def handle(
             if progress.count_one():
                 yield
             described.append(_partition(services, partition))
-        topics.append(_topic(services, topic, tuple(described)))
+        topics.append(_topic(services, request, topic, tuple(described)))
         if first_partition + len(partitions) < len(topic.partitions):
             next_cursor = Cursor(topic_name=TopicName(name), partition_index=i32(first_partition + len(partitions)))
             break
         left -= len(partitions)
         first_partition = 0
-    return DescribeTopicPartitionsResponse(throttle_time=NO_THROTTLE, topics=tuple(topics), next_cursor=next_cursor)
+    return DescribeTopicPartitionsResponse(
+        throttle_time=NO_THROTTLE, topics=(*topics, *denied), next_cursor=next_cursor
+    )
+
+
+def _without_partitions(
+    services: Services, request: Request, name: str, error: ErrorCode
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=error,
+        name=TopicName(name),
+        topic_id=None,
+        partitions=(),
+        topic_authorized_operations=_operations(services, request, name),
+    )
+
+
+def _operations(services: Services, request: Request, name: str) -> i32:
+    return i32(authorized_operations(services.access, request.client, ResourceType.TOPIC, name))
 
 
 def _topic(
-    services: Services, topic: TopicImage, partitions: tuple[DescribeTopicPartitionsResponsePartition, ...]
+    services: Services,
+    request: Request,
+    topic: TopicImage,
+    partitions: tuple[DescribeTopicPartitionsResponsePartition, ...],
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
@@ -92,7 +113,7 @@ def _topic(
         topic_id=topic.topic_id,
         is_internal=services.metadata.is_internal(topic.name),
         partitions=partitions,
-        topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS),
+        topic_authorized_operations=_operations(services, request, topic.name),
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from kio.schema.fetch.v18.response import FetchResponse
 
+from esp.broker.authorization.access import allows_on_cluster, topic_name
 from esp.broker.controller.services import ControllerServices
 from esp.broker.data_path.fetch_sessions import FetchSession, FetchSessions
 from esp.broker.data_path.long_fetch import LongFetch
@@ -29,7 +30,8 @@ from esp.broker.request import LATER, Answer, Request, Unanswered
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import LongRequests
-from esp.model.errors import ApiError
+from esp.model.acl import AclOperation, ResourceType
+from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.errors import DecodeError
 from esp.protocol.fetch_codec import (
@@ -41,6 +43,7 @@ from esp.protocol.fetch_codec import (
     TOPIC_IDS_FROM,
     FetchPartition,
     FetchRequest,
+    FetchResult,
     decode_fetch_in_slices,
     encode_fetch_response,
 )
@@ -103,7 +106,7 @@ class FetchHandler:
             self._long_requests.work(request, len(body), partial(self._answer_long, request, asked))
             return LATER
         if asked.replica_id >= 0:
-            return self._replica_sessions.handle(request, asked)
+            return self._answer_follower(request, asked)
         try:
             session = self._begin_session(request, asked, asked.partitions)
             if session is not None and _is_incremental(asked):
@@ -124,6 +127,14 @@ class FetchHandler:
         fetch.park(self._clock, asked.max_wait_ms)
         return LATER
 
+    def _answer_follower(self, request: Request, asked: FetchRequest) -> Answer:
+        """Answer a request that names the broker which sends it; a client that is none is refused each partition, as in Kafka."""
+        if allows_on_cluster(self._services.access, request.client, AclOperation.CLUSTER_ACTION):
+            return self._replica_sessions.handle(request, asked)
+        code = ErrorCode.topic_authorization_failed
+        refused = [FetchResult(item.topic, item.partition, code) for item in asked.partitions]
+        return encode_fetch_response(request.api_version, request.correlation_id, refused)
+
     async def _answer_long(self, request: Request, decoding: SlicedWork[FetchRequest]) -> None:
         """Answer a request of which one slice has been read, and whose connection is held."""
         turns, hold = self._long_requests.turns, request.client.hold
@@ -133,7 +144,7 @@ class FetchHandler:
             hold.end(str(error))
             return
         if asked.replica_id >= 0:
-            answer = self._replica_sessions.handle(request, asked)
+            answer = self._answer_follower(request, asked)
             if not isinstance(answer, Unanswered):
                 request.reply(answer)
             hold.end()
@@ -193,10 +204,13 @@ class FetchHandler:
     def _reads(self, request: Request, rack_id: str) -> ConsumerReads:
         """The reads that a consumer may make here, and the racks by which it learns of a nearer replica."""
         from_followers = request.api_version >= RACK_FROM
-        if not rack_id or self._services.settings.replica_selector_class is None:
-            return self._plain_reads[from_followers]
+        by_rack = bool(rack_id) and self._services.settings.replica_selector_class is not None
+        find = self._find if self._services.access.is_open else partial(self._find_allowed, request)
+        if not by_rack:
+            reads = self._plain_reads[from_followers]
+            return reads if self._services.access.is_open else reads._replace(find=find)
         return ConsumerReads(
-            self._find,
+            find,
             self._services.is_current,
             from_followers,
             rack_id,
@@ -210,6 +224,15 @@ class FetchHandler:
         if broker is None or node not in metadata.alive or listener not in broker.endpoints:
             return None
         return broker.rack
+
+    def _find_allowed(self, request: Request, topic: TopicRef, partition: int) -> HostedPartition:
+        """As :meth:`_find`, if the request's client may read the topic now: a session or a request that waits may be older than a rule."""
+        name = topic_name(self._services.metadata.image, topic)
+        if name is not None and not self._services.access.allows(
+            request.client, AclOperation.READ, ResourceType.TOPIC, name
+        ):
+            raise ApiError(ErrorCode.topic_authorization_failed)
+        return self._find(topic, partition)
 
     def _find(self, topic: TopicRef, partition: int) -> HostedPartition:
         replicas = self._replicas

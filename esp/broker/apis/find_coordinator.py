@@ -21,6 +21,7 @@ from esp.broker.auto_create import create_missing_topics
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.partitioning import partition_for
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NodeId
 
@@ -33,13 +34,21 @@ _NOWHERE: Final = ("", -1)
 _MESSAGES: Final = {
     ErrorCode.none: "NONE",
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
-    NO_TRANSACTIONS: NO_TRANSACTIONS_MESSAGE,
     ErrorCode.invalid_request: (
         "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible "
         "broker. See the broker logs for more details."
     ),
 }
 """Kafka's words beside the error of an answer about one key."""
+
+_RESOURCES: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+_DENIED: Final = {
+    ResourceType.GROUP: (ErrorCode.group_authorization_failed, "Group authorization failed."),
+    ResourceType.TRANSACTIONAL_ID: (
+        ErrorCode.transactional_id_authorization_failed,
+        "Transactional Id authorization failed.",
+    ),
+}
 
 AnyRequest = FindCoordinatorRequest | RequestUpTo3
 AnyResponse = FindCoordinatorResponse | ResponseUpTo3
@@ -49,8 +58,9 @@ def handle(services: Services, request: Request, message: AnyRequest) -> AnyResp
     """Answer from memory, if there is nothing to be created and no broker to be probed."""
     keys = (message.key,) if isinstance(message, RequestUpTo3) else message.coordinator_keys
     topic = _topic(services, message.key_type)
-    if topic is not None and keys:
-        elsewhere = {leader for leader in _leaders(services, topic, keys) if leader != services.node_id}
+    allowed = [key for key in keys if _denial(services, request, message.key_type, key) is None]
+    if topic is not None and allowed:
+        elsewhere = {leader for leader in _leaders(services, topic, allowed) if leader != services.node_id}
         if elsewhere:
             return _ask_and_answer(services, request, message, topic, keys, elsewhere)
     return _answer(services, request, message, keys)
@@ -88,7 +98,9 @@ def _answer(services: Services, request: Request, message: AnyRequest, keys: Ite
         return ResponseUpTo3(
             throttle_time=NO_THROTTLE,
             error_code=only.error_code,
-            error_message=_MESSAGES[only.error_code] if request.api_version >= MESSAGE_FROM else None,
+            error_message=(only.error_message or _MESSAGES[only.error_code])
+            if request.api_version >= MESSAGE_FROM
+            else None,
             node_id=only.node_id,
             host=only.host,
             port=only.port,
@@ -96,7 +108,25 @@ def _answer(services: Services, request: Request, message: AnyRequest, keys: Ite
     return FindCoordinatorResponse(throttle_time=NO_THROTTLE, coordinators=coordinators)
 
 
+def _denial(services: Services, request: Request, key_type: int, key: str) -> tuple[ErrorCode, str] | None:
+    """The error of a key whose coordinator the client may not know, and Kafka's text."""
+    resource = _RESOURCES.get(key_type)
+    if resource is None or services.access.allows(request.client, AclOperation.DESCRIBE, resource, key):
+        return None
+    return _DENIED[resource]
+
+
 def _coordinator(services: Services, request: Request, key_type: int, key: str) -> Coordinator:
+    denial = _denial(services, request, key_type, key)
+    if denial is not None:
+        return Coordinator(
+            key=key,
+            node_id=BrokerId(NO_NODE),
+            host="",
+            port=i32(-1),
+            error_code=denial[0],
+            error_message=denial[1],
+        )
     node_id, (host, port), error = NO_NODE, _NOWHERE, ErrorCode.coordinator_not_available
     topic = _topic(services, key_type)
     if topic is not None:

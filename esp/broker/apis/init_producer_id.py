@@ -3,6 +3,9 @@
 An idempotent producer that has an id and asks again (KIP-360) gets a new one too: an id with epoch 0 fences nothing and is always right for
 a producer without a transactional id. Transactional producers are the transaction coordinator's; while ``transaction.version`` is 0 they
 are refused for good (decision 38).
+
+Permissions are looked at before the request itself. An idempotent producer needs IdempotentWrite on the cluster, or Write on some topic
+(KIP-679).
 """
 
 from collections.abc import Coroutine
@@ -14,9 +17,11 @@ from kio.schema.types import ProducerId
 from kio.static.primitive import i16
 
 from esp.broker.answer_fields import NO_THROTTLE, milliseconds
+from esp.broker.authorization.access import allows_on_cluster
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.transactions.wire import for_version
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.transactions.requests import InitProducerId, Producer
 from esp.transactions.responses import ProducerResult
@@ -29,14 +34,24 @@ def handle(
     services: Services, request: Request, message: InitProducerIdRequest
 ) -> InitProducerIdResponse | Coroutine[Any, Any, InitProducerIdResponse]:
     """Answer from this node's block of ids; once per block that waits for the controller."""
-    if (message.producer_id == -1) != (message.producer_epoch == -1):
-        return _refused(ErrorCode.invalid_request)
+    access, client = services.access, request.client
+    is_half_given = (message.producer_id == -1) != (message.producer_epoch == -1)
     if message.transactional_id is not None:
+        if not access.allows(client, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id):
+            return _refused(ErrorCode.transactional_id_authorization_failed)
+        if is_half_given:
+            return _refused(ErrorCode.invalid_request)
         try:
             services.transactions.require_served(message.transactional_id)
         except ApiError as error:
             return _refused(error.code)
         return _transactional(services, request, message, message.transactional_id)
+    if not allows_on_cluster(access, client, AclOperation.IDEMPOTENT_WRITE) and not access.allows_any(
+        client, AclOperation.WRITE, ResourceType.TOPIC
+    ):
+        return _refused(ErrorCode.cluster_authorization_failed)
+    if is_half_given:
+        return _refused(ErrorCode.invalid_request)
     producer_id = services.producer_ids.next_now()
     return _given(producer_id) if producer_id is not None else _wait(services)
 

@@ -5,14 +5,16 @@ from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 from kio.schema.types import GroupId
 
 from esp.broker.answer_fields import NO_THROTTLE
+from esp.broker.authorization.access import allows_on_cluster
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.requests import ListGroups
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 
 
 def handle(services: Services, request: Request, message: ListGroupsRequest) -> ListGroupsResponse:
-    """Answer at once.
+    """Answer at once, with the groups that the client may describe.
 
     Raises:
         ApiError: COORDINATOR_LOAD_IN_PROGRESS: some of the groups are not known yet.
@@ -25,6 +27,13 @@ def handle(services: Services, request: Request, message: ListGroupsRequest) -> 
         except ApiError as error:
             if error.code is not ErrorCode.not_coordinator:  # then they are another node's
                 raise
+    access, client = services.access, request.client
+    if not allows_on_cluster(access, client, AclOperation.DESCRIBE):
+        groups = [
+            group
+            for group in groups
+            if access.allows(client, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        ]
     return ListGroupsResponse(
         throttle_time=NO_THROTTLE,
         error_code=ErrorCode.none,

@@ -1,6 +1,7 @@
 """ListTransactions (66), versions 0-2: this node's share of the transactional ids (KIP-664, KIP-994, KIP-1152)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import re2
 from kio.schema.list_transactions.v2.request import ListTransactionsRequest
@@ -10,13 +11,17 @@ from kio.schema.types import ProducerId, TransactionalId
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.request import Request
 from esp.broker.services import Services
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.transactions.lookups import STATE_NAMES
 from esp.transactions.requests import ListTransactions
 
 
-def handle(services: Services, _request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
-    """The ids that pass the filters, with the states of the filter that do not exist; all coordinators have to be loaded."""
+def handle(services: Services, request: Request, message: ListTransactionsRequest) -> ListTransactionsResponse:
+    """The ids that pass the filters and that the client may describe, with the states of the filter that do not exist.
+
+    All coordinators have to be loaded.
+    """
     known = tuple(state for state in message.state_filters if state in STATE_NAMES)
     asked = ListTransactions(
         states=known if known or not message.state_filters else ("",),
@@ -24,6 +29,7 @@ def handle(services: Services, _request: Request, message: ListTransactionsReque
         duration_ms=message.duration_filter,
         matches=_pattern(message.transactional_id_pattern),
     )
+    may_describe = partial(services.access.allows, request.client, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
     states: list[TransactionState] = []
     for coordinator in services.transactions:
         if coordinator.has_ended:
@@ -35,6 +41,7 @@ def handle(services: Services, _request: Request, message: ListTransactionsReque
                 transaction_state=listed.state,
             )
             for listed in coordinator.core.list_transactions(asked, coordinator.now())
+            if may_describe(listed.transactional_id)
         )
     return ListTransactionsResponse(
         throttle_time=NO_THROTTLE,

@@ -2,10 +2,14 @@
 
 A topic that this request creates is answered with its leader at once: Kafka answers LEADER_NOT_AVAILABLE and lets the client ask again.
 Version 0 asks for all topics with an empty list, later versions with null. Versions up to 10 also carry the operations that the client may
-do on the cluster; without an authorizer that is all of them.
+do on the cluster.
+
+A topic that the client may not describe is TOPIC_AUTHORIZATION_FAILED where it is named, whether or not it exists, and left out where all
+topics are asked for. One that is given by its id is answered without its name.
 """
 
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.metadata.v10.request import MetadataRequest as RequestUpTo10
@@ -21,17 +25,17 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32
 
 from esp.broker.answer_fields import (
-    ALL_CLUSTER_OPERATIONS,
-    ALL_TOPIC_OPERATIONS,
     NO_THROTTLE,
     OPERATIONS_NOT_ASKED,
     broker_ids,
 )
+from esp.broker.authorization.access import allows_on_cluster, authorized_operations, cluster_operations
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.controller.topics import find_name_problem
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ErrorCode
 from esp.model.ids import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -51,12 +55,15 @@ def handle(
 ) -> SlicedWork[AnyResponse] | Coroutine[Any, Any, SlicedWork[AnyResponse]]:
     """Answer from memory, in slices; a request waits that creates topics, or asks by name for topics that other nodes lead."""
     missing = _to_create(services, request, message)
-    if missing:
-        return _create_and_answer(services, request, message, missing)
+    refused = _not_to_create(services, request, missing)
+    if len(missing) > len(refused):
+        return _create_and_answer(
+            services, request, message, [name for name in missing if name not in refused], refused
+        )
     elsewhere = _leaders_elsewhere(services, message)
     if elsewhere:
-        return _confirm_and_answer(services, request, message, elsewhere)
-    return _answer(services, request, message, {})
+        return _confirm_and_answer(services, request, message, elsewhere, refused)
+    return _answer(services, request, message, refused)
 
 
 def _leaders_elsewhere(services: Services, message: MetadataRequest | RequestUpTo10) -> set[NodeId]:
@@ -72,10 +79,14 @@ def _leaders_elsewhere(services: Services, message: MetadataRequest | RequestUpT
 
 
 async def _confirm_and_answer(
-    services: Services, request: Request, message: MetadataRequest | RequestUpTo10, leaders: set[NodeId]
+    services: Services,
+    request: Request,
+    message: MetadataRequest | RequestUpTo10,
+    leaders: set[NodeId],
+    refused: dict[str, ErrorCode],
 ) -> SlicedWork[AnyResponse]:
     await services.liveness.confirm(leaders)
-    return _answer(services, request, message, {})
+    return _answer(services, request, message, refused)
 
 
 def _to_create(services: Services, request: Request, message: MetadataRequest | RequestUpTo10) -> list[str]:
@@ -88,11 +99,29 @@ def _to_create(services: Services, request: Request, message: MetadataRequest | 
     return [name for name in names if name not in known and name not in WITHOUT_COORDINATORS]
 
 
+def _not_to_create(services: Services, request: Request, names: Sequence[str]) -> dict[str, ErrorCode]:
+    """The topics of ``names`` that the client may not create, or not know of."""
+    access, client = services.access, request.client
+    if access.is_open:
+        return {}
+    creates_any = allows_on_cluster(access, client, AclOperation.CREATE)
+
+    def may_create(name: str) -> bool:
+        return access.allows(client, AclOperation.DESCRIBE, ResourceType.TOPIC, name) and (
+            creates_any or access.allows(client, AclOperation.CREATE, ResourceType.TOPIC, name)
+        )
+
+    return {name: ErrorCode.topic_authorization_failed for name in names if not may_create(name)}
+
+
 async def _create_and_answer(
-    services: Services, request: Request, message: MetadataRequest | RequestUpTo10, names: Sequence[str]
+    services: Services,
+    request: Request,
+    message: MetadataRequest | RequestUpTo10,
+    names: Sequence[str],
+    refused: dict[str, ErrorCode],
 ) -> SlicedWork[AnyResponse]:
-    refused = await create_missing_topics(services, names)
-    return _answer(services, request, message, refused)
+    return _answer(services, request, message, refused | await create_missing_topics(services, names))
 
 
 def _answer(
@@ -105,8 +134,13 @@ def _answer(
     with_operations = message.include_topic_authorized_operations
     topics: list[MetadataResponseTopic] = []
     progress = Progress(AT_ONCE_ELEMENTS)
+    may_describe = partial(services.access.allows, request.client, AclOperation.DESCRIBE, ResourceType.TOPIC)
     if message.topics is None or (request.api_version == 0 and not message.topics):
         for topic in image.topics_by_name.values():
+            if not may_describe(topic.name):
+                if progress.count_one():
+                    yield
+                continue
             described = yield from _topic(services, request, topic, with_operations, progress)
             topics.append(described)
     else:
@@ -119,6 +153,9 @@ def _answer(
                 found = image.topics_by_id.get(TopicId(wanted.topic_id)) if wanted.topic_id is not None else None
                 error = ErrorCode.unknown_topic_id
             name = wanted.name
+            known_name = found.name if found is not None else name
+            if known_name is not None and not may_describe(known_name):
+                found, error = None, ErrorCode.topic_authorization_failed
             if name is None and request.api_version < IDS_FROM:
                 found, error, name = None, ErrorCode.invalid_request, TopicName("")
             if found is None:
@@ -141,7 +178,9 @@ def _answer(
             controller_id=BrokerId(services.metadata.controller_id),
             topics=tuple(topics),  # type: ignore[arg-type]  # as above
             cluster_authorized_operations=i32(
-                ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else OPERATIONS_NOT_ASKED
+                cluster_operations(services.access, request.client)
+                if message.include_cluster_authorized_operations
+                else OPERATIONS_NOT_ASKED
             ),
         )
     return MetadataResponse(
@@ -173,7 +212,11 @@ def _topic(
         topic_id=topic.topic_id,
         is_internal=services.metadata.is_internal(topic.name),
         partitions=tuple(partitions),
-        topic_authorized_operations=i32(ALL_TOPIC_OPERATIONS if with_operations else OPERATIONS_NOT_ASKED),
+        topic_authorized_operations=i32(
+            authorized_operations(services.access, request.client, ResourceType.TOPIC, topic.name)
+            if with_operations
+            else OPERATIONS_NOT_ASKED
+        ),
     )
 
 

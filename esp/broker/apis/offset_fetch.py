@@ -1,13 +1,14 @@
 """OffsetFetch (9), versions 1-10: the offsets that groups have committed.
 
 From version 8 on many groups are asked for at once (KIP-709), before it is one. Version 10 names topics by id. An answer waits for
-commits that its client has sent before.
+commits that its client has sent before. Topics that the client may not describe are refused where they are named, else left out.
 """
 
 import asyncio
 import uuid
 from collections.abc import Coroutine, Iterable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kio.schema.offset_fetch.v7.request import OffsetFetchRequest as RequestUpTo7
@@ -22,6 +23,7 @@ from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.groups.requests import OffsetFetch
 from esp.groups.responses import FetchedOffset, OffsetFetchResult
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 
@@ -39,6 +41,8 @@ class _WantedTopic(NamedTuple):
     name: str | None
     topic_id: uuid.UUID | None
     partitions: tuple[int, ...]
+    is_denied: bool = False
+    """True if the client may not describe the topic."""
 
 
 class _WantedGroup(NamedTuple):
@@ -84,7 +88,7 @@ class Response(NamedTuple):
 
 def handle(services: Services, request: Request, message: AnyRequest) -> Response | Coroutine[Any, Any, Response]:
     """Answer at once, unless a commit of the same connection is under way."""
-    wanted = _wanted(services.metadata.image, message)
+    wanted = [_without_denied(services, request, group) for group in _wanted(services.metadata.image, message)]
     commits = [commit for group in wanted if (commit := _commit_under_way(services, request, group)) is not None]
     if commits:
         return _later(services, request, wanted, commits)
@@ -120,6 +124,17 @@ def _wanted(image: ClusterImage, message: AnyRequest) -> list[_WantedGroup]:
     return wanted
 
 
+def _without_denied(services: Services, request: Request, group: _WantedGroup) -> _WantedGroup:
+    """The same with the topics marked that the client may not describe."""
+    if services.access.is_open or group.topics is None:
+        return group
+    may_describe = partial(services.access.allows, request.client, AclOperation.DESCRIBE, ResourceType.TOPIC)
+    topics = tuple(
+        topic._replace(is_denied=topic.name is not None and not may_describe(topic.name)) for topic in group.topics
+    )
+    return group._replace(topics=topics)
+
+
 def _commit_under_way(services: Services, request: Request, group: _WantedGroup) -> asyncio.Future[Any] | None:
     try:
         return services.groups.coordinator_of(group.group_id, or_empty=True).commit_of(request.client)
@@ -132,17 +147,19 @@ def _response(services: Services, request: Request, wanted: Iterable[_WantedGrou
 
 
 def _answer(services: Services, request: Request, group: _WantedGroup) -> _Group:
-    result = _fetch(services, group)
+    result = _fetch(services, request, group)
     if result.error is not ErrorCode.none and request.api_version >= GROUP_ERROR_FROM:
         return _Group(group.group_id, (), result.error)
     if group.topics is None:
-        return _Group(group.group_id, tuple(_all_topics(services.metadata.image, request, result)), ErrorCode.none)
+        return _Group(group.group_id, tuple(_all_topics(services, request, result)), ErrorCode.none)
     found = {each.partition: each for each in result.offsets}
 
     def answer(topic: _WantedTopic, number: int) -> OffsetFetchResponsePartitions:
         if topic.name is None:
             return _partition(FetchedOffset(TopicPartition("", number), error=ErrorCode.unknown_topic_id))
         partition = TopicPartition(topic.name, number)
+        if topic.is_denied:
+            return _partition(FetchedOffset(partition, error=ErrorCode.topic_authorization_failed))
         return _partition(found.get(partition) or FetchedOffset(partition, error=result.error))
 
     topics = tuple(
@@ -152,13 +169,15 @@ def _answer(services: Services, request: Request, group: _WantedGroup) -> _Group
     return _Group(group.group_id, topics, ErrorCode.none)
 
 
-def _fetch(services: Services, group: _WantedGroup) -> OffsetFetchResult:
+def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetFetchResult:
+    if not services.access.allows(request.client, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return OffsetFetchResult(error=ErrorCode.group_authorization_failed)
     partitions = None
     if group.topics is not None:
         partitions = tuple(
             TopicPartition(topic.name, number)
             for topic in group.topics
-            if topic.name is not None
+            if topic.name is not None and not topic.is_denied
             for number in topic.partitions
         )
     try:
@@ -170,13 +189,16 @@ def _fetch(services: Services, group: _WantedGroup) -> OffsetFetchResult:
     )
 
 
-def _all_topics(image: ClusterImage, request: Request, result: OffsetFetchResult) -> Iterable[_Topic]:
+def _all_topics(services: Services, request: Request, result: OffsetFetchResult) -> Iterable[_Topic]:
+    image = services.metadata.image
     by_topic: dict[str, list[FetchedOffset]] = {}
     for each in result.offsets:
         by_topic.setdefault(each.partition.topic, []).append(each)
     for name, offsets in by_topic.items():
         known = image.topics_by_name.get(name)
         if known is None and request.api_version >= TOPIC_IDS_FROM:  # it has no id any more
+            continue
+        if not services.access.allows(request.client, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
             continue
         topic_id = None if known is None else known.topic_id
         yield _Topic(name, topic_id, tuple(map(_partition, offsets)))

@@ -86,7 +86,7 @@ class ProduceHandler:
         if shortcut is None:
             shortcut = client.shortcut = ProduceRepetitions(request, self._clock, self._appender)
         assert isinstance(shortcut, ProduceRepetitions)
-        hosted = self._appender.find(topic, partition, request.client_id)
+        hosted = self._appender.find(topic, partition, request)
         shortcut.remember(request, asked.acks, asked.timeout_ms, topic, partition, hosted)
 
 

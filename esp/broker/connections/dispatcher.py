@@ -28,7 +28,7 @@ import importlib
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from esp.broker.request import LATER, Answer, ClientContext, Request
 from esp.broker.tasks import Tasks
@@ -49,6 +49,17 @@ ColdHandler = Callable[[Any, Request, Any], Any]
 
 _HANDLERS: Final = {ListenerKind.BROKER: "handle", ListenerKind.CONTROLLER: "handle_at_controller"}
 """The function of an API's module that answers on each kind of listener."""
+
+
+class Gate(Protocol):
+    """Lets requests through as far as their clients may make them; see :mod:`esp.broker.authorization.gate`."""
+
+    def handle(self, request: Request, message: Any, handle: Callable[[Any], Any]) -> Any:
+        """Return what ``handle`` returns for as much of the message as is allowed, with the refusals of the rest.
+
+        Raises:
+            ApiError: nothing of it is allowed; or the handler's.
+        """
 
 
 class Dispatcher:
@@ -78,12 +89,20 @@ class Dispatcher:
         """The turns of long work for the clients of these listeners."""
         self.long_requests = LongRequests(tasks, self.turns, self._handle)
         """Handles requests that may take long; hot handlers, which are not called through it, take turns with them."""
-        self._this_node = ClientContext("", Address("", 0))
+        self._gate: Gate | None = None
+        self._this_node = ClientContext("", Address("", 0), is_this_node=True)
 
-    def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None) -> None:
-        """Say what the handlers work with, before the first request comes."""
+    def provide(self, services: Any, hot: Mapping[int, HotHandler] | None = None, gate: Gate | None = None) -> None:
+        """Say what the handlers work with, before the first request comes.
+
+        Args:
+            services: what cold handlers get.
+            hot: the handlers that get bytes, by API; they check themselves what their clients may do.
+            gate: checks what clients may do before a cold handler sees a request; None where everything is allowed.
+        """
         self._services = services
         self._hot = {**(hot or {})}
+        self._gate = gate
 
     def preparations(self) -> Iterator[Callable[[], object]]:
         """The work that first requests would do otherwise, in steps of some milliseconds: import handlers, make readers and writers."""
@@ -137,8 +156,12 @@ class Dispatcher:
     def _handle(self, request: Request, message: Any) -> Any:
         """The handler's answer, or the coroutine that makes it, or the generator that does so in slices."""
         handler = self._cold.get(request.api_key) or self._load(request.api_key)
+        gate = self._gate
         try:
-            answer = handler(self._services, request, message)
+            if gate is None or request.client.is_this_node:
+                answer = handler(self._services, request, message)
+            else:
+                answer = gate.handle(request, message, partial(handler, self._services, request))
         except ApiError as error:
             return error_response_in_slices(request.api_key, request.api_version, message, error)
         if isinstance(answer, Coroutine):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from esp.broker.authorization.access import Access
 from esp.broker.controller.driver import ControllerDriver
 from esp.broker.raft.driver import RaftDriver
 from esp.broker.raft.loader import MetadataLoader
@@ -23,5 +24,7 @@ class ControllerServices:
     raft: RaftDriver
     metadata: MetadataLoader
     controller: ControllerDriver
+    access: Access
+    """The permissions of clients here."""
     features: Mapping[str, FeatureRange]
     """The levels of features that this node can work at."""

@@ -9,6 +9,7 @@ codec than their topic's, are not (:mod:`esp.broker.data_path.long_produce`). Al
 from collections.abc import Generator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from esp.broker.authorization.access import topic_name
 from esp.broker.data_path.delayed_produce import DelayedProduce
 from esp.broker.data_path.transactional_batches import (
     Found,
@@ -21,6 +22,7 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.transactions.level import require_transactions
+from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.produce_codec import ProduceRequest, ProduceResult, TopicRef
 from esp.protocol.progress import SLICE_ELEMENTS
@@ -65,6 +67,7 @@ class ProduceAppender:
         self._replicas = services.replicas
         self._metadata = services.metadata
         self._verifier = services.verifier
+        self.access = services.access
 
     def appending(
         self,
@@ -135,7 +138,7 @@ class ProduceAppender:
     ) -> Appending:
         """Append the batch of each partition, each with its guard, or refuse all."""
         acks, partitions = asked.acks, asked.partitions
-        client_id, refused, before = request.client_id, request.client.refused, len(results)
+        refused, before = request.client.refused, len(results)
         zstd_allowed = request.api_version >= _ZSTD_FROM
         now_ms = 0 if in_slices else self._clock.wall_ms()
         for topic, partition, records in partitions:
@@ -145,7 +148,7 @@ class ProduceAppender:
             try:
                 if refusal is not None:
                     raise refusal
-                hosted = self.find(topic, partition, client_id)
+                hosted = self.find(topic, partition, request)
                 leader = hosted.leader or hosted.leading()
                 if refused.by_partition:
                     refused.check((topic, partition), records, leader.log.producers)
@@ -163,7 +166,7 @@ class ProduceAppender:
                         return
                     recompressed = yield Recompression(records, hosted.log.settings)
                     assert isinstance(recompressed, memoryview), "a recompression is sent its outcome"
-                    hosted = self.find(topic, partition, client_id)
+                    hosted = self.find(topic, partition, request)
                     leader = hosted.leading()
                     guard = None if guards is None else guard_for(guards[len(results) - before], leader)
                     appended = leader.append(recompressed, acks, self._clock.wall_ms(), any_codec=True, guard=guard)
@@ -188,10 +191,14 @@ class ProduceAppender:
         """
         assert asked.transactional_id is not None, "without a transactional id there is no transaction"
         require_transactions(self._metadata.image)
+        if not self.access.allows(
+            request.client, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id
+        ):
+            raise ApiError(ErrorCode.transactional_id_authorization_failed)
         found: list[Found] = []
         for topic, partition, records in asked.partitions:
             try:
-                hosted = self.find(topic, partition, request.client_id)
+                hosted = self.find(topic, partition, request)
             except ApiError:
                 found.append(None)
             else:
@@ -221,18 +228,24 @@ class ProduceAppender:
             record_errors = [(number, text) for number in error.numbers]
         return ProduceResult(topic, partition, error.code, -1, error_message=error.message, record_errors=record_errors)
 
-    def find(self, topic: TopicRef, partition: int, client_id: str | None) -> HostedPartition:
-        """The replica of a topic's partition that a client may produce to.
+    def find(self, topic: TopicRef, partition: int, request: Request) -> HostedPartition:
+        """The replica of a topic's partition that a request's client may produce to.
 
         Raises:
-            ApiError: there is none.
+            ApiError: there is none; TOPIC_AUTHORIZATION_FAILED, before it is known if there is one.
         """
+        if not self.access.is_open:
+            name = topic_name(self._metadata.image, topic)
+            if name is not None and not self.access.allows(
+                request.client, AclOperation.WRITE, ResourceType.TOPIC, name
+            ):
+                raise ApiError(ErrorCode.topic_authorization_failed)
         replicas = self._replicas
         here = replicas.by_topic.get(topic) if isinstance(topic, str) else replicas.by_topic_id.get(topic)
         hosted = here.get(partition) if here is not None else None
         if hosted is None:
             raise ApiError(self._metadata.why_not_here(topic, partition))
-        if hosted.is_internal and client_id != ADMIN_CLIENT_ID:
+        if hosted.is_internal and request.client_id != ADMIN_CLIENT_ID:
             raise ApiError(ErrorCode.invalid_topic_exception)
         return hosted
 

@@ -51,6 +51,8 @@ class ProduceRepetitions:
     """
 
     __slots__ = (
+        "_access",
+        "_access_version",
         "_by_common",
         "_client_id",
         "_kind",
@@ -63,6 +65,8 @@ class ProduceRepetitions:
     )
 
     def __init__(self, request: Request, clock: Clock, appender: ProduceAppender) -> None:
+        self._access = appender.access
+        self._access_version = appender.access.version
         self._version = request.api_version
         self._client_id = request.client_id
         self._wall_ms = clock.wall_ms
@@ -79,6 +83,7 @@ class ProduceRepetitions:
         self, request: Request, acks: int, timeout_ms: int, topic: TopicRef, partition: int, hosted: HostedPartition
     ) -> None:
         """A request for one partition, without a transaction, was answered at once, and was not refused."""
+        self._forget_if_rules_changed()
         if (
             len(self._by_common) >= PARTITIONS_MAX
             or request.api_version != self._version
@@ -91,6 +96,13 @@ class ProduceRepetitions:
         self._starts[named[0]] = read_start, COMMON_OFFSET + len(common)
         self._by_common[common] = hosted, topic, partition, acks, RepeatedAnswer(self._version, topic, partition)
 
+    def _forget_if_rules_changed(self) -> None:
+        """Where the rules of access have changed, let each partition be asked for by the ordinary way once more, which checks."""
+        version = self._access.version
+        if version != self._access_version:
+            self._access_version = version
+            self._by_common.clear()
+
     def answer(self, frame: memoryview) -> bytes | None:
         """See :class:`esp.broker.request.Shortcut`."""
         size = len(frame)
@@ -101,6 +113,9 @@ class ProduceRepetitions:
             return None
         read_start, records_offset = start
         if size < records_offset + HEADER_SIZE:
+            return None
+        if self._access.version != self._access_version:
+            self._forget_if_rules_changed()
             return None
         length, kind, correlation_id, common = read_start(frame)
         repeated = self._by_common.get(common)

@@ -68,8 +68,6 @@ PARTS: Final[Mapping[int, tuple[Lists, ...]]] = MappingProxyType(
             Lists(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), COMMITS),
         ),
         ApiKey.TXN_OFFSET_COMMIT: (Lists(*_TOPICS_AND_PARTITIONS, COMMITS),),
-        ApiKey.CREATE_ACLS: (Lists(("creations",), ("results",)),),
-        ApiKey.DELETE_ACLS: (Lists(("filters",), ("filter_results",)),),
         ApiKey.DESCRIBE_CONFIGS: (Lists(("resources",), ("results",), 1),),
         ApiKey.ALTER_CONFIGS: (Lists(("resources",), ("responses",), CHANGES),),
         ApiKey.ALTER_REPLICA_LOG_DIRS: (Lists(("dirs", "topics", "partitions"), ("results", "partitions")),),
@@ -138,7 +136,7 @@ class JoinedAnswer:
 
     def result(self) -> Any:
         """The whole answer."""
-        return _replaced(self._answer, self._lists.answered[0], self._elements)
+        return with_elements(self._answer, self._lists.answered[0], self._elements)
 
 
 def _cut(elements: Sequence[Any], inner: tuple[str, ...], size: int) -> Iterator[tuple[tuple[Any, ...], int]]:
@@ -176,13 +174,14 @@ def _extend(elements: list[Any], more: Sequence[Any], inner: tuple[str, ...], co
         below = getattr(elements[-1], name)
         if not isinstance(below, list):
             below = list(below)
-            elements[-1] = _replaced(elements[-1], name, below)
+            elements[-1] = with_elements(elements[-1], name, below)
         _extend(below, getattr(more[0], name), inner[1:], continued - 1)
         more = more[1:]
     elements.extend(more)
 
 
-def _replaced(answer: Any, name: str, value: object) -> Any:
+def with_elements(answer: Any, name: str, value: Sequence[Any]) -> Any:
+    """An answer with another list of the name ``name``."""
     if isinstance(answer, tuple):
         return answer._replace(**{name: value})  # type: ignore[attr-defined]  # a named tuple stands for classes of several versions
     return dataclasses.replace(answer, **{name: value})

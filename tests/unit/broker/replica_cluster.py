@@ -15,6 +15,7 @@ from kio.schema.assign_replicas_to_dirs.v0 import response as types
 
 from esp.broker.apis.fetch import FetchHandler
 from esp.broker.apis.produce import ProduceHandler
+from esp.broker.authorization.access import OpenAccess
 from esp.broker.cluster_view.cache import MetadataCache
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.server import ConnectionLimits, Server
@@ -357,6 +358,7 @@ class Broker:
             producer_ids=None,
             is_current=lambda: self.is_current,
             verifier=verifier,
+            access=OpenAccess(),
         )
         dispatcher = Dispatcher(ListenerKind.BROKER, services, tasks, env.clock)
         long_requests = dispatcher.long_requests

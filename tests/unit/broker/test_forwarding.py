@@ -16,6 +16,7 @@ from kio.schema.delete_topics.v6 import response as delete_response
 from kio.schema.describe_quorum.v2 import request as describe_request
 
 from esp.broker.apis import create_topics, delete_topics, describe_quorum
+from esp.broker.authorization.access import OpenAccess
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.forwarding import WHOLE_MAX
@@ -78,6 +79,7 @@ def services(world, answer, *, metadata=None, **settings):
         controller=Controller(answer),
         metadata=metadata or Metadata(),
         settings=SimpleNamespace(**{"delete_topic_enable": True, **settings}),
+        access=OpenAccess(),
     )
 
 

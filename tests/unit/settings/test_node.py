@@ -22,6 +22,9 @@ KAFKA = {
     resource: {entry["name"]: entry for entry in entries}
     for resource, entries in json.loads(pkgutil.get_data("esp.settings", "kafka_settings.json")).items()
 }
+OF_THE_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
+"""Settings that Kafka's authorizer reads, and that its nodes do not tell."""
+
 INTERNAL = {"log.initial.task.delay.ms", "producer.id.expiration.check.interval.ms"}
 """Settings of Kafka's that its nodes do not tell."""
 
@@ -90,7 +93,7 @@ def kafka_text(value):
 
 def test_every_setting_with_an_effect_is_kafka_s_of_the_same_type():
     for name, setting in BROKER_SETTINGS.items():
-        if name not in INTERNAL | OURS:
+        if name not in INTERNAL | OURS | OF_THE_AUTHORIZER:
             assert KAFKA["broker"][name]["type"] == setting.kind.name.lower(), name
 
 
@@ -479,7 +482,9 @@ def test_heartbeats_too_rare_for_the_session_are_warned_of(caplog):
         (["auto.create.topics.enable=maybe"], "true or false"),
         (["message.max.bytes=1e6"], "type INT"),
         (["node.id=-1"], "at least 0"),
-        (["authorizer.class.name=org.Example"], "has no authorization"),
+        (["authorizer.class.name=org.Example"], "the one authorizer is org.apache.kafka.metadata.authorizer"),
+        (["super.users=alice"], "alice is no principal"),
+        (["super.users=User:a;:b"], ":b is no principal"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_setting_its_value_and_the_reason(overrides, reason):
@@ -503,3 +508,15 @@ def test_a_broken_file_names_file_and_line():
 @pytest.mark.parametrize("override", ["num.partitions", "=3", ""])
 def test_an_override_without_a_name_or_value_is_refused(override):
     assert "--set name=value" in refused(override).problem or "name=value" in refused(override).problem
+
+
+def test_super_users_are_separated_by_semicolons_as_distinguished_names_hold_commas():
+    settings = load_broker_settings(None, ["super.users=User:CN=a,O=b; User:c ;"])
+    assert settings.super_users == ("User:CN=a,O=b", "User:c")
+    assert load_broker_settings(None, []).super_users == ()
+
+
+def test_the_authorizer_is_named_by_kafkas_class():
+    name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    assert load_broker_settings(None, [f"authorizer.class.name={name}"]).authorizer_class_name == name
+    assert load_broker_settings(None, ["authorizer.class.name="]).authorizer_class_name is None

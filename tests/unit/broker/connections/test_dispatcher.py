@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
+from esp.broker.authorization.access import OpenAccess
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.request import LATER, ClientContext, Request
 from esp.broker.tasks import Tasks
@@ -27,7 +28,7 @@ class Host:
 
 
 def new_dispatcher(hot=None, kind=ListenerKind.BROKER):
-    services = SimpleNamespace(transactions=SimpleNamespace(feature_level=0))
+    services = SimpleNamespace(transactions=SimpleNamespace(feature_level=0), access=OpenAccess())
     return Dispatcher(kind, services, Tasks(Host()), SystemClock(), hot)
 
 

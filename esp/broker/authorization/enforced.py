@@ -1,0 +1,65 @@
+"""Access by rules: the authorizer of :mod:`esp.authorization`, kept as the metadata says, and the log of denials.
+
+A rule counts as soon as the node has read the record that makes it, which is before a broker answers the request that asked for it. What
+the node asks of itself is always allowed: a client's request that it passes on was checked when it came.
+"""
+
+import logging
+from typing import ClassVar
+
+from esp.authorization.authorizer import Authorizer
+from esp.broker.request import ClientContext
+from esp.controller.image import ClusterDelta, ClusterImage
+from esp.model.acl import AclOperation, ResourceType
+from esp.settings.broker import BrokerSettings
+
+log = logging.getLogger("kafka.authorizer.logger")
+"""Kafka's name: denials are written at INFO. The flood filter of the node's log bounds them."""
+
+
+class EnforcedAccess:
+    """The access to a node with an authorizer.
+
+    Args:
+        settings: the node's own: super users, and what counts where there is no rule.
+    """
+
+    is_open: ClassVar = False
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._authorizer = Authorizer(
+            settings.super_users, allow_if_no_acl_found=settings.allow_everyone_if_no_acl_found
+        )
+
+    @property
+    def version(self) -> int:
+        """See :class:`~esp.broker.authorization.access.Access`."""
+        return self._authorizer.version
+
+    def on_metadata(self, _image: ClusterImage, delta: ClusterDelta) -> None:
+        """Follow the metadata log."""
+        if delta.removed_acls or delta.added_acls:
+            self._authorizer.change(delta.removed_acls, delta.added_acls)
+
+    def allows(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
+        """See :class:`~esp.broker.authorization.access.Access`."""
+        if client.is_this_node:
+            return True
+        principal, host = client.principal, client.address.host
+        if self._authorizer.is_allowed(principal, host, operation, resource_type, name):
+            return True
+        log.info(
+            "Principal = %s is Denied operation = %s from host = %s on resource = %s:%s",
+            principal,
+            operation.name,
+            host,
+            resource_type.name,
+            name,
+        )
+        return False
+
+    def allows_any(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """See :class:`~esp.broker.authorization.access.Access`."""
+        return client.is_this_node or self._authorizer.is_allowed_for_any(
+            client.principal, client.address.host, operation, resource_type
+        )

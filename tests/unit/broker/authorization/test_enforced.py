@@ -1,0 +1,173 @@
+"""Rules as they come and go while clients work."""
+
+import asyncio
+import logging
+
+from esp.model.acl import AclOperation, ResourceType
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
+from tests.unit.broker.conversation import create_topic, produce_request
+from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, deny, guarded, withdraw
+from tests.unit.broker.simulated_node import records
+
+READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
+DENIED = ErrorCode.topic_authorization_failed
+
+
+async def produce(client, topic="t"):
+    answer = await client.call(ApiKey.PRODUCE, 12, produce_request([(topic, 0, records(b"a"))]))
+    (topic_answer,) = answer.responses
+    (partition,) = topic_answer.partition_responses
+    return partition.error_code
+
+
+def fetching(client, *, session_id=0, session_epoch=-1, topics=("t",), wait_ms=0):
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000, "current_leader_epoch": -1}
+    return ask(
+        client,
+        ApiKey.FETCH,
+        12,
+        replica_id=-1,
+        max_wait=wait_ms,
+        min_bytes=1,
+        max_bytes=1000,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[{"topic": name, "partitions": [partition]} for name in topics],
+    )
+
+
+def code_of(answer):
+    ((partition,),) = (topic.partitions for topic in answer.responses)
+    return partition.error_code
+
+
+@guarded()
+async def test_a_writer_that_repeats_itself_is_stopped_when_its_rule_goes(node):
+    root, client = await client_of(node, ROOT), await client_of(node, "User:alice")
+    await create_topic(root)
+    await allow(root, "User:alice", WRITE)
+    for _ in range(3):
+        assert await produce(client) is ErrorCode.none
+    assert any(session.client.shortcut is not None for session in node.server._sessions)
+    await withdraw(root, "User:alice")
+    assert await produce(client) is DENIED
+    await allow(root, "User:alice", WRITE)
+    assert [await produce(client) for _ in range(3)] == [ErrorCode.none] * 3
+    await deny(root, "User:*", AclOperation.ALL)
+    assert await produce(client) is DENIED
+
+
+@guarded()
+async def test_a_fetch_session_is_asked_again_each_time(node):
+    root, client = await client_of(node, ROOT), await client_of(node, "User:alice")
+    await create_topic(root)
+    await allow(root, "User:alice", READ)
+    first = await fetching(client, session_epoch=0)
+    assert (code_of(first), first.session_id > 0) == (ErrorCode.none, True)
+    await withdraw(root, "User:alice")
+    second = await fetching(client, session_id=first.session_id, session_epoch=1, topics=())
+    assert code_of(second) is DENIED
+
+
+@guarded()
+async def test_a_fetch_that_waits_gets_nothing_that_was_written_after_its_rule_went(node):
+    root, client = await client_of(node, ROOT), await client_of(node, "User:alice")
+    await create_topic(root)
+    await allow(root, "User:alice", READ)
+    waiting = asyncio.ensure_future(fetching(client, wait_ms=10_000))
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    await withdraw(root, "User:alice")
+    assert await produce(root) is ErrorCode.none
+    assert code_of(await waiting) is DENIED
+
+
+@guarded()
+async def test_rules_outlive_the_process_and_a_power_loss(node):
+    root = await client_of(node, ROOT)
+    await create_topic(root)
+    await allow(root, "User:alice", WRITE)
+    await allow(root, "User:bob", WRITE)
+    await withdraw(root, "User:bob")
+    await node.restart(power=True)
+    assert await produce(await client_of(node, "User:alice")) is ErrorCode.none
+    assert await produce(await client_of(node, "User:bob")) is DENIED
+
+
+@guarded()
+async def test_rules_are_described_as_they_were_made(node):
+    root = await client_of(node, ROOT)
+    await allow(root, "User:alice", READ, host="10.0.0.0/8")
+    await deny(root, "User:alice", READ)
+    await allow(root, "User:bob", DESCRIBE, ResourceType.GROUP, "g")
+    described = await ask(
+        root,
+        ApiKey.DESCRIBE_ACLS,
+        3,
+        resource_type_filter=2,
+        pattern_type_filter=3,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    (resource,) = described.resources
+    assert (resource.resource_type, resource.resource_name, resource.pattern_type) == (2, "t", 3)
+    assert {(acl.principal, acl.host, acl.operation, acl.permission_type) for acl in resource.acls} == {
+        ("User:alice", "10.0.0.0/8", 3, 3),
+        ("User:alice", "*", 3, 2),
+    }
+
+
+@guarded()
+async def test_refused_creations_stand_beside_those_that_are_made(node):
+    root = await client_of(node, ROOT)
+    good = {
+        "resource_type": 2,
+        "resource_name": "t",
+        "resource_pattern_type": 3,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": 4,
+        "permission_type": 3,
+    }
+    answer = await ask(
+        root, ApiKey.CREATE_ACLS, 3, creations=[{**good, "host": "nowhere"}, good, {**good, "resource_name": ""}]
+    )
+    assert [result.error_code for result in answer.results] == [
+        ErrorCode.invalid_request,
+        ErrorCode.none,
+        ErrorCode.invalid_request,
+    ]
+    await create_topic(root)
+    assert await produce(await client_of(node, "User:alice")) is ErrorCode.none
+
+
+@guarded()
+async def test_more_rules_than_fit_into_one_change_are_refused(node):
+    root = await client_of(node, ROOT)
+    answer = await ask(root, ApiKey.CREATE_ACLS, 3, creations=[{"resource_name": "t"}] * 1001)
+    assert {result.error_code for result in answer.results} == {ErrorCode.invalid_request}
+    assert len(answer.results) == 1001
+
+
+@guarded(allow_everyone_if_no_acl_found=True)
+async def test_what_no_rule_is_about_may_be_open(node):
+    root, client = await client_of(node, ROOT), await client_of(node, "User:alice")
+    await create_topic(root)
+    assert await produce(client) is ErrorCode.none
+    await allow(root, "User:bob", WRITE)
+    assert await produce(client) is DENIED
+
+
+@guarded()
+async def test_denials_are_logged_with_what_was_missing(node, caplog):
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    root, client = await client_of(node, ROOT), await client_of(node, "User:alice")
+    await create_topic(root)
+    await produce(client)
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "kafka.authorizer.logger"]
+    assert "Principal = User:alice is Denied operation = WRITE" in line
+    assert "resource = TOPIC:t" in line
