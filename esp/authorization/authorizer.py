@@ -1,7 +1,7 @@
 """The authorizer: super users, the rules in force, and what happens where there is no rule (Kafka's ``StandardAuthorizer``).
 
-Answers are remembered until the rules change, so that a request that is like the ones before it costs a look into a table. ``version``
-rises with each change: a caller that keeps an answer compares the version before it uses the answer again.
+Answers are remembered until the rules change (AUTHZ-3), so that a request that is like the ones before it costs a look into a table.
+``version`` rises with each change: a caller that keeps an answer compares the version before it uses the answer again.
 """
 
 from collections.abc import Collection, Iterable

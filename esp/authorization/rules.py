@@ -1,4 +1,4 @@
-"""The rules in force, indexed by the resources that they are about.
+"""The rules in force, indexed by the resources that they are about (AUTHZ-1).
 
 A question looks at the rules for exactly that name, for ``*``, and for each prefix of the name that any rule has; of these at the rules of
 the principal and of ``User:*`` only. So its cost does not grow with the number of rules, but with the number of different lengths of

@@ -22,9 +22,6 @@ FORWARD_TIMEOUT_MS: Final = 30_000
 WHOLE_MAX: Final = 100
 """Elements of a request that is passed on as a whole: no cluster has as many features or listeners; a few thousand take milliseconds."""
 
-APPLY_TIMEOUT: Final = timedelta(seconds=5)
-"""For :func:`until_applied`, where a request names no time of its own."""
-
 _APPLY_MS_MIN: Final = 1_000
 
 

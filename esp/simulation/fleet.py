@@ -46,6 +46,8 @@ class Summary:
     excused_folds: int = 0
     unverified_batches: int = 0
     unjudged_transactions: int = 0
+    judged_accesses: int = 0
+    unjudged_accesses: int = 0
     markers_in_place: int = 0
     repairs: int = 0
     abandoned_nodes: int = 0
@@ -130,6 +132,8 @@ class Summary:
         yield f"  producers of what is left      {self.excused_folds:>12,}"
         yield f"transactions not judged          {self.unjudged_transactions:>12,}"
         yield f"  batches of them not verified   {self.unverified_batches:>12,}"
+        yield f"answers held against rules       {self.judged_accesses:>12,}"
+        yield f"  of nodes without metadata      {self.unjudged_accesses:>12,}"
         yield f"devices that lost what they held {self.lost_caches:>12,}"
         yield f"disks replaced                   {self.replaced_disks:>12,}"
         yield f"directories and files lost       {self.lost_files:>12,}"

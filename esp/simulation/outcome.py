@@ -88,6 +88,10 @@ class Outcome:
     """Batches and markers that were not held against a coordinator's log, as more was lost than is promised (INV-TXN-VERIFIED)."""
     unjudged_transactions: int = 0
     """Transactions that were not judged as a whole, because a partition lost more than is promised, or has no leader (INV-TXN-ATOMIC)."""
+    judged_accesses: int = 0
+    """Answers that were held against the rules of access (INV-AUTHZ)."""
+    unjudged_accesses: int = 0
+    """Answers of processes that had no metadata yet when they were asked (INV-AUTHZ)."""
     moved_replicas: int = 0
     """The number of times that a replica moved to another log directory of its node."""
     replaced_segments: int = 0

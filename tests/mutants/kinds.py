@@ -17,6 +17,7 @@ from tests.mutants.mutant import (
     EXPIRING_OFFSETS,
     FAILING_DIRECTORIES,
     FLIPPED_BITS,
+    GUARDED_NODES,
     LOST_FILES,
     LOST_TAILS,
     MOVED_REPLICAS,
@@ -74,6 +75,7 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and len(profile.layout.brokers) > 1
     ),
     UPGRADED_NODES: lambda profile: profile.upgrade is not None,
+    GUARDED_NODES: lambda profile: profile.is_guarded,
 }
 """Of the tier of whole nodes: by name, whether a run is of the kind."""
 

@@ -26,6 +26,7 @@ MOVING_LOG_STARTS: Final = "moving log starts"
 COMPACTED_TOPICS: Final = "compacted topics"
 ROTTEN_COPIES: Final = "rotten copies far away"
 UPGRADED_NODES: Final = "upgraded nodes"
+GUARDED_NODES: Final = "rules of access"
 # ... and of one partition.
 STRANDED_LEADERS: Final = "stranded leaders"
 LOST_TAILS: Final = "lost tails"

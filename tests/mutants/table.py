@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from tests.mutants.authorization import AUTHORIZATION_MUTANTS
 from tests.mutants.compaction import COMPACTION_MUTANTS
 from tests.mutants.controller import CONTROLLER_MUTANTS
 from tests.mutants.deciding import DECIDING_MUTANTS
@@ -51,6 +52,7 @@ ALL: Final = (
     *WIRE_MUTANTS,
     *LOST_FILES_MUTANTS,
     *UPGRADE_MUTANTS,
+    *AUTHORIZATION_MUTANTS,
 )
 
 MUTANTS: Final[Mapping[str, Mutant]] = MappingProxyType({mutant.name: mutant for mutant in ALL})

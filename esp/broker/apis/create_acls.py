@@ -13,7 +13,8 @@ from kio.schema.create_acls.v3.response import AclCreationResult, CreateAclsResp
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.apis.acl_refusals import refuse_create_acls
 from esp.broker.controller.services import ControllerServices
-from esp.broker.forwarding import APPLY_TIMEOUT, check_whole, forward, until_applied
+from esp.broker.following import until_follows
+from esp.broker.forwarding import check_whole, forward
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.acls import AclCreation, check_acl_creation, decide_create_acls
@@ -45,12 +46,7 @@ async def handle(services: Services, _request: Request, message: CreateAclsReque
         return refuse_create_acls(message)
     check_whole(message.creations, CREATIONS_MAX)
     answer: CreateAclsResponse = await forward(services, ApiKey.CREATE_ACLS, message)
-    created = {
-        binding
-        for binding, result in zip(_asked(message), answer.results, strict=True)
-        if result.error_code is ErrorCode.none
-    }
-    await until_applied(services, lambda image: created.issubset(image.acls.values()), APPLY_TIMEOUT)
+    await until_follows(services)
     return answer
 
 

@@ -4,9 +4,6 @@ A broker passes the request on to the active controller, and answers when its ow
 meaning is refused, and the others with it; Kafka ends the connection.
 """
 
-from collections.abc import Sequence
-from functools import partial
-
 from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
 from kio.schema.delete_acls.v3.response import DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsResponse
 from kio.static.primitive import i8
@@ -14,11 +11,11 @@ from kio.static.primitive import i8
 from esp.broker.answer_fields import NO_THROTTLE
 from esp.broker.apis.acl_refusals import refuse_delete_acls
 from esp.broker.controller.services import ControllerServices
-from esp.broker.forwarding import APPLY_TIMEOUT, check_whole, forward, until_applied
+from esp.broker.following import until_follows
+from esp.broker.forwarding import check_whole, forward
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.acls import decide_delete_acls
-from esp.controller.image import ClusterImage
 from esp.model.acl import AclBinding
 from esp.model.acl_filter import AclFilter
 from esp.model.errors import ApiError, ErrorCode
@@ -43,15 +40,8 @@ async def handle(services: Services, _request: Request, message: DeleteAclsReque
         return refuse_delete_acls(message)
     check_whole(message.filters)
     answer: DeleteAclsResponse = await forward(services, ApiKey.DELETE_ACLS, message)
-    filters = [_filter(wanted) for wanted in message.filters]
-    if all(result.error_code is ErrorCode.none for result in answer.filter_results):
-        await until_applied(services, partial(_has_none, filters), APPLY_TIMEOUT)
+    await until_follows(services)
     return answer
-
-
-def _has_none(filters: Sequence[AclFilter], image: ClusterImage) -> bool:
-    """True if no rule that is in force is selected by one of the filters."""
-    return not any(acl_filter.matches(binding) for binding in image.acls.values() for acl_filter in filters)
 
 
 def _filter(wanted: DeleteAclsFilter) -> AclFilter:

@@ -1,6 +1,6 @@
 """The gate before the handlers of one kind of listener: requests pass it with the elements that their client may ask for.
 
-Denied elements never reach a handler. Their refusals are put among the handler's answers, in the order of the request.
+Denied elements never reach a handler (AUTHZ-5). Their refusals are put among the handler's answers, in the order of the request.
 """
 
 import dataclasses

@@ -18,6 +18,7 @@ from esp.settings.broker import (
     DEFAULT_CONTROLLER_LISTENER,
     DEFAULT_LISTENER,
     RACK_AWARE_SELECTOR,
+    STANDARD_AUTHORIZER,
     BrokerSettings,
     Listener,
     QuorumServer,
@@ -128,6 +129,11 @@ def node_settings(
         metadata_log_segment_bytes=3_000,
         metadata_max_retention_bytes=4_000,
     )
+
+
+def with_authorizer(settings: BrokerSettings) -> BrokerSettings:
+    """The same with an authorizer, which leaves everything open about which there is no rule."""
+    return dataclasses.replace(settings, authorizer_class_name=STANDARD_AUTHORIZER, allow_everyone_if_no_acl_found=True)
 
 
 def _with_groups(settings: BrokerSettings, groups: GroupsProfile) -> BrokerSettings:

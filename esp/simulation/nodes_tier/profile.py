@@ -62,6 +62,9 @@ SURVEY_SHARE: Final = 0.3
 MISTAKEN_SHARE: Final = 0.15
 """Of all runs: a client sends requests that must be refused."""
 
+GUARDED_SHARE: Final = 0.3
+"""Of all runs: nodes have an authorizer, and rules of access come and go."""
+
 PRODUCER_CHECK_SHARE: Final = 0.1
 """Of all runs: nodes look for idle producers every second."""
 
@@ -180,6 +183,8 @@ class Profile:
     """True if all APIs are asked, in all versions."""
     mistakes: bool = False
     """True if a client sends requests that must be refused."""
+    is_guarded: bool = False
+    """True if nodes have an authorizer, and rules of access come and go."""
     checks_producers: bool = False
     """True if nodes look for idle producers every second: a run is too short for one to be forgotten."""
     breaks_promise: bool = False
@@ -300,6 +305,7 @@ def _with_rare_work(profile: Profile) -> Profile:
     return replace(
         profile,
         mistakes=stream("mistakes", profile.seed).random() < MISTAKEN_SHARE,
+        is_guarded=stream("rules of access", profile.seed).random() < GUARDED_SHARE,
         checks_producers=stream("checks of producers", profile.seed).random() < PRODUCER_CHECK_SHARE,
     )
 

@@ -31,6 +31,7 @@ from esp.simulation.checkers.told_offsets import ToldOffsets
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.checkers.voter_checker import find_misplaced_voters, find_quorum_problems
 from esp.simulation.machine.loop import Process, StuckError, current_process
+from esp.simulation.nodes_tier.access import Access
 from esp.simulation.nodes_tier.caretaker import OWN_FAULT, find_damaged, find_named
 from esp.simulation.nodes_tier.cluster import SCRUB_INTERVAL_MS
 from esp.simulation.nodes_tier.compaction_profile import DELETE_RETENTION_MS
@@ -125,6 +126,7 @@ class Run:
             self._client_checker.on_read,
             self._groups.new_client,
         )
+        self._access = Access(world, self._clients.history)
         self._replicas.on_committed = self._on_committed
         self._nemesis = Nemesis(world, self.plan, self._ledger, lambda: probe.active_controller(world.nodes.values()))
         self._one_life = OneLifeChecker(self._nemesis.twins.claimants, world.loop.time, self._on_found)
@@ -140,12 +142,16 @@ class Run:
         self._given_up_starts = 0
         """Partitions that wait for an operator in the end."""
         self._administration: list[asyncio.Task[None]] = []
-        world.loop.on_turn = self._on_turn
-        for node in world.nodes.values():
+        self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
+        self._attach()
+
+    def _attach(self) -> None:
+        """Be told of the turns of the loop, and of the lives of the nodes."""
+        self._world.loop.on_turn = self._on_turn
+        for node in self._world.nodes.values():
             node.on_end = self._on_end
             node.on_start = self._replicas.on_start
             node.on_new_disk = self._on_new_disk
-        self._nemesis.caretaker.on_moved_away = self._replicas.on_moved_away
 
     def execute(self) -> Outcome:
         """Run, and say what came of it. Violations are part of the outcome; nothing else is caught but what ends a simulation."""
@@ -217,6 +223,8 @@ class Run:
             excused_folds=len(self._replicas.excused_folds),
             unverified_batches=self._transactions.checker.unverified,
             unjudged_transactions=self._transactions.checker.unjudged,
+            judged_accesses=self._access.checker.judged,
+            unjudged_accesses=self._access.checker.unjudged,
             moved_replicas=self._replicas.moved,
             replaced_segments=self._replicas.replacements.count,
             spoilt_batches=world.network.flips.count,
@@ -254,6 +262,7 @@ class Run:
         self._groups.begin()
         self._transactions.checker.on_decision = self._nemesis.coordinators.on_decision
         self._transactions.begin()
+        self._access.begin()
         nemesis = self._world.spawn(self._nemesis.run())
         cooler = Cooler(self._world, self._ledger.poisoned)
         if self._profile.cools:
@@ -299,6 +308,7 @@ class Run:
         self._phase("heal")
         self._nemesis.end()
         self._groups.calm()
+        self._access.calm()
         self._transactions.calm()
         self._is_healed = True
         world = self._world
@@ -321,6 +331,7 @@ class Run:
         healed_s = world.loop.time()
         await self._until(CONVERGE_S, "LIVE-PRODUCE", lambda: self._silent_lanes(healed_s))
         self._clients.stop()
+        self._access.stop()
 
     def _find_helpless(self) -> list[tuple[TopicId, int]]:
         return find_helpless(self._metadata.image, self._core, self._replicas)
@@ -429,6 +440,7 @@ class Run:
                 if short is not None:
                     raise ViolationError("LIVE-READ", f"{committed.name}", short)
         self._client_checker.check_history(self._clients.history)
+        self._access.checker.check_end(self._metadata.image)
 
     async def _stop(self) -> None:
         self._phase("stop")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final
 
+from esp.settings.broker import BrokerSettings
 from esp.simulation.machine.env import HostNetwork
 from esp.simulation.machine.flips import WireFlips
 from esp.simulation.machine.loop import SimulatedLoop
@@ -65,26 +66,7 @@ class World:
                 self.loop,
                 self.random(f"node {number}"),
                 self.network,
-                cluster.with_transactions(
-                    cluster.with_isr(
-                        cluster.node_settings(
-                            number,
-                            profile.layout,
-                            snapshots_metadata=profile.snapshots_metadata,
-                            groups=profile.groups,
-                            repairs=profile.repairs,
-                            balances_leaders=profile.balances_leaders,
-                            reads_from_followers=profile.asks_offsets,
-                            log_starts=profile.log_starts,
-                            has_more=profile.has_more,
-                            compaction=profile.compaction,
-                            checks_producers=profile.checks_producers,
-                            directory_moves_rate=profile.directory_moves_rate,
-                        ),
-                        profile.isr,
-                    ),
-                    profile.transactions,
-                ),
+                _settings(number, profile),
                 host=cluster.node_host(number),
                 clock_rate=profile.clock_rates[number - 1],
                 trace=self.trace,
@@ -173,3 +155,23 @@ class World:
             await self.start(node)
 
         self.spawn(start())
+
+
+def _settings(number: int, profile: Profile) -> BrokerSettings:
+    """The settings of a node of a run."""
+    settings = cluster.node_settings(
+        number,
+        profile.layout,
+        snapshots_metadata=profile.snapshots_metadata,
+        groups=profile.groups,
+        repairs=profile.repairs,
+        balances_leaders=profile.balances_leaders,
+        reads_from_followers=profile.asks_offsets,
+        log_starts=profile.log_starts,
+        has_more=profile.has_more,
+        compaction=profile.compaction,
+        checks_producers=profile.checks_producers,
+        directory_moves_rate=profile.directory_moves_rate,
+    )
+    settings = cluster.with_transactions(cluster.with_isr(settings, profile.isr), profile.transactions)
+    return cluster.with_authorizer(settings) if profile.is_guarded else settings

@@ -289,6 +289,8 @@ _ACL: Final = {
     "operation": 1,
     "permission_type": 1,
 }
+_OWN_ACLS: Final = {**_ACL, "principal_filter": "User:a"}
+"""The rules that a surveyor makes; others are the rule setter's."""
 _NEW_ACL: Final = {
     "resource_type": 2,
     "resource_name": "t",
@@ -409,7 +411,7 @@ QUESTIONS: Final = (
     Question(ApiKey.UPDATE_FEATURES, _features),
     Question(ApiKey.DESCRIBE_ACLS, lambda _scene: _ACL),
     Question(ApiKey.CREATE_ACLS, lambda _scene: {"creations": [_NEW_ACL, _NEW_ACL]}),
-    Question(ApiKey.DELETE_ACLS, lambda _scene: {"filters": [_ACL]}),
+    Question(ApiKey.DELETE_ACLS, lambda _scene: {"filters": [_OWN_ACLS]}),
     Question(ApiKey.DESCRIBE_CLIENT_QUOTAS, _quotas),
     Question(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, lambda _scene: {"users": [{"name": "x"}, {"name": "y"}]}),
     Question(ApiKey.LIST_TRANSACTIONS, _transactions),
@@ -434,7 +436,7 @@ QUESTIONS: Final = (
     Question(ApiKey.UPDATE_RAFT_VOTER, _update_voter, listener=_CONTROLLER),
     Question(ApiKey.DESCRIBE_ACLS, lambda _scene: _ACL, listener=_CONTROLLER),
     Question(ApiKey.CREATE_ACLS, lambda _scene: {"creations": [_NEW_ACL]}, listener=_CONTROLLER),
-    Question(ApiKey.DELETE_ACLS, lambda _scene: {"filters": [_ACL]}, listener=_CONTROLLER),
+    Question(ApiKey.DELETE_ACLS, lambda _scene: {"filters": [_OWN_ACLS]}, listener=_CONTROLLER),
     Question(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, lambda _scene: {"users": None}, listener=_CONTROLLER),
 )
 """All of them; one that stands twice is asked twice as often."""

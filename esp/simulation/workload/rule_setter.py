@@ -1,0 +1,135 @@
+"""An administrator that makes rules of access for groups that no application uses, and removes them; each under a name of its own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.errors import ErrorCode
+from esp.protocol.registry import ApiKey
+from esp.simulation.checkers.access_checker import PRINCIPAL, AccessChecker
+from esp.simulation.nodes_tier.node import SimulatedNode
+from esp.simulation.workload.cluster_client import ClusterClient
+from esp.simulation.workload.connection import NoAnswerError
+from esp.simulation.workload.history import History
+from esp.simulation.workload.survey_requests import build
+
+PAUSE_S: Final = (0.1, 3.0)
+KEPT_MAX: Final = 12
+"""Rules in force; beyond that some are removed."""
+GROUP: Final = "guarded-{}"
+_TIMEOUT_S: Final = 10.0
+_VERSION: Final = 3
+_TOGETHER_MAX: Final = 3
+
+
+class RuleSetter:
+    """Asks any broker; each change is tried once, and what it did is not known if no answer comes.
+
+    Args:
+        client: its connections.
+        rng: its own stream of randomness.
+        history: counts what was done.
+        checker: gets what was acknowledged.
+        node_at: the node that listens at an address.
+        hosts: addresses that rules name, of clients and of none.
+    """
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        rng: Random,
+        history: History,
+        checker: AccessChecker,
+        node_at: Callable[[str], SimulatedNode],
+        hosts: Sequence[str],
+    ) -> None:
+        self.is_stopping = False
+        self.groups = 0
+        """The number of names that rules were asked for."""
+        self._client = client
+        self._rng = rng
+        self._history = history
+        self._checker = checker
+        self._node_at = node_at
+        self._hosts = tuple(hosts)
+        self._in_force: list[AclBinding] = []
+
+    async def run(self) -> None:
+        """Change rules until told to stop."""
+        while not self.is_stopping:
+            await asyncio.sleep(self._rng.uniform(*PAUSE_S))
+            removes = self._rng.random() < len(self._in_force) / KEPT_MAX
+            try:
+                await (self._remove() if removes else self._create())
+            except NoAnswerError as error:
+                self._history.on_no_answer(self._client.name, str(error))
+
+    async def _create(self) -> None:
+        rules = [self._draw() for _ in range(self._rng.randint(1, _TOGETHER_MAX))]
+        creations = [
+            {
+                "resource_type": rule.resource_type,
+                "resource_name": rule.resource_name,
+                "resource_pattern_type": rule.pattern_type,
+                "principal": rule.principal,
+                "host": rule.host,
+                "operation": rule.operation,
+                "permission_type": rule.permission,
+            }
+            for rule in rules
+        ]
+        node, answer = await self._call(ApiKey.CREATE_ACLS, {"creations": creations}, rules)
+        if self._are_done(rules, [result.error_code for result in answer.results], "rules made"):
+            self._in_force += rules
+            self._checker.on_created(node, rules)
+
+    async def _remove(self) -> None:
+        count = min(len(self._in_force), self._rng.randint(1, _TOGETHER_MAX))
+        rules = self._rng.sample(self._in_force, count)
+        filters = [
+            {
+                "resource_type_filter": rule.resource_type,
+                "resource_name_filter": rule.resource_name,
+                "pattern_type_filter": rule.pattern_type,
+                "principal_filter": rule.principal,
+                "host_filter": rule.host,
+                "operation": rule.operation,
+                "permission_type": rule.permission,
+            }
+            for rule in rules
+        ]
+        self._in_force = [rule for rule in self._in_force if rule not in rules]
+        node, answer = await self._call(ApiKey.DELETE_ACLS, {"filters": filters}, rules)
+        if self._are_done(rules, [result.error_code for result in answer.filter_results], "rules removed"):
+            self._checker.on_removed(node, rules)
+
+    async def _call(
+        self, key: ApiKey, content: dict[str, Any], rules: Sequence[AclBinding]
+    ) -> tuple[SimulatedNode, Any]:
+        self._checker.forget(rules)  # until the answer says what became of them
+        connection = await self._client.any_broker()
+        node = self._node_at(connection.address.host)
+        return node, await connection.call(key, _VERSION, build(key, _VERSION, content), _TIMEOUT_S)
+
+    def _are_done(self, rules: Sequence[AclBinding], codes: Sequence[ErrorCode], what: str) -> bool:
+        failed = [code for code in codes if code is not ErrorCode.none]
+        if failed:
+            self._history.on_refusal(self._client.name, failed[0].name)
+            return False
+        self._history.on_done(self._client.name, what, ", ".join(rule.resource_name for rule in rules))
+        return True
+
+    def _draw(self) -> AclBinding:
+        """A rule that denies, or one that lets a single address in and so closes the group for all others."""
+        self.groups += 1
+        return AclBinding(
+            ResourceType.GROUP,
+            GROUP.format(self.groups),
+            self._rng.choice(list(PatternType)),
+            self._rng.choice((PRINCIPAL, "User:*", "User:other")),
+            self._rng.choice(("*", *self._hosts)),
+            self._rng.choice((AclOperation.READ, AclOperation.ALL, AclOperation.WRITE)),
+            self._rng.choice(list(AclPermission)),
+        )
