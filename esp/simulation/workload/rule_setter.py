@@ -1,4 +1,4 @@
-"""An administrator that makes rules of access for groups that no application uses, and removes them; each under a name of its own."""
+"""An administrator that makes rules of access for groups that no application uses, and removes them; none of them comes again."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,6 +18,8 @@ from esp.simulation.workload.survey_requests import build
 PAUSE_S: Final = (0.1, 3.0)
 KEPT_MAX: Final = 12
 """Rules in force; beyond that some are removed."""
+BESIDE_SHARE: Final = 0.4
+"""Of the rules: about a group that another rule is about."""
 GROUP: Final = "guarded-{}"
 _TIMEOUT_S: Final = 10.0
 _VERSION: Final = 3
@@ -55,6 +57,7 @@ class RuleSetter:
         self._node_at = node_at
         self._hosts = tuple(hosts)
         self._in_force: list[AclBinding] = []
+        self._drawn: set[AclBinding] = set()
 
     async def run(self) -> None:
         """Change rules until told to stop."""
@@ -122,11 +125,22 @@ class RuleSetter:
         return True
 
     def _draw(self) -> AclBinding:
-        """A rule that denies, or one that lets a single address in and so closes the group for all others."""
-        self.groups += 1
+        """A rule that was never asked for: what became of it is known from the answer to this request alone."""
+        while (rule := self._draw_any()) in self._drawn:
+            pass
+        self._drawn.add(rule)
+        return rule
+
+    def _draw_any(self) -> AclBinding:
+        """A rule that denies, or one that lets some in and so closes the group for all others; often beside another of the same group."""
+        if self._in_force and self._rng.random() < BESIDE_SHARE:
+            name = self._rng.choice(self._in_force).resource_name
+        else:
+            self.groups += 1
+            name = GROUP.format(self.groups)
         return AclBinding(
             ResourceType.GROUP,
-            GROUP.format(self.groups),
+            name,
             self._rng.choice(list(PatternType)),
             self._rng.choice((PRINCIPAL, "User:*", "User:other")),
             self._rng.choice(("*", *self._hosts)),
