@@ -19,6 +19,7 @@ from esp.protocol.registry import ApiKey
 FOLLOW_TIMEOUT_MS: Final = 5_000
 """The time for :func:`until_follows`."""
 
+_LOOK_AGAIN_US: Final = 50_000
 _THE_METADATA_LOG: Final = DescribeQuorumRequest(
     topics=(TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(PartitionData(partition_index=i32(0)),)),)
 )
@@ -32,15 +33,22 @@ async def until_follows(services: Services) -> None:
     """
     try:
         async with time_limit(services.env.clock, FOLLOW_TIMEOUT_MS):
-            quorum = await services.controller.call(
-                ApiKey.DESCRIBE_QUORUM, _THE_METADATA_LOG, timeout_ms=FOLLOW_TIMEOUT_MS
-            )
-            ((described,),) = (topic.partitions for topic in quorum.topics)
-            end_offset = max(
-                voter.log_end_offset for voter in described.current_voters if voter.replica_id == described.leader_id
-            )
+            while (end_offset := await _leaders_end(services)) is None:
+                await services.env.clock.sleep_us(_LOOK_AGAIN_US)
             await services.metadata.until(lambda image: image.offset >= end_offset - 1)
     except TimeoutError as error:
         raise ApiError(
             ErrorCode.request_timed_out, "The change is made, but this node does not follow it yet."
         ) from error
+
+
+async def _leaders_end(services: Services) -> int | None:
+    """The end of the log of the quorum's leader; None if the answer is of a node that does not lead any more.
+
+    A leader that has removed itself from the voters stands among the observers.
+    """
+    quorum = await services.controller.call(ApiKey.DESCRIBE_QUORUM, _THE_METADATA_LOG, timeout_ms=FOLLOW_TIMEOUT_MS)
+    ((described,),) = (topic.partitions for topic in quorum.topics)
+    members = (*described.current_voters, *described.observers)
+    ends = [member.log_end_offset for member in members if member.replica_id == described.leader_id]
+    return max(ends, default=None)
