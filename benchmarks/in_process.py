@@ -1,7 +1,7 @@
 """A node in this process whose network is a function call: the rest is the node's own path, disk included."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,8 @@ from typing import Final
 
 from esp.broker.app import BrokerNode
 from esp.model.buffers import Buffer
-from esp.ports.network import Address, Connection, ConnectionOwner, Listener
+from esp.model.tls import TlsPolicy
+from esp.ports.network import Address, Connection, ConnectionOwner, Listener, not_secured
 from esp.runtime.env import real_env
 from esp.settings.node import load_broker_settings
 
@@ -21,6 +22,7 @@ class DirectConnection:
 
     def __init__(self) -> None:
         self.peer = Address("127.0.0.1", 1)
+        self.on_secured: Callable[[bytes | None], None] = not_secured
         self.owner: ConnectionOwner | None = None
         self.answer: Sequence[Buffer] = ()
         """The buffers that were written last."""
@@ -73,16 +75,27 @@ class DirectNetwork:
     def __init__(self) -> None:
         self._accept: Callable[[Connection], ConnectionOwner] | None = None
 
-    async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
+    async def load_tls(self, policies: Iterable[TlsPolicy]) -> None:
+        """There is none."""
+        assert not list(policies), "this network has plaintext only"
+
+    async def listen(
+        self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None
+    ) -> Listener:
         """Remember how connections are accepted."""
+        assert tls is None, "this network has plaintext only"
         self._accept = accept
         return _DirectListener(address)
 
     async def connect(
-        self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
+        self,
+        address: Address,
+        open_: Callable[[Connection], ConnectionOwner],
+        timeout_us: int,
+        tls: TlsPolicy | None = None,
     ) -> Connection:
         """Refuse: a single node has no peers."""
-        del open_, timeout_us
+        del open_, timeout_us, tls
         raise ConnectionRefusedError(str(address))
 
     def new_connection(self) -> DirectConnection:

@@ -5,10 +5,11 @@ read and says how many bytes it took, so that complete frames are handled where 
 without a coroutine per request.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from esp.model.buffers import Buffer
+from esp.model.tls import TlsPolicy
 
 TURN_US: Final = 200
 """The time for which a connection's owner goes on with received bytes, unless the network wants other connections to go first."""
@@ -49,8 +50,14 @@ class Connection(Protocol):
     """One end of an ordered byte stream."""
 
     peer: Address
-    turn_us: int
-    """The time for which its owner goes on with received bytes before other connections have their turn."""
+    on_secured: Callable[[bytes | None], None]
+    """Called once, before the first bytes are offered, when encryption is agreed upon: with the certificate that the peer has proved to
+    own, in DER, None if it has shown none. Set by the owner while it is made; ConnectionAbortedError refuses the peer. Without encryption
+    it is not called."""
+
+    @property
+    def turn_us(self) -> int:
+        """The time for which its owner goes on with received bytes before other connections have their turn."""
 
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Queue the buffers, in order. Nothing happens when the connection has ended."""
@@ -74,6 +81,10 @@ class Connection(Protocol):
         """End the connection now."""
 
 
+def not_secured(_certificate: bytes | None) -> None:
+    """Do nothing when a connection is secure: the owner does not ask for its peer's identity."""
+
+
 class Listener(Protocol):
     """A bound address that accepts connections."""
 
@@ -86,18 +97,42 @@ class Listener(Protocol):
 class Network(Protocol):
     """Makes and accepts connections."""
 
-    async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
-        """Bind ``address`` (port 0: any free one) and call ``accept`` for each new connection.
+    async def load_tls(self, policies: Iterable[TlsPolicy]) -> None:
+        """Make ready for encrypted connections of these terms: their keys and certificates are read, now and whenever the files change.
+
+        Raises:
+            OperatorError: they cannot be used.
+        """
+
+    async def listen(
+        self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None
+    ) -> Listener:
+        """Bind ``address`` (port 0: any free one) and call ``accept`` for each new connection, before it is secure.
+
+        Args:
+            address: where.
+            accept: makes a connection's owner.
+            tls: the terms of encryption, one of those that :meth:`load_tls` was given; None for plaintext.
 
         Raises:
             OSError: the address cannot be bound.
         """
 
     async def connect(
-        self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
+        self,
+        address: Address,
+        open_: Callable[[Connection], ConnectionOwner],
+        timeout_us: int,
+        tls: TlsPolicy | None = None,
     ) -> Connection:
-        """Connect to ``address``.
+        """Connect to ``address``, and call ``open_`` when the connection is there, and secure if it is to be.
+
+        Args:
+            address: where.
+            open_: makes the connection's owner.
+            timeout_us: the time that all of it may take.
+            tls: as for :meth:`listen`.
 
         Raises:
-            OSError: the peer does not answer, or not within ``timeout_us``.
+            OSError: the peer does not answer, or not within ``timeout_us``, or it or this node does not agree to the terms.
         """

@@ -4,21 +4,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
-from typing import NoReturn, cast
+from typing import Final, NoReturn, cast
 
 from esp.model.buffers import Buffer
 from esp.ports.host import Host
-from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner
+from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner, not_secured
 from esp.runtime.buffer_sweeper import BufferSweeper
 from esp.runtime.loop_shares import SPENT_TURN_US, AddressShare, LoopShares
 from esp.runtime.receive_buffer import RECEIVED_UNNOTICED_MAX, ReceiveBuffer
-from esp.runtime.receive_turns import ReceiveTurns
+from esp.runtime.transfer_turns import TransferTurns
 
 log = logging.getLogger(__name__)
 
-_WRITE_HIGH_BYTES = 256 * 1024
-_WRITE_LOW_BYTES = 64 * 1024
-# Above the first the owner has to stop writing, below the second it may go on; a few fetch answers, so that a quick client never waits.
+WRITE_HIGH_BYTES: Final = 256 * 1024
+"""Above this the owner has to stop writing: a few fetch answers, so that a quick client never waits."""
+
+WRITE_LOW_BYTES: Final = 64 * 1024
+"""Below this it may go on."""
 
 
 class AsyncioConnection(asyncio.BufferedProtocol):
@@ -34,8 +36,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
 
     peer: Address
     turn_us: int
+    on_secured: Callable[[bytes | None], None]
     _transport: asyncio.Transport
-    _share: AddressShare
+    share: AddressShare
+    """The use of the loop by the peer's address."""
     _owner: ConnectionOwner | None
 
     def __init__(
@@ -43,10 +47,11 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         make_owner: Callable[[Connection], ConnectionOwner],
         host: Host,
         sweeper: BufferSweeper,
-        turns: ReceiveTurns,
+        turns: TransferTurns,
         shares: LoopShares,
     ) -> None:
         self.turn_us = TURN_US
+        self.on_secured = not_secured
         self._make_owner = make_owner
         self._host = host
         self._sweeper = sweeper
@@ -101,10 +106,10 @@ class AsyncioConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Learn the transport and make the owner."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(_WRITE_HIGH_BYTES, _WRITE_LOW_BYTES)
+        self._transport.set_write_buffer_limits(WRITE_HIGH_BYTES, WRITE_LOW_BYTES)
         name = transport.get_extra_info("peername")  # None if the peer has gone again
         self.peer = Address(name[0], name[1]) if name else Address("", 0)
-        self._share = self._shares.enter(self.peer.host)
+        self.share = self._shares.enter(self.peer.host)
         try:
             self._owner = self._make_owner(self)
         except ConnectionAbortedError as error:
@@ -136,12 +141,12 @@ class AsyncioConnection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             elif nbytes >= RECEIVED_UNNOTICED_MAX and buffer.is_large:
                 self._let_others_receive()
-        elif self._waits_for_turn or (began_ns and self._share.is_spent(perf_counter_ns())):
+        elif self._waits_for_turn or (began_ns and self.share.is_spent(perf_counter_ns())):
             self._wait_for_turn()
         else:
             self._offer(self._owner)
         if began_ns:
-            self._share.spend(began_ns, perf_counter_ns())
+            self.share.spend(began_ns, perf_counter_ns())
         if buffer.wanted > buffer.capacity == buffer.end:
             self._grow()
 
@@ -154,7 +159,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         if not (self._shares.is_shared or self._waits_for_turn):
             return False
         self._has_ended = True
-        self._shares.wait(self._share, self._receive)
+        self._shares.wait(self.share, self._receive)
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -162,7 +167,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
         if exc is not None:
             log.debug("connection with %s ended: %s", self.peer, exc)
         self._sweeper.forget(self._buffer)
-        self._shares.leave(self._share)
+        self._shares.leave(self.share)
         owner, self._owner = self._owner, None
         if owner is not None:
             try:
@@ -217,7 +222,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         if not self._waits_for_turn:
             self._waits_for_turn = True
-            self._shares.wait(self._share, self._take_turn)
+            self._shares.wait(self.share, self._take_turn)
 
     def _take_turn(self) -> None:
         """Offer the bytes that waited for the turn of the peer's address."""
@@ -227,7 +232,7 @@ class AsyncioConnection(asyncio.BufferedProtocol):
             self.turn_us = SPENT_TURN_US
             began_ns = perf_counter_ns()
             self._offer(self._owner)
-            self._share.spend(began_ns, perf_counter_ns())
+            self.share.spend(began_ns, perf_counter_ns())
             self.turn_us = TURN_US
             if buffer.wanted > buffer.capacity == buffer.end:
                 self._grow()

@@ -2,10 +2,11 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final, NoReturn
 
+from esp.model.tls import TlsPolicy
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.simulation.machine.clock import SimulatedClock
@@ -28,14 +29,26 @@ class HostNetwork:
         self._network = network
         self._host = host
 
-    async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
+    async def load_tls(self, policies: Iterable[TlsPolicy]) -> None:
         """See :class:`esp.ports.network.Network`."""
+        assert not list(policies), "this network has plaintext only"
+
+    async def listen(
+        self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None
+    ) -> Listener:
+        """See :class:`esp.ports.network.Network`."""
+        assert tls is None, "this network has plaintext only"
         return self._network.listen_at(self._host, address, accept)
 
     async def connect(
-        self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
+        self,
+        address: Address,
+        open_: Callable[[Connection], ConnectionOwner],
+        timeout_us: int,
+        tls: TlsPolicy | None = None,
     ) -> Connection:
         """See :class:`esp.ports.network.Network`."""
+        assert tls is None, "this network has plaintext only"
         return await self._network.connect_from(self._host, address, open_, timeout_us)
 
 

@@ -14,13 +14,14 @@ import contextvars
 import errno
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from esp.model.buffers import Buffer
-from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner, Listener
+from esp.model.tls import TlsPolicy
+from esp.ports.network import TURN_US, Address, Connection, ConnectionOwner, Listener, not_secured
 from esp.simulation.machine.flips import WireFlips
 from esp.simulation.machine.links import Links
 from esp.simulation.machine.loop import Process, current_process
@@ -99,6 +100,7 @@ class SimulatedConnection:
         self._closing = self._paused = False
         self._reads_though_paused = False
         self._writable = True
+        self.on_secured: Callable[[bytes | None], None] = not_secured
 
     # --- esp.ports.network.Connection --------------------------------------------------------------------------------------------
 
@@ -298,14 +300,26 @@ class SimulatedNetwork:
         self._busy_until_s: dict[tuple[str, str], float] = {}
         self._held_ends: list[tuple[SimulatedConnection, float]] = []
 
-    async def listen(self, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:
+    async def load_tls(self, policies: Iterable[TlsPolicy]) -> None:
         """See :class:`esp.ports.network.Network`."""
+        assert not list(policies), "this network has plaintext only"
+
+    async def listen(
+        self, address: Address, accept: Callable[[Connection], ConnectionOwner], tls: TlsPolicy | None = None
+    ) -> Listener:
+        """See :class:`esp.ports.network.Network`."""
+        assert tls is None, "this network has plaintext only"
         return self.listen_at(_DEFAULT_HOST, address, accept)
 
     async def connect(
-        self, address: Address, open_: Callable[[Connection], ConnectionOwner], timeout_us: int
+        self,
+        address: Address,
+        open_: Callable[[Connection], ConnectionOwner],
+        timeout_us: int,
+        tls: TlsPolicy | None = None,
     ) -> Connection:
         """See :class:`esp.ports.network.Network`."""
+        assert tls is None, "this network has plaintext only"
         return await self.connect_from(_DEFAULT_HOST, address, open_, timeout_us)
 
     def listen_at(self, host: str, address: Address, accept: Callable[[Connection], ConnectionOwner]) -> Listener:

@@ -13,7 +13,7 @@ from esp.runtime.asyncio_connection import AsyncioConnection
 from esp.runtime.buffer_sweeper import BufferSweeper
 from esp.runtime.loop_shares import BURST_NS, LoopShares
 from esp.runtime.receive_buffer import INITIAL_BYTES, RECEIVED_AT_ONCE_MAX
-from esp.runtime.receive_turns import ReceiveTurns
+from esp.runtime.transfer_turns import TransferTurns
 
 _LENGTH = struct.Struct(">i")
 
@@ -119,7 +119,7 @@ def connected(transport: UvloopTransport, rng: Random, sweeper: BufferSweeper, s
         owners.append(MoodyOwner(connection, rng))
         return owners[0]
 
-    transport.open(AsyncioConnection(accept, EndedHost(), sweeper, ReceiveTurns(), shares))
+    transport.open(AsyncioConnection(accept, EndedHost(), sweeper, TransferTurns(), shares))
     return owners[0]
 
 

@@ -252,7 +252,7 @@ class Addresses:
         owners = await pair.owners(2)
         by_host = {owner.connection.peer.host: owner for owner in owners}
         self.greedy_owner, self.modest_owner = by_host["127.0.0.2"], by_host["127.0.0.3"]
-        self.share = self.greedy_owner.connection._share  # type: ignore[attr-defined]
+        self.share = self.greedy_owner.connection.share  # type: ignore[attr-defined]
 
     def spend(self) -> None:
         """Let it have had more than its share for the next minute, however slowly the test goes on."""

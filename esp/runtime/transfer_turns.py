@@ -1,8 +1,9 @@
-"""Turns for connections that have large frames under way.
+"""Turns for connections that have large frames under way, in either direction.
 
 Receiving into fresh memory costs about half a millisecond a mebibyte, mostly the kernel's zeroing of pages. A connection with an unfinished
 large frame stops after each read, of :data:`~esp.runtime.receive_buffer.RECEIVED_PER_TURN_MAX` at most, and queues up here; in each turn of
-the loop the next one goes on. So a turn is short for all other connections, however many large frames there are.
+the loop the next one goes on. So do connections that have much to encrypt or to decrypt, piece by piece. So a turn is short for all other
+connections, however many large frames there are.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class ReceiveTurns:
+class TransferTurns:
     """First come, first served; runs on the loop in which :meth:`wait` is called."""
 
     def __init__(self) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 
-from esp.runtime.receive_turns import ReceiveTurns
+from esp.runtime.transfer_turns import TransferTurns
 
 
 async def test_one_goes_on_in_each_turn_and_all_in_the_order_of_their_coming() -> None:
-    turns = ReceiveTurns()
+    turns = TransferTurns()
     went_on: list[int] = []
     for number in range(5):
         turns.wait(lambda number=number: went_on.append(number))  # type: ignore[misc]
@@ -17,7 +17,7 @@ async def test_one_goes_on_in_each_turn_and_all_in_the_order_of_their_coming() -
 
 
 async def test_who_waits_again_in_its_turn_comes_after_all_others() -> None:
-    turns = ReceiveTurns()
+    turns = TransferTurns()
     went_on: list[str] = []
 
     def greedy() -> None:
@@ -34,7 +34,7 @@ async def test_who_waits_again_in_its_turn_comes_after_all_others() -> None:
 
 
 async def test_who_is_alone_goes_on_once_in_each_turn_however_often_it_waits() -> None:
-    turns = ReceiveTurns()
+    turns = TransferTurns()
     went_on: list[int] = []
 
     def greedy() -> None:

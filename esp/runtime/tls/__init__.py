@@ -1,0 +1,1 @@
+"""TLS over the connections of the network: keys and certificates from their stores, handshakes, and encryption in turns."""

@@ -1,0 +1,134 @@
+"""The encrypted connections of one policy: those that are accepted by its terms, and those that are made.
+
+The files of the policy's stores are watched. Changed ones are read and tried beside the loop; then new connections go by them, while those
+that there are go on. Files that cannot be used are refused with an error in the log, and the contents that were read before stay in force.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from typing import Final
+
+from esp.model.errors import OperatorError
+from esp.model.tls import TlsPolicy
+from esp.ports.network import Address, Connection, ConnectionOwner
+from esp.runtime.asyncio_connection import AsyncioConnection
+from esp.runtime.loop_shares import LoopShares
+from esp.runtime.tls.contexts import TlsContexts, load_contexts_blocking
+from esp.runtime.tls.file_watch import FileWatch
+from esp.runtime.tls.stores import check_successor
+from esp.runtime.tls.tls_connection import TlsConnection, TlsParts
+
+log = logging.getLogger(__name__)
+
+
+WATCH_S: Final = 2.0
+"""The interval between two looks at the files: a change is taken after two of them."""
+
+
+class TlsEndpoint:
+    """Both ends of a policy's connections.
+
+    Args:
+        policy: the terms.
+        parts: what the network's TLS connections share.
+
+    Raises:
+        OperatorError: the policy's stores cannot be used.
+    """
+
+    def __init__(self, policy: TlsPolicy, parts: TlsParts) -> None:
+        self._policy = policy
+        self._parts = parts
+        locations = (policy.key_store.location, policy.trust_store.location)
+        self._files = FileWatch(location for location in locations if location)
+        self.contexts: TlsContexts = load_contexts_blocking(policy)
+        """Those of new connections."""
+
+    def watch(self) -> None:
+        """Look at the files again and again from now on; on the running loop."""
+        asyncio.get_running_loop().call_later(WATCH_S, self._look)
+
+    def _look(self) -> None:
+        looking = asyncio.get_running_loop().run_in_executor(None, self.reload_blocking)
+        looking.add_done_callback(self._after_look)
+
+    def _after_look(self, looking: "asyncio.Future[TlsContexts | None]") -> None:
+        if looking.cancelled():
+            return
+        contexts = looking.result()
+        if contexts is not None:
+            self.contexts = contexts
+        self.watch()
+
+    def reload_blocking(self) -> TlsContexts | None:
+        """Return what the files hold if they have changed and can be used; otherwise None."""
+        if not self._files.is_changed_blocking():
+            return None
+        listener = self._policy.listener
+        try:
+            contexts = load_contexts_blocking(self._policy)
+            check_successor(self._policy, self.contexts.identity, contexts.identity)
+        except OperatorError as error:
+            log.error(
+                "the changed files are refused, and those read before stay in force. %s. %s",
+                error.problem,
+                error.remedy,
+            )
+            return None
+        log.info(
+            "the listener %s uses the changed files: its certificate is %s, until %s",
+            listener,
+            contexts.identity.subject,
+            contexts.identity.certificate.not_valid_after_utc,
+        )
+        return contexts
+
+    def accept(
+        self, below: AsyncioConnection, make_owner: Callable[[Connection], ConnectionOwner], shares: LoopShares
+    ) -> TlsConnection:
+        """Return the owner of a connection that a peer has made."""
+        context, peer, listener = self.contexts.server, below.peer, self._policy.listener
+
+        def engine(arrived: ssl.MemoryBIO, leaving: ssl.MemoryBIO) -> ssl.SSLObject:
+            return context.wrap_bio(arrived, leaving, server_side=True)
+
+        def fail(reason: str) -> None:
+            log.warning("refused a connection of %s to the listener %s: %s", peer, listener, reason)
+
+        timeout_s = self._policy.handshake_timeout_ms / 1000
+        return TlsConnection(below, engine, self._parts, shares, make_owner, fail, timeout_s, is_server=True)
+
+    def connect(
+        self,
+        below: AsyncioConnection,
+        open_: Callable[[Connection], ConnectionOwner],
+        shares: LoopShares,
+        address: Address,
+        secured: "asyncio.Future[Connection]",
+    ) -> TlsConnection:
+        """Return the owner of a connection that this node has made; ``secured`` gets the secure connection, or an OSError."""
+        context = self.contexts.client
+
+        def engine(arrived: ssl.MemoryBIO, leaving: ssl.MemoryBIO) -> ssl.SSLObject:
+            return context.wrap_bio(arrived, leaving, server_hostname=address.host)
+
+        def open_secured(connection: Connection) -> ConnectionOwner:
+            if secured.done():
+                raise ConnectionAbortedError("it is no longer waited for")
+            owner = open_(connection)
+            secured.set_result(connection)
+            return owner
+
+        def fail(reason: str) -> None:
+            if not secured.done():
+                log.warning("no TLS connection to %s: %s", address, reason)
+                secured.set_exception(ConnectionAbortedError(f"no TLS connection to {address}: {reason}"))
+
+        timeout_s = self._policy.handshake_timeout_ms / 1000
+        try:
+            return TlsConnection(below, engine, self._parts, shares, open_secured, fail, timeout_s, is_server=False)
+        except ValueError as error:  # the metadata of a cluster may name any host
+            fail(f"{address.host!r} is no name that a certificate could be for: {error}")
+            raise ConnectionAbortedError("the peer's host has no name") from error
