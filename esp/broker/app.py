@@ -3,7 +3,8 @@
 A node has the role of a broker, of a controller, or both (``process.roles``); every node is a member of the metadata quorum, as a voter or
 as an observer, and follows its log.
 
-Start: lock the data directories; bind the controller listeners, whose ports the quorum learns; read the metadata log; take part in the
+Start: lock the data directories; read keys and certificates, if there are encrypted listeners; bind the controller listeners, whose ports
+the quorum learns; read the metadata log; take part in the
 quorum and serve controllers; once the metadata is known, start the broker role (:mod:`esp.broker.broker_role`). Stop: the broker role
 first; then the place in the quorum is given up; then all logs are flushed and closed, each directory's clean-shutdown marker last (BRK-2).
 """
@@ -93,6 +94,8 @@ class BrokerNode:
         env, settings = self._env, self._settings
         started_us = env.clock.monotonic_us()
         directories = open_directories_blocking(env, settings)
+        if settings.tls:
+            await env.network.load_tls(settings.tls.values())
         endpoints = await self.controller.bind() if self.controller is not None else ()
         if self.broker is not None:
             await self.broker.bind()

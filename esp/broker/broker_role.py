@@ -6,6 +6,7 @@ recover all logs (REC-8: registration comes first); follow the metadata; ask to 
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,7 +34,7 @@ from esp.broker.transactions.coordinators import TransactionCoordinators
 from esp.broker.transactions.verifier import RetryBackoff, TransactionVerifier
 from esp.broker.turns.cpu_share import CpuShare
 from esp.broker.waiting import Waiters
-from esp.controller.brokers import PLAINTEXT, BrokerRegistration
+from esp.controller.brokers import BrokerRegistration, protocol_numbers
 from esp.controller.image import ClusterDelta, ClusterImage
 from esp.model.ids import BrokerEpoch, NodeId
 from esp.ports.env import Env
@@ -79,7 +80,7 @@ class BrokerRole:
     def __init__(self, env: Env, settings: BrokerSettings, make_dispatcher: MakeDispatcher = Dispatcher) -> None:
         tasks = Tasks(env.host)
         self.dispatcher = make_dispatcher(ListenerKind.BROKER, None, tasks, env.clock)
-        self.server = Server(env, self.dispatcher, connection_limits(settings))
+        self.server = Server(env, self.dispatcher, connection_limits(settings), settings.ssl_principal_mapping_rules)
         self._client_side = ClientSide(env, settings, tasks, self.dispatcher, self.server, {})
         self.listening: list[Address] = []
         """The addresses of the client listeners, in the order of ``listeners``, once they are bound."""
@@ -95,7 +96,9 @@ class BrokerRole:
         settings, host = self._client_side.settings, self._client_side.env.host
         advertised = {listener.name: listener for listener in settings.advertised_listeners}
         for listener in settings.client_listeners:
-            bound = await self.server.listen(listener.name, Address(listener.host, listener.port))
+            bound = await self.server.listen(
+                listener.name, Address(listener.host, listener.port), settings.tls.get(listener.name)
+            )
             self.listening.append(bound)
             told = advertised.get(listener.name)
             if told is not None:  # else, as in Kafka, it serves the clients that know of it
@@ -141,9 +144,9 @@ class RunningBroker:
         self._endpoints = client_side.endpoints
         self._changes: asyncio.Queue[tuple[ClusterImage, ClusterDelta]] = asyncio.Queue()
         self._is_recovered = False
-        directories, raft = node.directories, node.raft
+        directories, raft, tls = node.directories, node.raft, settings.inter_broker_tls
         self._cache = cache = MetadataCache(directories.cluster_id, settings.node_id)
-        self._liveness = BrokerLiveness(env, settings.node_id, self._address_of)
+        self._liveness = BrokerLiveness(env, settings.node_id, self._address_of, tls=tls)
         self.replicas = replicas = ReplicaHost(
             env,
             settings.node_id,
@@ -156,7 +159,9 @@ class RunningBroker:
         )
         self.cleaner = LogCleaner(env, replicas, tasks)
         self.groups = GroupCoordinators(env, coordinator_config(settings, replicas.on_disk_error), cache, tasks)
-        self._verification = CoordinatorChannel(env, settings.node_id, cache, self._address_of, client_side.dispatcher)
+        self._verification = CoordinatorChannel(
+            env, settings.node_id, cache, self._address_of, client_side.dispatcher, tls=tls
+        )
         self.verifier = TransactionVerifier(
             env.clock,
             tasks,
@@ -167,11 +172,7 @@ class RunningBroker:
             ),
             lambda: replicas.settings.current.transaction_partition_verification_enable,
         )
-        heartbeats, self._replication, forwarded = self._channels = tuple(
-            ControllerChannel(env, settings.node_id, raft, local, client_id=f"broker-{settings.node_id}-{purpose}")
-            for purpose in ("heartbeats", "replication", "forwarded")
-        )
-        """One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others."""
+        heartbeats, self._replication, forwarded = self._channels = self._open_channels(local)
         self.lifecycle = lifecycle = BrokerLifecycle(
             env,
             settings,
@@ -196,6 +197,18 @@ class RunningBroker:
             replicas.on_disk_error,
         )
         self._provide(client_side.dispatcher, forwarded)
+
+    def _open_channels(self, local: Dispatcher | None) -> Sequence[ControllerChannel]:
+        """Return the ways to the controller: for heartbeats, for replication, and for requests of clients.
+
+        One for each purpose: answers come in order, and nothing slow that a client asks for may hold up the others.
+        """
+        env, settings, raft = self._env, self._settings, self._node.raft
+        name, tls = f"broker-{settings.node_id}", settings.controller_tls
+        return [
+            ControllerChannel(env, settings.node_id, raft, local, client_id=f"{name}-{purpose}", tls=tls)
+            for purpose in ("heartbeats", "replication", "forwarded")
+        ]
 
     async def join(self) -> None:
         """Register, recover the logs, and be unfenced; the broker is ready to serve when this returns.
@@ -334,7 +347,7 @@ class RunningBroker:
             cluster_id=directories.cluster_id,
             incarnation_id=self._env.random.uuid(),
             endpoints=self._endpoints,
-            security_protocols=dict.fromkeys(self._endpoints, PLAINTEXT),
+            security_protocols=protocol_numbers(self._endpoints, self._settings.security_protocols),
             features=self._node.features,
             rack=self._settings.broker_rack,
             log_dirs=directories.ids,

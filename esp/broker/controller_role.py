@@ -18,7 +18,7 @@ from esp.broker.controller_client.channel import ControllerChannel
 from esp.broker.formatting import first_levels_blocking
 from esp.broker.running_node import RunningNode
 from esp.broker.tasks import Tasks
-from esp.controller.brokers import PLAINTEXT, ControllerRegistration
+from esp.controller.brokers import ControllerRegistration, protocol_numbers
 from esp.controller.features import find_unsupported
 from esp.controller.image import ClusterImage, FeatureRange
 from esp.ports.env import Env
@@ -54,7 +54,7 @@ class ControllerRole:
         """Answers what is sent to the controller listeners, and what this node's own broker asks."""
         self.listening: list[Address] = []
         """The addresses of the controller listeners, once they are bound."""
-        self.server = Server(env, self.dispatcher, connection_limits(settings))
+        self.server = Server(env, self.dispatcher, connection_limits(settings), settings.ssl_principal_mapping_rules)
         self.running: RunningController | None = None
         """None until :meth:`start`."""
         self._endpoints: tuple[VoterEndpoint, ...] = ()
@@ -67,7 +67,9 @@ class ControllerRole:
         """
         told = {listener.name: listener for listener in self._settings.advertised_controller_listeners}
         for listener in self._settings.controller_listeners:
-            bound = await self.server.listen(listener.name, Address(listener.host, listener.port))
+            bound = await self.server.listen(
+                listener.name, Address(listener.host, listener.port), self._settings.tls.get(listener.name)
+            )
             self.listening.append(bound)
             self._endpoints += (self._endpoint(told.get(listener.name, listener), bound),)
         return self._endpoints
@@ -99,7 +101,12 @@ class ControllerRole:
             gate=make_gate(ListenerKind.CONTROLLER, node.access, lambda: metadata.image),
         )
         channel = ControllerChannel(
-            env, settings.node_id, raft, self.dispatcher, client_id=f"controller-{settings.node_id}-registration"
+            env,
+            settings.node_id,
+            raft,
+            self.dispatcher,
+            client_id=f"controller-{settings.node_id}-registration",
+            tls=settings.controller_tls,
         )
         self.running = RunningController(driver, channel)
         ControllerRegistrar(env, self._tasks, channel, metadata, self._registration(node.features)).start()
@@ -111,7 +118,7 @@ class ControllerRole:
             node_id=self._settings.node_id,
             incarnation_id=self._env.random.uuid(),
             endpoints=addresses,
-            security_protocols=dict.fromkeys(addresses, PLAINTEXT),
+            security_protocols=protocol_numbers(addresses, self._settings.security_protocols),
             features=features,
         )
 

@@ -5,8 +5,9 @@ A broker is not removed if it holds the last copy of a partition that is known t
 
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from esp.controller.decision import Decision
@@ -68,8 +69,18 @@ def listed(partitions: list[TopicPartition]) -> str:
     return names if len(partitions) <= _SHOWN_MAX else f"{names} and {len(partitions) - _SHOWN_MAX} more"
 
 
-PLAINTEXT: Final = 0
-"""Kafka's number of the one security protocol that is served."""
+PROTOCOL_NUMBERS: Final = MappingProxyType({"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3})
+"""Kafka's number of each security protocol."""
+
+
+def protocol_numbers(listeners: Iterable[str], protocols: Mapping[str, str]) -> dict[str, int]:
+    """Return the numbers of the protocols that a node's listeners speak, by the listeners' names.
+
+    Args:
+        listeners: the names.
+        protocols: the protocol of each, by its name; one that is missing speaks PLAINTEXT.
+    """
+    return {name: PROTOCOL_NUMBERS[protocols.get(name, "PLAINTEXT")] for name in listeners}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

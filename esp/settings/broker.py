@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from esp.model.ids import NodeId
+from esp.model.tls import TlsPolicy
 from esp.settings.rebalance import REBALANCE_MODES
 from esp.settings.setting import (
     DOUBLE_MAX,
@@ -175,6 +176,19 @@ class BrokerSettings:
         DEFAULT_LISTENER,
         Kind.STRING,
         "The listener that other brokers connect to; default: PLAINTEXT, or the first that is advertised.",
+    )
+    security_protocols: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType(
+            dict.fromkeys((DEFAULT_LISTENER, DEFAULT_CONTROLLER_LISTENER), "PLAINTEXT")
+        )
+    )
+    """The security protocol of each listener by its name, those of the controllers included although they may be other nodes'."""
+    tls: Mapping[str, TlsPolicy] = field(default_factory=lambda: MappingProxyType({}))
+    """The terms of the listeners that speak TLS, by their names; of the controllers' too, which this node connects to."""
+    ssl_principal_mapping_rules: str = setting(
+        "DEFAULT",
+        Kind.STRING,
+        "Rules that make a principal's name of the distinguished name in a client's certificate.",
     )
     broker_rack: str | None = setting(
         None, Kind.STRING, "The failure domain of the node, for the placement of replicas."
@@ -617,6 +631,16 @@ class BrokerSettings:
             server.port == listener.port and (server.host == listener.host or server.host in LOOPBACK_HOSTS)
             for listener in listeners
         )
+
+    @property
+    def inter_broker_tls(self) -> TlsPolicy | None:
+        """The terms of connections to other brokers; None if they are plaintext."""
+        return self.tls.get(self.inter_broker_listener_name or "")
+
+    @property
+    def controller_tls(self) -> TlsPolicy | None:
+        """The terms of connections to controllers; None if they are plaintext."""
+        return self.tls.get(self.controller_listener_names[0])
 
     @property
     def client_listeners(self) -> tuple[Listener, ...]:

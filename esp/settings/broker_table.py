@@ -9,20 +9,22 @@ from typing import Final
 
 from esp.settings.broker import SECURITY_PROTOCOLS, BrokerSettings
 from esp.settings.setting import Kind, Setting, at_least, declared_settings, one_of
+from esp.settings.tls import TLS_REFUSED, TLS_SETTINGS
 
 BROKER_SETTINGS: Final[dict[str, Setting]] = {
     setting.name: setting
     for setting in (
         *declared_settings(BrokerSettings),
+        *TLS_SETTINGS.values(),
         Setting(
             "listener.security.protocol.map",
             Kind.STRING,
-            "The security protocol of each listener name; only PLAINTEXT is served.",
+            "The security protocol of each listener name: PLAINTEXT or SSL.",
         ),
         Setting(
             "security.inter.broker.protocol",
             Kind.STRING,
-            "Alternative to inter.broker.listener.name; only PLAINTEXT is served.",
+            "Alternative to inter.broker.listener.name: PLAINTEXT or SSL.",
             one_of(*SECURITY_PROTOCOLS),
         ),
         Setting("log.dir", Kind.LIST, "The data directory where log.dirs is not set."),
@@ -55,5 +57,6 @@ REFUSED: Final[dict[str, str]] = {
     "cordoned.log.dirs": "this release places replicas in every log directory",
     "create.topic.policy.class.name": "this release loads no policies; every topic could be created",
     "remote.log.storage.system.enable": "this release keeps all segments on local disks",
+    **TLS_REFUSED,
 }
 """Settings that would promise something that this release does not keep, unless they are empty or false."""

@@ -14,6 +14,7 @@ from esp.settings.broker_table import BROKER_SETTINGS
 from esp.settings.known import KnownSetting, Scope, known_settings
 from esp.settings.rebalance import ASKED_OF_METADATA, REBALANCE_WHILE_RUNNING
 from esp.settings.setting import Kind, Setting, SettingError, at_least, find_integer
+from esp.settings.tls import TLS_SETTINGS, unprefixed
 
 EFFECTIVE_AT_ONCE: Final = (
     "compression.gzip.level",
@@ -57,6 +58,10 @@ NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
     "cordoned.log.dirs": "This release places replicas in every log directory",
     "listener.security.protocol.map": "This release binds its listeners when it starts; change the node's file and restart it",
     "listeners": "This release binds its listeners when it starts; change the node's file and restart it",
+    **dict.fromkeys(
+        (name for name in TLS_SETTINGS if name.startswith("ssl.") and not name.startswith("ssl.allow.")),
+        "Keys and certificates are read again when their files change; for another setting change the node's file and restart it",
+    ),
 }
 """Settings that can be changed while a Kafka broker runs, and here cannot, because the change would be without its effect."""
 
@@ -154,8 +159,11 @@ def validate_broker_values(changes: Mapping[str, str], *, for_all: bool) -> None
             lambda setting: setting.scope is Scope.BROKER,
         )
     for name, text in changes.items():
-        if name in NOT_WHILE_RUNNING:
-            raise _refusal(f"Invalid value {text} for configuration {name}: {NOT_WHILE_RUNNING[name]}")
+        setting = unprefixed(name) or name
+        if setting in NOT_WHILE_RUNNING:
+            is_secret = setting in TLS_SETTINGS and TLS_SETTINGS[setting].kind is Kind.PASSWORD
+            shown = "[hidden]" if is_secret else text
+            raise _refusal(f"Invalid value {shown} for configuration {name}: {NOT_WHILE_RUNNING[setting]}")
 
 
 def validate_broker_changes(

@@ -1,8 +1,9 @@
 """The family of settings for the node's own addresses and the advertised ones: read, completed and held against each other."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from esp.settings.broker import (
@@ -22,7 +23,10 @@ _LISTENER: Final = re.compile(
 _ADDRESS: Final = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>[0-9]+)")
 _LARGEST_PORT: Final = 65_535
 _UNROUTABLE: Final = ("0.0.0.0", "::")  # noqa: S104 - recognised here, bound nowhere
-_SERVED_PROTOCOL: Final = "PLAINTEXT"
+_PLAINTEXT: Final = "PLAINTEXT"
+SSL: Final = "SSL"
+_SERVED_PROTOCOLS: Final = (_PLAINTEXT, SSL)
+_NOT_SERVED: Final = "this release speaks PLAINTEXT and SSL; SASL comes later"
 
 
 class ListenerError(Exception):
@@ -48,6 +52,7 @@ class Listeners:
     advertised_controller_listeners: tuple[Listener, ...]
     controller_listener_names: tuple[str, ...]
     inter_broker_listener_name: str | None
+    security_protocols: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ def complete_listeners(
         raise ListenerError(
             "listeners", "controller.listener.names must not name one of these where process.roles is just broker"
         )
-    _check_protocols(listeners, names, protocols)
+    spoken = _protocols_of((*(listener.name for listener in listeners), *names), names, protocols)
     _check_ports(listeners)
     clients = tuple(listener for listener in listeners if listener.name not in names)
     if not clients and BROKER in roles:
@@ -142,21 +147,37 @@ def complete_listeners(
         advertised_controller_listeners=_complete_advertised_controllers(listeners, advertised, names),
         controller_listener_names=names,
         inter_broker_listener_name=_choose_inter_broker(told, inter_broker) if told else None,
+        security_protocols=spoken,
     )
 
 
-def _check_protocols(listeners: Sequence[Listener], names: Sequence[str], protocols: Mapping[str, str]) -> None:
-    for listener in listeners:
-        default = listener.name if listener.name in SECURITY_PROTOCOLS else None
-        if listener.name in names:
-            default = _SERVED_PROTOCOL
-        protocol = protocols.get(listener.name, default)
+def _protocols_of(
+    listeners: Iterable[str], controller_names: Sequence[str], protocols: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the security protocol of each listener, by its name.
+
+    A controller's listener speaks PLAINTEXT unless the map says otherwise. Where the map protects another listener it must say so of the
+    controllers' too: one that was forgotten would be the open door.
+    """
+    is_protected = any(protocols.get(name, name) in SECURITY_PROTOCOLS[1:] for name in listeners)
+    spoken: dict[str, str] = {}
+    for name in listeners:
+        default = name if name in SECURITY_PROTOCOLS else None
+        if default is None and name in controller_names and not (protocols and is_protected):
+            default = _PLAINTEXT
+        protocol = protocols.get(name, default)
         if protocol is None:
             raise ListenerError(
-                "listeners", f"listener.security.protocol.map has no security protocol for the listener {listener.name}"
+                "listeners", f"listener.security.protocol.map has no security protocol for the listener {name}"
             )
-        if protocol != _SERVED_PROTOCOL:
-            raise ListenerError("listeners", f"{listener} would speak {protocol}; this release speaks PLAINTEXT only")
+        if protocol not in SECURITY_PROTOCOLS:
+            raise ListenerError(
+                "listener.security.protocol.map", f"{protocol} is none of {', '.join(SECURITY_PROTOCOLS)}"
+            )
+        if protocol not in _SERVED_PROTOCOLS:
+            raise ListenerError("listeners", f"{name} would speak {protocol}; {_NOT_SERVED}")
+        spoken[name] = protocol
+    return MappingProxyType(spoken)
 
 
 def _check_ports(listeners: Sequence[Listener]) -> None:
@@ -211,8 +232,8 @@ def _choose_inter_broker(advertised: Sequence[Listener], given: InterBroker) -> 
             "inter.broker.listener.name",
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set",
         )
-    if given.security_protocol not in ("", _SERVED_PROTOCOL):
-        raise ListenerError("security.inter.broker.protocol", "This release speaks PLAINTEXT only")
+    if given.security_protocol not in ("", *_SERVED_PROTOCOLS):
+        raise ListenerError("security.inter.broker.protocol", _NOT_SERVED[0].upper() + _NOT_SERVED[1:])
     name = given.listener_name or given.security_protocol
     if name and name not in known:
         raise ListenerError(

@@ -4,6 +4,7 @@ Names, types, ranges and defaults are Kafka's; a test holds the defaults here eq
 (``kafka_settings.json``).
 """
 
+import importlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -12,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from esp.model.errors import OperatorError
 from esp.model.ids import NodeId
+from esp.model.tls import TlsPolicy
 from esp.settings.broker import (
     ANY_PORT,
     RACK_AWARE_SELECTOR,
@@ -27,6 +29,7 @@ from esp.settings.broker import (
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS, REFUSED
 from esp.settings.described import known_broker_names
 from esp.settings.listeners import (
+    SSL,
     InterBroker,
     ListenerError,
     Listeners,
@@ -44,7 +47,8 @@ from esp.settings.quorum import (
     parse_servers,
     parse_voters,
 )
-from esp.settings.setting import SettingError, Value
+from esp.settings.setting import Kind, SettingError, Value
+from esp.settings.tls import PRINCIPAL_RULES, TlsError, read_tls_policy, unprefixed
 
 __all__ = [
     "BrokerSettings",
@@ -81,6 +85,7 @@ def load_broker_settings(
     reader = _Reader(given)
     roles = reader.roles()
     listeners = reader.listeners(roles)
+    tls = reader.tls(listeners)
     node_id = reader.node_id()
     quorum = reader.quorum(node_id, roles)
     parsed = {name.replace(".", "_"): reader.value(name) for name in given if name in BROKER_SETTINGS}
@@ -96,6 +101,9 @@ def load_broker_settings(
         "advertised_controller_listeners": listeners.advertised_controller_listeners,
         "controller_listener_names": listeners.controller_listener_names,
         "inter_broker_listener_name": listeners.inter_broker_listener_name,
+        "security_protocols": listeners.security_protocols,
+        "tls": tls,
+        "ssl_principal_mapping_rules": reader.principal_rules(is_needed=bool(tls)),
         "controller_quorum_voters": quorum.voters,
         "controller_quorum_bootstrap_servers": quorum.servers,
         "replica_selector_class": RACK_AWARE_SELECTOR if reader.text("replica.selector.class") else None,
@@ -143,10 +151,11 @@ def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) ->
 
 def _look_at_names(given: Mapping[str, _Given]) -> None:
     """Refuse settings that would promise too much, and log settings that are ignored."""
-    for name, reason in REFUSED.items():
-        if name in given and given[name].text.strip().lower() not in ("", "false"):
-            raise OperatorError(f"{_quote(name, given[name])}: {reason}", f"Remove {name}.")
-    strangers = [name for name in given if name not in BROKER_SETTINGS and name != "broker.id"]
+    for name, entry in given.items():
+        reason = REFUSED.get(unprefixed(name) or name)
+        if reason is not None and entry.text.strip().lower() not in ("", "false"):
+            raise OperatorError(f"{_quote(name, entry)}: {reason}", f"Remove {name}.")
+    strangers = [name for name in given if (unprefixed(name) or name) not in BROKER_SETTINGS and name != "broker.id"]
     if not strangers:
         return
     known = known_broker_names()
@@ -191,6 +200,9 @@ def _check_together(settings: BrokerSettings, reader: "_Reader") -> None:
 
 
 def _quote(name: str, entry: _Given) -> str:
+    setting = BROKER_SETTINGS.get(unprefixed(name) or name)
+    if setting is not None and setting.kind is Kind.PASSWORD:
+        return f"{entry.where}: {name}"
     return f"{entry.where}: {name}={entry.text}"
 
 
@@ -296,6 +308,34 @@ class _Reader:
         except ListenerError as error:
             raise self.refusal(error.name, error.reason) from error
 
+    def tls(self, listeners: Listeners) -> Mapping[str, TlsPolicy]:
+        """The terms of the listeners that speak TLS, by their names."""
+        between_nodes = (listeners.inter_broker_listener_name, *listeners.controller_listener_names)
+        try:
+            return MappingProxyType(
+                {
+                    name: read_tls_policy(name, self._find, is_between_nodes=name in between_nodes)
+                    for name, protocol in listeners.security_protocols.items()
+                    if protocol == SSL
+                }
+            )
+        except TlsError as error:
+            raise self.refusal(error.name, error.reason) from error
+
+    def principal_rules(self, *, is_needed: bool) -> str:
+        """The rules that make principals of certificates; they are read, and RE2 with them, only where a listener has certificates."""
+        default = BrokerSettings().ssl_principal_mapping_rules
+        text = self.text(PRINCIPAL_RULES) if PRINCIPAL_RULES in self._given else default
+        if is_needed:
+            try:
+                importlib.import_module("esp.model.principal_mapping").PrincipalMapping(text)
+            except ValueError as error:
+                raise self.refusal(PRINCIPAL_RULES, str(error)) from error
+        return text
+
+    def _find(self, name: str) -> str | None:
+        return self._given[name].text if name in self._given else None
+
     def _listeners(self, name: str) -> tuple[Listener, ...]:
         try:
             return parse_listeners(self.words(name))
@@ -315,4 +355,5 @@ class _Reader:
     def refusal(self, name: str, reason: str) -> OperatorError:
         """Return the error that names the place, the setting, its value, the reason and the way out."""
         problem = _quote(name, self._given[name]) if name in self._given else name
-        return OperatorError(f"{problem}: {reason}", f"{name}: {BROKER_SETTINGS[name].doc} Correct it or leave it out.")
+        doc = BROKER_SETTINGS[unprefixed(name) or name].doc
+        return OperatorError(f"{problem}: {reason}", f"{name}: {doc} Correct it or leave it out.")

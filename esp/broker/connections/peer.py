@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from esp.model.buffers import Buffer
+from esp.model.tls import TlsPolicy
 from esp.ports.clock import Timer
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection
@@ -61,10 +62,12 @@ class Peer:
         env: the outside.
         address: of the listener to call.
         client_id: what the other side is told in the header of requests.
+        tls: the terms of encrypted connections to it; None for plaintext.
     """
 
-    def __init__(self, env: Env, address: Address, *, client_id: str) -> None:
+    def __init__(self, env: Env, address: Address, *, client_id: str, tls: TlsPolicy | None) -> None:
         self.address = address
+        self._tls = tls
         self.on_lost: Callable[[PeerUnavailableError], None] | None = None
         """Called when a connection that had come about has ended, whatever the reason, except by :meth:`close`."""
         self._env = env
@@ -173,7 +176,7 @@ class Peer:
             return
         link = self._link
         if link is None or link.has_ended:
-            link = self._link = _Link(self._env, self.address, self._on_end)
+            link = self._link = _Link(self._env, self.address, self._tls, self._on_end)
         link.send(buffers, call)
 
     def _on_end(self, link: "_Link", error: PeerUnavailableError) -> None:
@@ -244,13 +247,21 @@ class _Link:
     Args:
         env: the outside.
         address: where to connect.
+        tls: the terms of encryption; None for plaintext.
         on_end: told once when the link has ended, unless :meth:`end` was called from outside.
     """
 
-    def __init__(self, env: Env, address: Address, on_end: Callable[["_Link", PeerUnavailableError], None]) -> None:
+    def __init__(
+        self,
+        env: Env,
+        address: Address,
+        tls: TlsPolicy | None,
+        on_end: Callable[["_Link", PeerUnavailableError], None],
+    ) -> None:
         self.connection: Connection | None = None
         self._env = env
         self._address = address
+        self._tls = tls
         self._on_end = on_end
         self._calls: deque[_Call] = deque()
         self._unsent: list[Buffer] = []
@@ -259,7 +270,7 @@ class _Link:
 
     async def _connect(self) -> None:
         try:
-            await self._env.network.connect(self._address, self._on_open, CONNECT_TIMEOUT_US)
+            await self._env.network.connect(self._address, self._on_open, CONNECT_TIMEOUT_US, self._tls)
         except ConnectionRefusedError:
             self._fail("connection refused", refused=True)
         except (OSError, ValueError) as error:  # ValueError: a name that cannot be looked up at all

@@ -1,20 +1,29 @@
 """A node's listeners of one kind: accepts connections within their limits and ends idle ones."""
 
+import importlib
 import logging
 from collections import Counter
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.session import Session
 from esp.broker.request import ClientContext
 from esp.broker.turns.request_memory import NO_LIMIT, RequestMemory
 from esp.model.errors import OperatorError
+from esp.model.tls import TlsPolicy
 from esp.ports.clock import Timer
 from esp.ports.env import Env
 from esp.ports.network import Address, Connection, ConnectionOwner, Listener
 from esp.settings.broker import BrokerSettings
 
+if TYPE_CHECKING:
+    from esp.broker.connections.certificate_principals import CertificatePrincipals
+
 log = logging.getLogger(__name__)
+
+_PRINCIPALS: Final = "esp.broker.connections.certificate_principals"  # loaded only where a listener has certificates
 
 IDLE_CHECKS_PER_LIMIT: Final = 2
 """A connection is ended between one and one and a half times its idle limit."""
@@ -52,9 +61,12 @@ class Server:
         env: the outside.
         dispatcher: handles requests.
         limits: of connections and frames.
+        principal_rules: make a principal's name of the name in a client's certificate (``ssl.principal.mapping.rules``).
     """
 
-    def __init__(self, env: Env, dispatcher: Dispatcher, limits: ConnectionLimits) -> None:
+    def __init__(
+        self, env: Env, dispatcher: Dispatcher, limits: ConnectionLimits, principal_rules: str = "DEFAULT"
+    ) -> None:
         self._env = env
         self._dispatcher = dispatcher
         self.limits = limits
@@ -63,19 +75,31 @@ class Server:
         self._listeners: list[Listener] = []
         self._sessions: dict[Session, None] = {}
         self._per_ip: Counter[str] = Counter()
+        self._principal_rules = principal_rules
+        self._principals: CertificatePrincipals | None = None
         self._waiting: list[Connection] | None = []
         self._idle_timer: Timer | None = None
         if limits.idle_max_ms > 0:
             self._schedule_idle_check()
 
-    async def listen(self, name: str, address: Address) -> Address:
+    async def listen(self, name: str, address: Address, tls: TlsPolicy | None = None) -> Address:
         """Bind a listener and return the address with its real port; connections wait until :meth:`open`.
+
+        Args:
+            name: the listener's.
+            address: where.
+            tls: the terms of its encryption; None for plaintext.
 
         Raises:
             OperatorError: the address cannot be bound.
         """
+        accept: Callable[[Connection], ConnectionOwner] = partial(self._accept, name)
+        if tls is not None:
+            if self._principals is None:
+                self._principals = importlib.import_module(_PRINCIPALS).CertificatePrincipals(self._principal_rules)
+            accept = partial(self._accept_secured, name, self._principals)
         try:
-            listener = await self._env.network.listen(address, lambda connection: self._accept(name, connection))
+            listener = await self._env.network.listen(address, accept, tls)
         except OSError as error:
             raise OperatorError(
                 f"Cannot listen on {name}://{address}: {error.strerror or error}",
@@ -84,7 +108,14 @@ class Server:
         self._listeners.append(listener)
         return listener.address
 
-    def _accept(self, listener: str, connection: Connection) -> ConnectionOwner:
+    def _accept_secured(
+        self, listener: str, principals: "CertificatePrincipals", connection: Connection
+    ) -> ConnectionOwner:
+        session = self._accept(listener, connection)
+        connection.on_secured = partial(principals.authenticate, session.client)
+        return session
+
+    def _accept(self, listener: str, connection: Connection) -> Session:
         ip = connection.peer.host
         if len(self._sessions) >= self.limits.total or self._per_ip[ip] >= self.limits.per_ip:
             log.warning("refused a connection of %s: too many connections", connection.peer)

@@ -17,6 +17,7 @@ from esp.broker.connections.peer import Peer, PeerUnavailableError
 from esp.broker.waiting import Waiters, time_limit
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
+from esp.model.tls import TlsPolicy
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
@@ -75,6 +76,7 @@ class ControllerChannel:
         quorum: knows the leader.
         local: the controller of this node, if it has that role.
         client_id: what the controller is told in the header of requests.
+        tls: the terms of encrypted connections to controllers; None for plaintext.
         answer_timeout_ms: how long an answer over the wire may take before the connection is given up, whatever the caller's own limit.
     """
 
@@ -86,6 +88,7 @@ class ControllerChannel:
         local: LocalController | None,
         *,
         client_id: str,
+        tls: TlsPolicy | None,
         answer_timeout_ms: int = ANSWER_TIMEOUT_MS,
     ) -> None:
         self._env = env
@@ -93,6 +96,7 @@ class ControllerChannel:
         self._quorum = quorum
         self._local = local
         self._client_id = client_id
+        self._tls = tls
         self._answer_timeout_ms = answer_timeout_ms
         self._peer: Peer | None = None
         self._retry = Waiters(env.clock)
@@ -154,7 +158,7 @@ class ControllerChannel:
     def _peer_at(self, address: Address) -> Peer:
         if self._peer is None or self._peer.address != address:
             self._leave_peer()
-            self._peer = Peer(self._env, address, client_id=self._client_id)
+            self._peer = Peer(self._env, address, client_id=self._client_id, tls=self._tls)
         return self._peer
 
     def _on_leadership(self) -> None:

@@ -90,7 +90,12 @@ class ReplicaFetchers:
         if address is None:
             log.warning("node %d has no address on the inter-broker listener", source)
             return None
-        peer = Peer(self._env, address, client_id=f"broker-{self._settings.node_id}-fetcher")
+        peer = Peer(
+            self._env,
+            address,
+            client_id=f"broker-{self._settings.node_id}-fetcher",
+            tls=self._settings.inter_broker_tls,
+        )
         fetcher = self._fetchers[source] = ReplicaFetcher(
             self._env, self._settings, source, peer, self._broker_epoch, self._tasks, self._host
         )

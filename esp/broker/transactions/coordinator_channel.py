@@ -8,6 +8,7 @@ from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.connections.peer import Peer, PeerUnavailableError
 from esp.groups.partitioning import partition_for
 from esp.model.ids import TRANSACTIONS_TOPIC, NodeId
+from esp.model.tls import TlsPolicy
 from esp.ports.env import Env
 from esp.ports.network import Address
 from esp.protocol.registry import ApiKey
@@ -29,6 +30,7 @@ class CoordinatorChannel:
         metadata: as clients are told.
         address_of: returns the address of a node for other brokers, if it is known.
         local: answers what concerns this node itself.
+        tls: the terms of encrypted connections to brokers; None for plaintext.
     """
 
     def __init__(
@@ -38,8 +40,11 @@ class CoordinatorChannel:
         metadata: MetadataCache,
         address_of: Callable[[NodeId], Address | None],
         local: Dispatcher,
+        *,
+        tls: TlsPolicy | None,
     ) -> None:
         self._env = env
+        self._tls = tls
         self._node_id = node_id
         self._metadata = metadata
         self._address_of = address_of
@@ -84,5 +89,5 @@ class CoordinatorChannel:
             del self._peers[node_id]
         if address is None:
             raise PeerUnavailableError(Address("", 0), f"node {node_id} has no address on the inter-broker listener")
-        peer = self._peers[node_id] = Peer(self._env, address, client_id=self._client_id)
+        peer = self._peers[node_id] = Peer(self._env, address, client_id=self._client_id, tls=self._tls)
         return peer

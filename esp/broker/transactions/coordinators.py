@@ -124,7 +124,13 @@ class TransactionCoordinators(PartitionCoordinators["TransactionCoordinatorDrive
         config = importlib.import_module(_CONFIG)
         if self._sender is None:
             self._sender = importlib.import_module(_SENDER).MarkerSender(
-                self._env, self._settings.node_id, self._metadata, self._address_of, self._write_here, self._tasks
+                self._env,
+                self._settings.node_id,
+                self._metadata,
+                self._address_of,
+                self._write_here,
+                self._tasks,
+                tls=self._settings.inter_broker_tls,
             )
         return load_driver_class()(
             self._env,

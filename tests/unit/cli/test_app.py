@@ -277,3 +277,23 @@ def test_plan_for_which_there_is_no_room_leaves_nothing_behind(tmp_path):
     )
     assert done.stdout == f"{tmp_path}/copy cannot be written: File too large\n", done.stderr
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_node_without_encrypted_listeners_loads_nothing_of_their_libraries(tmp_path):
+    program = (
+        "import asyncio, sys\n"
+        "from esp.broker.app import BrokerNode\n"
+        "from esp.runtime.env import real_env\n"
+        "from esp.settings.node import load_broker_settings\n"
+        "async def run():\n"
+        f"    settings = load_broker_settings(None, ['log.dirs={tmp_path}', 'listeners=PLAINTEXT://127.0.0.1:0'])\n"
+        "    node = BrokerNode(real_env(), settings)\n"
+        "    await node.start()\n"
+        "    await node.stop()\n"
+        "asyncio.run(run())\n"
+        "wanted = {'cryptography', 're2', 'esp.runtime.tls', 'esp.broker.connections.certificate_principals'}\n"
+        "loaded = wanted & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -10,6 +10,7 @@ from esp.controller.brokers import (
     decide_broker_registration,
     decide_controller_registration,
     decide_unregister_broker,
+    protocol_numbers,
 )
 from esp.controller.features import SUPPORTED_FEATURES
 from esp.controller.image import FeatureRange
@@ -260,3 +261,7 @@ def test_who_gets_the_id_of_a_drained_broker_is_not_draining():
         cluster.apply([ConfigRecord(resource_type=BROKER_RESOURCE, resource_name="1", name=name, value=value)])
     cluster.unregister(1)
     assert cluster.image.broker_configs["1"] == {"log.segment.bytes": "2000000"}
+
+
+def test_protocols_have_kafka_s_numbers():
+    assert protocol_numbers(["A", "B", "C"], {"A": "SSL", "B": "PLAINTEXT"}) == {"A": 1, "B": 0, "C": 0}

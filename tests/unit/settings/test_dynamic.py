@@ -12,6 +12,7 @@ from esp.settings.dynamic import (
 )
 from esp.settings.known import known_settings
 from esp.settings.node import load_broker_settings
+from esp.settings.tls import TLS_SETTINGS
 from esp.settings.topic_overrides import resolve_topic_settings
 
 FROM_METADATA = {"min.insync.replicas", "unclean.leader.election.enable"}
@@ -142,7 +143,8 @@ def test_threads_that_are_no_number_yet_may_become_any(present):
 
 @pytest.mark.parametrize("name", NOT_WHILE_RUNNING)
 def test_what_has_no_effect_while_a_node_runs_is_refused(name):
-    assert NOT_WHILE_RUNNING[name] in refusal({name: "*"})
+    given = f"listener.name.a.{name}" if name in TLS_SETTINGS else name
+    assert NOT_WHILE_RUNNING[name] in refusal({given: "*"})
 
 
 def test_what_topics_cannot_have_no_node_can_give_them():
@@ -151,7 +153,7 @@ def test_what_topics_cannot_have_no_node_can_give_them():
 
 
 def test_unknown_settings_and_those_of_listeners_are_taken():
-    check({"foo.bar": "x", "listener.name.internal.ssl.keystore.type": "JKS", **dict.fromkeys(DYNAMIC_ONLY, "5")})
+    check({"foo.bar": "x", "listener.name.internal.max.connections": "9", **dict.fromkeys(DYNAMIC_ONLY, "5")})
 
 
 def test_no_connection_of_an_address_is_taken_only_where_others_are():

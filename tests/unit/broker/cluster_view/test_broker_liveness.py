@@ -22,7 +22,7 @@ def silent(_message):
 
 
 def new_liveness(world):
-    return BrokerLiveness(world.env, 1, {2: ADDRESS, 3: OTHER}.get)
+    return BrokerLiveness(world.env, 1, {2: ADDRESS, 3: OTHER}.get, tls=None)
 
 
 async def took_us(world, awaited):

@@ -36,7 +36,7 @@ def answer(message):
 
 
 def new_peer(world):
-    peer = Peer(world.env, ADDRESS, client_id="test")
+    peer = Peer(world.env, ADDRESS, client_id="test", tls=None)
     peer.lost = []
     peer.on_lost = peer.lost.append
     return peer
@@ -379,12 +379,12 @@ async def test_correlation_ids_begin_again_after_the_last_one(world):
 
 @in_world
 async def test_a_name_that_cannot_be_looked_up_is_no_refusal(world):
-    async def connect(address, open_, timeout_us):
+    async def connect(address, open_, timeout_us, tls):
         raise UnicodeError("label empty or too long")
 
     world.network.connect = connect
     with pytest.raises(PeerUnavailableError) as error:
-        await Peer(world.env, Address("x..y", 1), client_id="test").call(
+        await Peer(world.env, Address("x..y", 1), client_id="test", tls=None).call(
             ApiKey.BROKER_HEARTBEAT, heartbeat(), timeout_ms=SECOND
         )
     assert not error.value.refused

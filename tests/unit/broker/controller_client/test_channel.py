@@ -57,7 +57,7 @@ def refused(code):
 
 
 def new_channel(world, quorum, local=None, **options):
-    return ControllerChannel(world.env, OURS, quorum, local, client_id="broker 1", **options)
+    return ControllerChannel(world.env, OURS, quorum, local, client_id="broker 1", tls=None, **options)
 
 
 async def ask(channel, timeout_ms=10_000):

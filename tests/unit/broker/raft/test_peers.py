@@ -33,7 +33,7 @@ def _asker(quorum, request_timeout_ms=500):
 
     def make():
         env = simulated_env(quorum.loop, Random(1), process, member.disk, quorum.network)
-        return QuorumPeers(env, Tasks(env.host), NodeId(9), request_timeout_ms, answers, gone.append)
+        return QuorumPeers(env, Tasks(env.host), NodeId(9), request_timeout_ms, answers, gone.append, tls=None)
 
     return process, process.context.copy().run(make), answers, gone
 

@@ -87,6 +87,7 @@ class Scene:
             self.addresses.get,
             self.here.write_txn_markers,
             Tasks(world.env.host),
+            tls=None,
         )
 
     async def start(self):

@@ -1,0 +1,376 @@
+"""Clients over TLS: each writes and reads with a certificate of its own, on one node and on three; and what it sees when it is refused."""
+
+import asyncio
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, Producer
+from cryptography import x509
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+
+from esp.testing.cluster import Cluster
+from esp.testing.kafka_tools import KafkaTools
+from esp.testing.node_process import NodeError, NodeProcess
+from esp.testing.pytest_plugin import ClusterFactory, NodeFactory
+from tests.integration.conftest import eventually
+from tests.models.certificates import PASSWORD, Authority
+
+VALUES = [b"%d " % number * 300 for number in range(300)]
+
+
+class Identities:
+    """An authority's files: those of nodes, of a client, and how each kind of client is told of them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.authority = Authority()
+        self.directory = directory
+        self.trusted = self.authority.write_pem(directory / "ca.pem")
+        self.trusted_java = self.authority.write_pkcs12(directory / "ca.p12")
+        self.node = self.authority.issue("CN=node,O=Org").write_pem(directory / "node.pem")
+        client = self.authority.issue("CN=carol,OU=Data", hosts=())
+        self.client = client.write_pem(directory / "client.pem")
+        self.client_java = client.write_pkcs12(directory / "client.p12")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of a node: all its listeners speak TLS with certificates on both sides, whatever their names say."""
+        return {
+            "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:SSL",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.node),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.trusted),
+            "ssl.client.auth": "required",
+        }
+
+    @property
+    def kafka_python(self) -> dict[str, str]:
+        client = str(self.client)
+        return {
+            "security_protocol": "SSL",
+            "ssl_cafile": str(self.trusted),
+            "ssl_certfile": client,
+            "ssl_keyfile": client,
+        }
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.trusted)
+        context.load_cert_chain(self.client)
+        return context
+
+    @property
+    def librdkafka(self) -> dict[str, str]:
+        return {
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(self.trusted),
+            "ssl.certificate.location": str(self.client),
+            "ssl.key.location": str(self.client),
+        }
+
+    def java_file(self, *, with_certificate: bool = True) -> str:
+        lines = {
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(self.trusted_java),
+            "ssl.truststore.password": PASSWORD,
+        }
+        if with_certificate:
+            lines |= {
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": str(self.client_java),
+                "ssl.keystore.password": PASSWORD,
+            }
+        path = self.directory / f"client-{with_certificate}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        return str(path)
+
+
+@pytest.fixture(scope="module")
+def identities(tmp_path_factory: pytest.TempPathFactory) -> Identities:
+    return Identities(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def node_settings(identities: Identities) -> dict[str, str]:
+    return identities.settings
+
+
+def make_topic(bootstrap: str, identities: Identities, topic: str, **shape: int) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap, **identities.kafka_python)
+    admin.create_topics({topic: {"num_partitions": 1, **shape}}, wait_for_metadata=True)
+    admin.close()
+
+
+def write_and_read_with_kafka_python(bootstrap: str, identities: Identities, topic: str) -> list[bytes]:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", **identities.kafka_python)
+    for value in VALUES:
+        producer.send(topic, value)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+        **identities.kafka_python,
+    )
+    read = [next(consumer).value for _ in VALUES]
+    consumer.close()
+    return read
+
+
+def write_and_read_with_aiokafka(bootstrap: str, identities: Identities, topic: str) -> list[bytes]:
+    async def body() -> list[bytes]:
+        options = {"bootstrap_servers": bootstrap, "security_protocol": "SSL", "ssl_context": identities.context}
+        async with AIOKafkaProducer(**options, acks="all") as producer:
+            for sent in [await producer.send(topic, value) for value in VALUES]:
+                await sent
+        async with AIOKafkaConsumer(topic, **options, auto_offset_reset="earliest") as consumer:
+            return [(await consumer.getone()).value for _ in VALUES]
+
+    return asyncio.run(asyncio.wait_for(body(), 60))
+
+
+def write_and_read_with_librdkafka(bootstrap: str, identities: Identities, topic: str) -> list[bytes]:
+    producer = Producer({"bootstrap.servers": bootstrap, **identities.librdkafka})
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    group = {"group.id": f"group-of-{topic}", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **identities.librdkafka, **group})
+    consumer.subscribe([topic])
+    read: list[bytes] = []
+    eventually(lambda: _poll(consumer, read) >= len(VALUES), 60)
+    consumer.close()
+    return read
+
+
+def _poll(consumer: Consumer, read: list[bytes]) -> int:
+    message = consumer.poll(1)
+    if message is not None:
+        assert message.error() is None
+        read.append(message.value())
+    return len(read)
+
+
+CLIENTS = [write_and_read_with_kafka_python, write_and_read_with_aiokafka, write_and_read_with_librdkafka]
+
+
+@pytest.mark.parametrize("write_and_read", CLIENTS, ids=["kafka-python", "aiokafka", "librdkafka"])
+def test_a_client_with_a_certificate_writes_and_reads(
+    node: NodeProcess, identities: Identities, topic: str, write_and_read
+) -> None:
+    make_topic(node.bootstrap, identities, topic)
+    assert write_and_read(node.bootstrap, identities, topic) == VALUES
+
+
+@pytest.mark.kafka
+def test_kafka_s_own_tools_write_and_read(
+    node: NodeProcess, identities: Identities, kafka_tools: KafkaTools, topic: str
+) -> None:
+    told = identities.java_file()
+    server, topic = ("--bootstrap-server", node.bootstrap), topic.replace("_", "-")
+    created = kafka_tools.run("topics", *server, "--command-config", told, "--create", "--topic", topic)
+    assert "Created topic" in created.stdout, created.stdout + created.stderr
+    lines = [f"line {number}" for number in range(1_000)]
+    written = kafka_tools.run(
+        "console-producer", *server, "--command-config", told, "--topic", topic, stdin="\n".join(lines)
+    )
+    assert written.returncode == 0, written.stderr
+    assert "ERROR" not in written.stderr
+    read = kafka_tools.run(
+        "console-consumer",
+        *server,
+        *("--command-config", told, "--topic", topic, "--from-beginning", "--max-messages", "1000"),
+        *("--timeout-ms", "30000"),
+    )
+    assert read.stdout.split("\n")[:-1] == lines, read.stderr
+
+
+@pytest.mark.kafka
+def test_a_java_client_without_a_certificate_is_told_so_and_the_node_logs_who_it_was(
+    node: NodeProcess, identities: Identities, kafka_tools: KafkaTools
+) -> None:
+    told = identities.java_file(with_certificate=False)
+    done = kafka_tools.run("topics", "--bootstrap-server", node.bootstrap, "--command-config", told, "--list")
+    assert "failed authentication" in done.stderr
+    eventually(lambda: "it showed no certificate, which ssl.client.auth=required asks for" in node.output)
+
+
+@pytest.mark.kafka
+def test_a_java_client_without_encryption_is_turned_away(
+    node: NodeProcess, kafka_tools: KafkaTools, tmp_path: Path
+) -> None:
+    (tmp_path / "short").write_text("default.api.timeout.ms=3000\nrequest.timeout.ms=2000\n")
+    server = ("--bootstrap-server", node.bootstrap, "--command-config", str(tmp_path / "short"))
+    assert kafka_tools.run("topics", *server, "--list").returncode != 0
+    eventually(lambda: "it sent plaintext to a port that speaks TLS" in node.output)
+
+
+@pytest.fixture(scope="module")
+def secure_cluster(tmp_path_factory: pytest.TempPathFactory, identities: Identities) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster") / "nodes", 3, identities.settings) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("write_and_read", CLIENTS, ids=["kafka-python", "aiokafka", "librdkafka"])
+def test_three_nodes_that_speak_tls_with_one_another_replicate(
+    secure_cluster: Cluster, identities: Identities, topic: str, write_and_read
+) -> None:
+    make_topic(secure_cluster.bootstrap, identities, topic, num_partitions=1, replication_factor=3)
+    assert write_and_read(secure_cluster.bootstrap, identities, topic) == VALUES
+
+
+@pytest.mark.kafka
+def test_java_tools_see_three_nodes_in_sync(
+    secure_cluster: Cluster, identities: Identities, kafka_tools: KafkaTools
+) -> None:
+    make_topic(secure_cluster.bootstrap, identities, "seen", num_partitions=3, replication_factor=3)
+    server = ("--bootstrap-server", secure_cluster.bootstrap, "--command-config", identities.java_file())
+
+    def are_in_sync() -> bool:
+        told = kafka_tools.run("topics", *server, "--describe", "--topic", "seen").stdout
+        lines = [line for line in told.splitlines() if "Isr:" in line]
+        isrs = [line.split("Isr:")[1].split("\t")[0].strip() for line in lines]
+        return [sorted(isr.split(",")) for isr in isrs] == [["1", "2", "3"]] * 3
+
+    eventually(are_in_sync, 60)
+
+
+def test_a_leader_that_is_killed_is_replaced_and_nothing_is_lost(
+    make_cluster: ClusterFactory, identities: Identities
+) -> None:
+    cluster = make_cluster(3, identities.settings)
+    make_topic(cluster.bootstrap, identities, "t", num_partitions=1, replication_factor=3)
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", retries=100, **identities.kafka_python)
+    for value in VALUES[:150]:
+        producer.send("t", value).get(30)
+    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap, **identities.kafka_python)
+    leader = admin.describe_topics(["t"])[0]["partitions"][0]["leader_id"]
+    admin.close()
+    cluster.nodes[leader].kill()
+    for value in VALUES[150:]:
+        producer.send("t", value).get(30)
+    producer.close()
+    consumer = KafkaConsumer(
+        "t",
+        bootstrap_servers=cluster.bootstrap,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=30_000,
+        **identities.kafka_python,
+    )
+    assert [next(consumer).value for _ in VALUES] == VALUES
+    consumer.close()
+
+
+def test_rules_of_access_are_about_the_names_in_certificates(
+    fresh_node: NodeFactory, identities: Identities, tmp_path: Path
+) -> None:
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:CN=node,O=Org;User:carol",
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),OU=Data$/$1/,DEFAULT",
+    }
+    node = fresh_node(identities.settings | rules)
+    make_topic(node.bootstrap, identities, "t")
+    dave = str(identities.authority.issue("CN=dave,OU=Data").write_pem(tmp_path / "dave.pem"))
+    options = identities.kafka_python | {"ssl_certfile": dave, "ssl_keyfile": dave}
+    stranger = KafkaAdminClient(bootstrap_servers=node.bootstrap, **options)
+    assert stranger.list_topics() == []
+    stranger.close()
+    admin = KafkaAdminClient(bootstrap_servers=node.bootstrap, **identities.kafka_python)
+    assert [topic["name"] if isinstance(topic, dict) else topic for topic in admin.list_topics()] == ["t"]
+    admin.close()
+
+
+def served_serial(node: NodeProcess, identities: Identities) -> int:
+    """The serial number of the certificate that a new connection is shown."""
+    with (
+        socket.create_connection((node.host, node.port), 10) as plain,
+        identities.context.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+    ):
+        shown = client.getpeercert(binary_form=True)
+    return x509.load_der_x509_certificate(shown or b"").serial_number
+
+
+def test_a_renewed_certificate_is_taken_while_connections_go_on_and_a_bad_one_is_refused(
+    fresh_node: NodeFactory, identities: Identities, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.pem"
+    identities.authority.issue("CN=node").write_pem(path)
+    node = fresh_node(identities.settings | {"ssl.keystore.location": str(path)})
+    make_topic(node.bootstrap, identities, "t")
+    producer = KafkaProducer(bootstrap_servers=node.bootstrap, **identities.kafka_python)
+    producer.send("t", b"before").get(30)
+    path.write_text("not yet")
+    eventually(lambda: "the changed files are refused" in node.output, 30)
+    assert served_serial(node, identities)
+    renewed = identities.authority.issue("CN=node")
+    renewed.write_pem(path)
+    eventually(lambda: served_serial(node, identities) == renewed.certificate.serial_number, 30)
+    assert producer.send("t", b"after").get(30).offset == 1
+    producer.close()
+
+
+def test_a_node_with_bad_material_does_not_start_and_says_what_is_to_be_done(
+    fresh_node: NodeFactory, identities: Identities, tmp_path: Path
+) -> None:
+    jks = tmp_path / "node.jks"
+    jks.write_bytes(b"\xfe\xed\xfe\xed" + bytes(20))
+    settings = identities.settings | {"ssl.keystore.location": str(jks), "ssl.keystore.type": "JKS"}
+    with pytest.raises(NodeError, match="keytool -importkeystore"):
+        fresh_node(settings)
+
+
+def test_a_node_of_another_authority_is_not_let_in(
+    make_cluster: ClusterFactory, identities: Identities, tmp_path: Path
+) -> None:
+    strange = Authority("CN=Strange CA")
+    node = strange.issue().write_pem(tmp_path / "node.pem")
+    own = {"ssl.keystore.location": str(node), "ssl.truststore.location": str(strange.write_pem(tmp_path / "ca.pem"))}
+    cluster = make_cluster(3, identities.settings, node_settings={3: own}, start=False)
+    cluster.format()
+    for each in cluster.nodes.values():
+        each.launch()
+    cluster.nodes[1].wait_until_ready()
+    cluster.nodes[2].wait_until_ready()
+    eventually(lambda: "its certificate is refused" in cluster.nodes[1].output + cluster.nodes[2].output, 30)
+    assert not cluster.nodes[3].is_ready
+
+
+def test_the_certificates_of_kafka_s_keytool_are_taken(fresh_node: NodeFactory, tmp_path: Path) -> None:
+    store = tmp_path / "keytool.p12"
+    subprocess.run(
+        [
+            *("keytool", "-genkeypair", "-keystore", str(store), "-storepass", PASSWORD, "-keyalg", "EC"),
+            *("-groupname", "secp256r1", "-dname", "CN=node", "-ext", "san=ip:127.0.0.1", "-alias", "a"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    settings = {
+        "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tmp_path / "trusted.pem"),
+    }
+    exported = subprocess.run(
+        ["keytool", "-exportcert", "-rfc", "-keystore", str(store), "-storepass", PASSWORD, "-alias", "a"],
+        check=True,
+        capture_output=True,
+    )
+    (tmp_path / "trusted.pem").write_bytes(exported.stdout)
+    node = fresh_node(settings)
+    context = ssl.create_default_context(cadata=exported.stdout.decode())
+    with (
+        socket.create_connection((node.host, node.port), 10) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+    ):
+        assert client.version() == "TLSv1.3"
