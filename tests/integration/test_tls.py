@@ -10,6 +10,14 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from cryptography import x509
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
@@ -286,6 +294,43 @@ def test_rules_of_access_are_about_the_names_in_certificates(
     admin = KafkaAdminClient(bootstrap_servers=node.bootstrap, **identities.kafka_python)
     assert [topic["name"] if isinstance(topic, dict) else topic for topic in admin.list_topics()] == ["t"]
     admin.close()
+
+
+def test_three_nodes_that_serve_by_rules_only_know_one_another_and_replicate(
+    make_cluster: ClusterFactory, identities: Identities, tmp_path: Path
+) -> None:
+    rules = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:CN=node,O=Org;User:CN=carol,OU=Data",
+    }
+    cluster = make_cluster(3, identities.settings | rules)
+    make_topic(cluster.bootstrap, identities, "t", num_partitions=1, replication_factor=3)
+    dave = str(identities.authority.issue("CN=dave", hosts=()).write_pem(tmp_path / "dave.pem"))
+    options = identities.librdkafka | {"ssl.certificate.location": dave, "ssl.key.location": dave}
+    said: list[str] = []
+
+    def write() -> str:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "message.timeout.ms": 20_000, **options})
+        producer.produce("t", b"x", on_delivery=lambda error, _message: said.append(str(error)))
+        assert producer.flush(30) == 0
+        return said[-1]
+
+    assert "Topic authorization failed" in write()
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **identities.librdkafka})
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        "t",
+        ResourcePatternType.LITERAL,
+        "User:CN=dave",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.ALLOW,
+    )
+    admin.create_acls([rule])[rule].result(30)
+    eventually(lambda: write() == "None", 60)
+    leader = admin.list_topics("t", 30).topics["t"].partitions[0].leader
+    cluster.nodes[leader].kill()
+    eventually(lambda: write() == "None", 60)
 
 
 def served_serial(node: NodeProcess, identities: Identities) -> int:
