@@ -80,6 +80,8 @@ class Worker:
             "key.converter": _STRINGS,
             "value.converter": _STRINGS,
             "consumer.isolation.level": "read_committed",
+            "consumer.session.timeout.ms": 6000,  # so that the sink goes on before the next kill
+            "consumer.heartbeat.interval.ms": 1000,
             "listeners": self.url,
             "plugin.discovery": "service_load",
             "session.timeout.ms": 6000,
