@@ -25,7 +25,7 @@ QUICK_START: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def run(stage: Stage) -> Iterator[Outcome]:
-    """Write the transactions, and read them by a batch and by a stream."""
+    """Write the transactions, and read them by batches, for as long as nodes are to be killed, and by a stream."""
     create_topic(stage.cluster.bootstrap, TOPIC, PARTITIONS, stage.replication_factor)
     session = build_session("ecosystem", master="local[2]", java_options=[QUICK_START])
     session.sparkContext.setLogLevel("ERROR")
@@ -33,11 +33,16 @@ def run(stage: Stage) -> Iterator[Outcome]:
         with stage.node_kills() as nodes:
             committed, aborted = _write(stage.cluster.bootstrap)
             _LOGGER.info("%d records are committed, %d aborted", len(committed), len(aborted))
-            values = _values(_options(session.read, stage).load())
+            violations: list[str] = []
+            records = 0
+            is_first = True
+            while is_first or not nodes.has_killed(stage.node_kills_wanted):
+                is_first = False
+                values = _values(_options(session.read, stage).load())
+                violations += judge_committed(committed, aborted, values)
+                records += len(values)
             kills = nodes.kills
-            yield Outcome(
-                "Spark: batch, read_committed", kills, len(values), judge_committed(committed, aborted, values)
-            )
+            yield Outcome("Spark: batches, read_committed", kills, records, violations)
             stream = _options(session.readStream, stage).option("maxOffsetsPerTrigger", RECORDS_A_TRIGGER).load()
             streamed, ended = _drain(stream, stage)
             violations = [] if ended else [f"the stream did not end within {STREAM_TIMEOUT_S} s"]
