@@ -23,12 +23,13 @@ import typer
 
 from esp.testing.kafka_tools import ECOSYSTEM_POM, KafkaTools, ToolsMissingError
 from tests.ecosystem.clusters import PRODUCTS, make_cluster, serve_transactions
+from tests.ecosystem.files import judge_files
 from tests.ecosystem.report import exit_status, table
 from tests.ecosystem.stage import Outcome, Stage
 
 _LOGGER: Final = logging.getLogger(__name__)
 
-PROGRAMS: Final = ("streams", "connect", "mirror", "spark", "verifiable", "transactions_tool")
+PROGRAMS: Final = ("streams", "connect", "mirror", "copiers", "spark", "verifiable", "transactions_tool")
 """Modules of this package with a function ``run``; Spark's is imported only when it runs."""
 
 KILLS: Final = 6
@@ -85,6 +86,10 @@ def _run(name: str, stage: Stage) -> Iterator[Outcome]:
                 outcome.seconds = time.monotonic() - began
                 began = time.monotonic()
                 yield outcome
+        if stage.product == "esp":  # Kafka's nodes are killed when the run ends
+            outcome = judge_files(stage, name)
+            outcome.seconds = time.monotonic() - began
+            yield outcome
     except Exception as error:
         _LOGGER.exception("%s broke off; the last of its output:\n%s", name, stage.output)
         first_line = str(error).partition("\n")[0]

@@ -1,4 +1,4 @@
-"""A Java program of the ecosystem as a process that is killed and started again."""
+"""A program of the ecosystem as a process that is killed and started again."""
 
 import contextlib
 import subprocess
@@ -6,32 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from esp.testing.kafka_tools import SHORT_RUN_OPTIONS, KafkaTools
-
 STOP_TIMEOUT_S: Final = 60
 _SHOWN_BYTES: Final = 6_000
 
 
 class Program:
-    """One process at a time of a main class, started again after each kill with the same arguments.
+    """One process at a time of a command, started again after each kill.
 
     Standard output and standard error of all its processes are files of their own.
 
     Args:
-        tools: the jars.
-        main_class: the program, or the name of a tool.
-        arguments: of the program.
+        command: the program with its arguments.
         directory: for the two files.
         name: of the program in messages, and of the files.
     """
 
-    def __init__(
-        self, tools: KafkaTools, main_class: str, arguments: Sequence[str], *, directory: Path, name: str
-    ) -> None:
+    def __init__(self, command: Sequence[str], *, directory: Path, name: str) -> None:
         self.name = name
         self.stdout_path = directory / f"{name}.stdout"
         self.stderr_path = directory / f"{name}.stderr"
-        self._command = tools.command(main_class, *arguments, heap="384m", options=SHORT_RUN_OPTIONS)
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self.own_ends = 0
         """The number of times that the process had ended by itself when it was to be killed."""

@@ -1,13 +1,14 @@
 """What each program of the ecosystem gets for its run, and what comes out of it."""
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from esp.testing.cluster import Cluster
-from esp.testing.kafka_tools import KafkaTools
+from esp.testing.kafka_tools import SHORT_RUN_OPTIONS, KafkaTools
 from tests.ecosystem.killer import Killer, NodeVictim
 from tests.ecosystem.program import Program
 
@@ -57,13 +58,21 @@ class Stage:
 
     def program(self, main_class: str, arguments: Sequence[str], name: str) -> Program:
         """Return a program of the ecosystem that is not started yet; it is gone when the stage ends."""
-        return self._kept(Program(self.jars, main_class, arguments, directory=self.directory, name=name))
+        return self._java(self.jars, main_class, arguments, name)
 
     def tool(self, tool: str, arguments: Sequence[str], name: str) -> Program:
         """Return one of Kafka's tools likewise."""
-        return self._kept(Program(self.broker_tools, tool, arguments, directory=self.directory, name=name))
+        return self._java(self.broker_tools, tool, arguments, name)
 
-    def _kept(self, program: Program) -> Program:
+    def module(self, module: str, arguments: Sequence[str], name: str) -> Program:
+        """Return a module of Python's, run as a program, likewise."""
+        return self._kept([sys.executable, "-m", module, *arguments], name)
+
+    def _java(self, jars: KafkaTools, main_class: str, arguments: Sequence[str], name: str) -> Program:
+        return self._kept(jars.command(main_class, *arguments, heap="384m", options=SHORT_RUN_OPTIONS), name)
+
+    def _kept(self, command: Sequence[str], name: str) -> Program:
+        program = Program(command, directory=self.directory, name=name)
         self.programs.append(program)
         return program
 
