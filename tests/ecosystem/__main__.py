@@ -29,7 +29,7 @@ from tests.ecosystem.stage import Outcome, Stage
 
 _LOGGER: Final = logging.getLogger(__name__)
 
-PROGRAMS: Final = ("streams", "connect", "mirror", "copiers", "spark", "verifiable", "transactions_tool")
+PROGRAMS: Final = ("streams", "connect", "mirror", "copiers", "handover", "spark", "verifiable", "transactions_tool")
 """Modules of this package with a function ``run``; Spark's is imported only when it runs."""
 
 KILLS: Final = 6

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -42,9 +42,11 @@ KILL_EVERY_S: Final = 12.0
 STARTS_EVERY_S: Final = 6.0
 """Kafka's own copier ends when it has copied all that was there when it started, and is not started again at once."""
 
+JAVA_TRANSACTION_TIMEOUT_MS: Final = 20_000
+"""It asks for its offset, and gives up after a minute, before it ends the transaction of its last process, which hides the offset."""
+
 FIRST_COPIES_TIMEOUT_S: Final = 120
 CATCH_UP_TIMEOUT_S: Final = 300
-_TITLES: Final = {"owned": "a partition each", "shared": "one group"}
 
 
 class Copier:
@@ -63,6 +65,7 @@ class Copier:
         self._every_s = every_s
         self._lock = threading.Lock()
         self._started_s = 0.0
+        self._is_stopped = False
 
     def kill_and_start(self, stopping: threading.Event) -> None:
         with self._lock:
@@ -75,79 +78,132 @@ class Copier:
         with self._lock:
             if self._program.is_running or time.monotonic() - self._started_s < self._every_s:
                 return
-            if self._program.exit_status not in (None, 0):
+            if not self._is_stopped and self._program.exit_status not in (None, 0):
                 self.failures += 1
                 _LOGGER.info("%s ended with status %s", self.name, self._program.exit_status)
             self._start()
 
     def _start(self) -> None:
         self._started_s = time.monotonic()
+        self._is_stopped = False
         self._program.start()
 
     def stop(self) -> None:
-        """End it."""
+        """End the copier; :meth:`keep` starts it again."""
         with self._lock:
+            self._is_stopped = True
             self._program.kill()
 
 
 def run(stage: Stage) -> Iterator[Outcome]:
     """Copy a topic in each of the two ways, and judge the copies."""
-    yield from _round(stage, "owned", {family: partition for partition, family in enumerate(ALL_FAMILIES)})
-    yield from _round(stage, "shared", dict.fromkeys(MEMBERS))
-
-
-def _round(stage: Stage, name: str, families: Mapping[str, int | None]) -> Iterator[Outcome]:
-    """Let families copy a topic, each a partition of its own, or in one group."""
-    source, target = name, f"{name}-copies"
-    for topic in (source, target):
-        create_topic(stage.cluster.bootstrap, topic, PARTITIONS, stage.replication_factor)
-    groups = {f"{name}-{family}": [partition] for family, partition in families.items() if partition is not None}
-    groups = groups or {name: list(range(PARTITIONS))}
-    copiers = [
-        _copier(stage, family, f"{name}-{family}", name if partition is None else f"{name}-{family}", source, partition)
-        for family, partition in families.items()
-    ]
-    load = Load(stage.cluster, source, pause_s=PAUSE_S, message_timeout_ms=MESSAGE_TIMEOUT_MS, socket_timeout_ms=10_000)
-    with CommittedReader(stage.cluster.bootstrap, target) as reader:
-
-        def has_copied(count: int) -> bool:
-            for copier in copiers:
-                copier.keep()
-            return reader.has(lambda records: len(records) >= count)
-
-        with load:
-            wait_for(lambda: has_copied(100), FIRST_COPIES_TIMEOUT_S, "the first copies")
-            with stage.node_kills() as nodes, Killer(copiers, KILL_EVERY_S) as killer:
+    for name, title, shared in (("owned", "a partition each", False), ("shared", "one group", True)):
+        with CopiedTopic(stage, name, shared=shared) as copied:
+            kills_wanted = max(stage.kills, len(copied.copiers))
+            with stage.node_kills() as nodes, Killer(copied.copiers, KILL_EVERY_S) as killer:
                 wait_for(
-                    lambda: (
-                        has_copied(0)
+                    lambda nodes=nodes, killer=killer, copied=copied, kills_wanted=kills_wanted: (  # type: ignore[misc]
+                        copied.has_copied(0)
                         and nodes.has_killed(stage.node_kills_wanted)
-                        and killer.has_killed(max(stage.kills, len(copiers)))
+                        and killer.has_killed(kills_wanted)
                     ),
-                    KILL_EVERY_S * max(stage.kills, len(copiers)) * 4 + KILLS_GRACE_S,
+                    KILL_EVERY_S * kills_wanted * 4 + KILLS_GRACE_S,
                     "all kills",
                 )
-            load.finish()
-        _LOGGER.info("%d records are sent, %d copied so far", len(load.sent), len(reader.records))
-        with contextlib.suppress(TooLateError):
-            wait_for(lambda: has_copied(load.acked), CATCH_UP_TIMEOUT_S, "all copies")
-            ends = _end_offsets(stage.cluster, source)
-            wait_for(
-                lambda: has_copied(0) and _committed(stage.cluster, source, groups) == ends,
-                CATCH_UP_TIMEOUT_S,
-                f"commits up to {ends}",
-            )
-        for copier in copiers:
+            copied.finish()
+        violations = copied.judge()
+        if not stage.kill_nodes:
+            violations += [f"{one.name} failed {one.failures} times" for one in copied.copiers if one.failures]
+        yield Outcome(f"copiers: {title}", killer.kills + nodes.kills, len(copied.copies), violations)
+
+
+class CopiedTopic:
+    """A topic under load and the copiers that copy it; as a context manager both run from the first copies on.
+
+    Args:
+        stage: with the cluster.
+        name: of the topic, and the beginning of the names of groups and transactional ids.
+        shared: True if the copiers are members of one group, False if each has a partition and a group of its own.
+    """
+
+    def __init__(self, stage: Stage, name: str, *, shared: bool = False) -> None:
+        families: dict[str, int | None] = {family: partition for partition, family in enumerate(ALL_FAMILIES)}
+        if shared:
+            families = dict.fromkeys(MEMBERS)
+        self.copies: list[Read] = []
+        """All copies, once the load has ended and is copied."""
+        self._cluster = stage.cluster
+        self._source = name
+        bootstrap = stage.cluster.bootstrap
+        for topic in (name, f"{name}-copies"):
+            create_topic(bootstrap, topic, PARTITIONS, stage.replication_factor)
+        self._groups: dict[str, list[int]] = {name: list(range(PARTITIONS))} if shared else {}
+        self.copiers: list[Copier] = []
+        for family, partition in families.items():
+            group = name if partition is None else f"{name}-{family}"
+            if partition is not None:
+                self._groups[group] = [partition]
+            self.copiers.append(_copier(stage, family, f"{name}-{family}", group, name, partition))
+        self._load = Load(
+            stage.cluster, name, pause_s=PAUSE_S, message_timeout_ms=MESSAGE_TIMEOUT_MS, socket_timeout_ms=10_000
+        )
+        self._reader = CommittedReader(bootstrap, f"{name}-copies")
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._reader)
+            stack.callback(self.stop_copiers)
+            stack.enter_context(self._load)
+            wait_for(lambda: self.has_copied(100), FIRST_COPIES_TIMEOUT_S, "the first copies")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def has_copied(self, count: int) -> bool:
+        """Start the copiers that have ended; True if there are so many copies."""
+        for copier in self.copiers:
+            copier.keep()
+        return self._reader.has(lambda records: len(records) >= count)
+
+    def wait_for_more(self, count: int, timeout_s: float) -> None:
+        """Wait until there are so many more copies."""
+        wanted = len(self._reader.records) + count
+        wait_for(lambda: self.has_copied(wanted), timeout_s, f"{count} more copies")
+
+    def stop_copiers(self) -> None:
+        """Kill the copiers; the next call of :meth:`has_copied` starts them again."""
+        for copier in self.copiers:
             copier.stop()
-        copies = [Read(r.partition, r.offset, (r.key or b"").decode(), int(r.value)) for r in reader.records]
-    violations = check(load.sent, read_everything(stage.cluster, source))
-    violations += check([one._replace(partition=None, offset=None) for one in load.sent], copies)
-    ends, commits = _end_offsets(stage.cluster, source), _committed(stage.cluster, source, groups)
-    if commits != ends:
-        violations.append(f"the groups committed {commits}, the partitions end at {ends}")
-    if not stage.kill_nodes:
-        violations += [f"{copier.name} failed {copier.failures} times" for copier in copiers if copier.failures]
-    yield Outcome(f"copiers: {_TITLES[name]}", killer.kills + nodes.kills, len(copies), violations)
+
+    def finish(self) -> None:
+        """End the load, and wait until all of it is copied and committed; what is missing then, the judgement says."""
+        self._load.finish()
+        _LOGGER.info("%d records are sent, %d copied so far", len(self._load.sent), len(self._reader.records))
+        with contextlib.suppress(TooLateError):
+            wait_for(lambda: self.has_copied(self._load.acked), CATCH_UP_TIMEOUT_S, "all copies")
+            ends = _end_offsets(self._cluster, self._source)
+            wait_for(lambda: self.has_copied(0) and self._commits() == ends, CATCH_UP_TIMEOUT_S, f"commits of {ends}")
+        self.stop_copiers()
+        self.copies = [
+            Read(record.partition, record.offset, (record.key or b"").decode(), int(record.value))
+            for record in self._reader.records
+        ]
+
+    def judge(self) -> list[str]:
+        """Return the anomalies of the topic and of its copies, and the groups' offsets if they are not the partitions' ends."""
+        sent = self._load.sent
+        violations = check(sent, read_everything(self._cluster, self._source))
+        violations += check([one._replace(partition=None, offset=None) for one in sent], self.copies)
+        ends, commits = _end_offsets(self._cluster, self._source), self._commits()
+        if commits != ends:
+            violations.append(f"the groups committed {commits}, the partitions end at {ends}")
+        return violations
+
+    def _commits(self) -> dict[int, int]:
+        return _committed(self._cluster, self._source, self._groups)
 
 
 def _copier(stage: Stage, family: str, transactional_id: str, group: str, source: str, partition: int | None) -> Copier:
@@ -165,7 +221,7 @@ def _copier(stage: Stage, family: str, transactional_id: str, group: str, source
         "--input-partition": str(partition or 0),
         "--output-topic": target,
         "--transaction-size": "50",
-        "--transaction-timeout": "120000",
+        "--transaction-timeout": str(JAVA_TRANSACTION_TIMEOUT_MS),
     }
     flags = ["--enable-random-aborts", "--use-group-metadata", *(["--group-mode"] if partition is None else [])]
     return Copier(stage.tool(JAVA_CLASS, [*itertools.chain(*options.items()), *flags], transactional_id))
