@@ -34,6 +34,9 @@ KILL_EVERY_S: Final = 20.0
 
 READY_TIMEOUT_S: Final = 180
 CATCH_UP_TIMEOUT_S: Final = 240
+_LAST: Final = 1000
+"""The number of records among which the last line is looked for."""
+
 _STRINGS: Final = "org.apache.kafka.connect.storage.StringConverter"
 _FILE: Final = "org.apache.kafka.connect.file.FileStream"
 
@@ -153,6 +156,11 @@ def run(stage: Stage) -> Iterator[Outcome]:
         _LOGGER.info("%d lines are written, %d are in the topic", total, len(reader.records))
         with contextlib.suppress(TooLateError):
             wait_for(lambda: last in sink.read_text(), CATCH_UP_TIMEOUT_S, "the last line in the sink")
+            wait_for(
+                lambda: reader.has(lambda records: any(last in record.value.decode() for record in records[-_LAST:])),
+                CATCH_UP_TIMEOUT_S,
+                "the last line in the topic",
+            )
         numbers = [number for record in reader.records for number in numbers_in(record.value.decode())]
     kills = killer.kills + nodes.kills
     violations = judge_exactly_once(total, numbers) + stage.own_ends([worker.program for worker in workers])

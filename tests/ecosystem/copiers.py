@@ -193,10 +193,15 @@ class CopiedTopic:
         ]
 
     def judge(self) -> list[str]:
-        """Return the anomalies of the topic and of its copies, and the groups' offsets if they are not the partitions' ends."""
+        """Return the anomalies of the topic and of its copies, and the groups' offsets if they are not the partitions' ends.
+
+        The copies are judged as a reader saw them meanwhile, and as they are read now from start to end.
+        """
         sent = self._load.sent
         violations = check(sent, read_everything(self._cluster, self._source))
-        violations += check([one._replace(partition=None, offset=None) for one in sent], self.copies)
+        copied = [one._replace(partition=None, offset=None) for one in sent]
+        for copies in (self.copies, read_everything(self._cluster, f"{self._source}-copies")):
+            violations += check(copied, copies)
         ends, commits = _end_offsets(self._cluster, self._source), self._commits()
         if commits != ends:
             violations.append(f"the groups committed {commits}, the partitions end at {ends}")
