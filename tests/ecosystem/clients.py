@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.ecosystem.waiting import wait_for
@@ -50,7 +50,7 @@ def create_topic(bootstrap: str, name: str, partitions: int, replication_factor:
 
 def idempotent_producer(bootstrap: str, **settings: object) -> Producer:
     """Return a producer that gives no record up for as long as a node is down."""
-    named = {name.replace("_", "."): value for name, value in settings.items()}
+    named = {name if name == "log_level" else name.replace("_", "."): value for name, value in settings.items()}
     return Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -139,7 +139,8 @@ class CommittedReader:
     def __enter__(self) -> Self:
         partitions = self._consumer.list_topics(self._topic, 60).topics[self._topic].partitions
         assert partitions, f"topic {self._topic} is not known"
-        self._consumer.assign([TopicPartition(self._topic, partition, OFFSET_BEGINNING) for partition in partitions])
+        # 0, not OFFSET_BEGINNING, which librdkafka gives up on if the leader does not know yet that it leads a new topic
+        self._consumer.assign([TopicPartition(self._topic, partition, 0) for partition in partitions])
         self._thread.start()
         return self
 

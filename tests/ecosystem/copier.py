@@ -8,6 +8,7 @@ the client stalls; the stage that started the program starts it again.
 """
 
 import asyncio
+import faulthandler
 import logging
 import os
 import sys
@@ -88,6 +89,8 @@ def copy_by_librdkafka(job: Job, progress: Progress) -> None:
         transactional_id=job.transactional_id,
         transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         message_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        debug="eos",
+        log_level=7,
     )
     producer.init_transactions(CALL_TIMEOUT_S)
     consumer = confluent_kafka.Consumer(
@@ -266,6 +269,7 @@ def main() -> int:
         while time.monotonic() - last < STALLED_AFTER_S:
             time.sleep(1)
         _LOGGER.error("stalled")
+        faulthandler.dump_traceback()
         os._exit(STALLED_STATUS)
 
     threading.Thread(target=watch, daemon=True).start()

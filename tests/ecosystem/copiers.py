@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from esp.simulation.checkers.client_history import Read, check
 from esp.testing.cluster import Cluster
 from tests.ecosystem.clients import MESSAGE_TIMEOUT_MS, QUICK_RECONNECT, CommittedReader, create_topic
-from tests.ecosystem.copier import FAMILIES
+from tests.ecosystem.copier import FAMILIES, STALLED_STATUS
 from tests.ecosystem.killer import Killer
 from tests.ecosystem.program import Program
 from tests.ecosystem.stage import KILLS_GRACE_S, Outcome, Stage
@@ -31,6 +31,9 @@ JAVA_CLASS: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
 ALL_FAMILIES: Final = (JAVA, *FAMILIES)
 MEMBERS: Final = (JAVA, "librdkafka", "kafka-python")
 """The families whose offsets carry the member and its generation."""
+
+STALLING: Final = "kafka-python"
+"""The family that may stall: its call that sends offsets waits for ever if the coordinator dies before it answers (3.0.12)."""
 
 PARTITIONS: Final = len(ALL_FAMILIES)
 PAUSE_S: Final = 0.05
@@ -61,6 +64,8 @@ class Copier:
         self.name = program.name
         self.failures = 0
         """The number of times that it ended with an error."""
+        self.stalls = 0
+        """The number of those after which its client had stalled."""
         self._program = program
         self._every_s = every_s
         self._lock = threading.Lock()
@@ -81,6 +86,7 @@ class Copier:
             if not self._is_stopped and self._program.exit_status not in (None, 0):
                 self.failures += 1
                 _LOGGER.info("%s ended with status %s", self.name, self._program.exit_status)
+                self.stalls += self._program.exit_status == STALLED_STATUS
             self._start()
 
     def _start(self) -> None:
@@ -112,6 +118,11 @@ def run(stage: Stage) -> Iterator[Outcome]:
                 )
             copied.finish()
         violations = copied.judge()
+        violations += [
+            f"{one.name} stalled {one.stalls} times"
+            for one in copied.copiers
+            if one.stalls and not one.name.endswith(STALLING)
+        ]
         if not stage.kill_nodes:
             violations += [f"{one.name} failed {one.failures} times" for one in copied.copiers if one.failures]
         yield Outcome(f"copiers: {title}", killer.kills + nodes.kills, len(copied.copies), violations)
