@@ -84,8 +84,6 @@ class CompactedLogRun:
         """The time of the first round that went to its end and left a tombstone, by its offset."""
         self._expired: set[int] = set()
         """The offsets of tombstones that a round may have removed."""
-        self._start_fell = False
-        """True if a log start that was not written down yet fell back: rounds have not learned the keys below it."""
         self._directory = LogDirectory.open_blocking(self._disk, _PATH)
         self._log = self._directory.create_log_blocking(PARTITION, TOPIC_ID, self._settings)
         self._log.begin_epoch(self._epoch)
@@ -233,7 +231,7 @@ class CompactedLogRun:
         self._disk.faults.kill_at = None
         if random.random() < 0.5:
             self._directory.write_cleaned_blocking()
-        if counts is not None and disturbance is None and not self._start_fell:
+        if counts is not None and disturbance is None:
             self._check_few_are_left()
 
     # --- what happens to it --------------------------------------------------------------------------------------------------------
@@ -281,7 +279,6 @@ class CompactedLogRun:
         leftovers = [name for name in self._disk.listdir(log.path) if name.endswith((".cleaned", ".swap"))]
         if leftovers:
             self._fail("INV-RECOVER-PREFIX", f"a start leaves {leftovers} (CLEAN-7)")
-        self._start_fell |= log.log_start_offset < most_start
         self._keep_to(log.log_end_offset)
         self._epoch = max(self._epoch, log.leader_epochs.latest or 0)
 
