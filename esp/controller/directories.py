@@ -27,7 +27,8 @@ def decide_assign_directories(
     """Write down where a broker's replicas are; the reply has one entry for each, in that order: None, or a refusal.
 
     A replica in a directory that the broker has not, or has lost, leaves the in-sync set, and leadership with it. One that is said to be
-    lost itself (rotten, REC-4, or stopped, TRUNC-8) is eligible no more, if others are; but the only one in sync stays what it is.
+    lost itself (rotten, REC-4, or stopped, TRUNC-8) is eligible no more, if others are; but the only one in sync stays what it is, unless
+    one that is eligible may lead in its place.
     One that is said to be in no directory at all (:data:`NOWHERE`) has nothing left: it is neither in sync nor eligible, nor was it the
     last known leader, and is written down as lost until it is somewhere. Only if all others have said so too, it may lead what is left:
     nothing (BRK-11). It says so while it is in no in-sync set: one that is in sync has a log, and the request is an old one.
@@ -77,15 +78,17 @@ def _plan(
     node_id = broker.node_id
     is_online, is_lost, is_gone = directory in broker.log_dirs, directory == LOST_DIRECTORY, directory == NOWHERE
     others = tuple(node for node in state.isr if node != node_id)
-    if node_id in state.isr and (is_gone or (is_lost and not others)):
-        return None
     place = LOST_DIRECTORY if is_gone and has_others(state, node_id) else directory
     placed = tuple(
         place if replica == node_id else other for replica, other in zip(state.replicas, state.directories, strict=True)
     )
+    is_acceptable = acceptable_leaders(image, replace(state, directories=placed))
+    has_successor = bool(others) or any(is_acceptable(node) for node in state.elr)
+    if node_id in state.isr and (is_gone or (is_lost and not has_successor)):
+        return None
     return plan_partition_change(
         state,
-        is_acceptable=acceptable_leaders(image, replace(state, directories=placed)),
+        is_acceptable=is_acceptable,
         min_insync_replicas=image.min_insync_replicas(topic),
         target_isr=state.isr if is_online else others,
         election=automatic_election(image, topic),

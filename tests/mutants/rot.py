@@ -29,8 +29,8 @@ ROT_MUTANTS: Final = (
         "REC-4 broken",
         "REC-4",
         "esp.broker.replication.rotten_replicas",
-        "        return hosted in self._replicas and state is not None and any(node != self._node_id for node in state.isr)\n",
-        "        return hosted in self._replicas and state is None\n",
+        "        if hosted not in self._replicas or state is None:\n",
+        "        if hosted not in self._replicas or state is not None:\n",
         node_count=3,
     ),
     Mutant(

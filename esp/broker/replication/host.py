@@ -30,6 +30,7 @@ from esp.broker.replication.throttles import ReplicaThrottles
 from esp.broker.tasks import Tasks
 from esp.controller.directories import NOWHERE
 from esp.controller.image import ClusterDelta, ClusterImage, TopicImage
+from esp.controller.leadership import acceptable_leaders
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, BrokerEpoch, DirectoryId, NodeId, TopicId, TopicPartition
 from esp.model.partition import PartitionState
 from esp.ports.env import Env
@@ -185,7 +186,14 @@ class ReplicaHost:
         self.directories_lock = directories_lock
         """Held while a thread works on the data directories' logs or checkpoints, and while a log is cut."""
         self.throttles = ReplicaThrottles(env.clock, settings)
-        self._rotten = RottenReplicas(node_id, tasks, self.directories_lock, self.tell_directory, self._renew)
+        self._rotten = RottenReplicas(
+            node_id,
+            tasks,
+            self.directories_lock,
+            self.tell_directory,
+            self._renew,
+            lambda state: acceptable_leaders(self.image, state),
+        )
         self.moves = LogDirMoves(env, node_id, tasks, self, self.throttles.moves)
         """Replicas on their way from one data directory to another."""
         self._unfinished_moves: list[LoadedReplica] = []

@@ -5,7 +5,8 @@ count in its place. So the controller is first notified that the replica has los
 set, another one leads, and no leader lets it in again. Its files are put aside, and it begins anew, empty, only when three conditions hold:
 it is in no set from which leaders are elected, enough other replicas are in sync, and its leader has answered in the epoch that began with
 the notification, so that it no longer counts on the replica. A replica that is alone in its in-sync set stays, logs that it is rotten, and
-serves its sound records.
+serves its sound records, unless another one is eligible and may lead: that one has all that is committed (ELR-2), and could never come into
+sync by reading what has rotted.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.tasks import Tasks
 from esp.model.ids import LOST_DIRECTORY, NO_NODE, NodeId
+from esp.model.partition import PartitionState
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ class RottenReplicas:
         lock: held while replicas change.
         tell_directory: tells the controller in which directory a replica is, see :meth:`has_lost_directory`.
         renew: puts a replica's files aside and begins it anew.
+        may_lead: tells which replicas of a partition may lead it if they are eligible.
     """
 
     def __init__(
@@ -37,12 +40,14 @@ class RottenReplicas:
         lock: asyncio.Lock,
         tell_directory: Callable[[HostedPartition], None],
         renew: Callable[[HostedPartition], Awaitable[None]],
+        may_lead: Callable[[PartitionState], Callable[[NodeId], bool]],
     ) -> None:
         self._node_id = node_id
         self._tasks = tasks
         self._lock = lock
         self._tell_directory = tell_directory
         self._renew = renew
+        self._may_lead = may_lead
         self._replicas: dict[HostedPartition, None] = {}
         self._told_alone: dict[HostedPartition, None] = {}
 
@@ -57,9 +62,14 @@ class RottenReplicas:
         self._told_alone.pop(hosted, None)
 
     def has_lost_directory(self, hosted: HostedPartition) -> bool:
-        """True if the controller is to take the replica for lost: it has rotted, and others are in sync."""
+        """True if the controller is to take the replica for lost: it has rotted, and others are in sync, or an eligible one may lead."""
         state = hosted.state
-        return hosted in self._replicas and state is not None and any(node != self._node_id for node in state.isr)
+        if hosted not in self._replicas or state is None:
+            return False
+        may_lead = self._may_lead(state)
+        return any(node != self._node_id for node in state.isr) or any(
+            node != self._node_id and may_lead(node) for node in state.elr
+        )
 
     async def _care_alone(self) -> None:
         async with self._lock:

@@ -89,6 +89,23 @@ def test_the_only_replica_in_sync_stays_though_it_has_rotted():
     assert cluster.partition("t") == before
 
 
+def test_an_eligible_replica_leads_in_the_place_of_the_only_one_in_sync_that_has_rotted():
+    """REC-4, ELR-2: it has all that is committed, and could never come into sync by reading what has rotted."""
+    cluster = Cluster(2, min_insync_replicas=2)
+    topic_id = cluster.create_partition(1, 2)
+    cluster.fence(2)
+    alone = cluster.partition("t")
+    assert (alone.leader, alone.isr, alone.elr) == (1, (1,), (2,))
+    assert cluster.assign(1, (LOST_DIRECTORY, topic_id, 0)) == [None]
+    assert cluster.partition("t") == alone, "nobody could lead"
+    cluster.register(2, previous_broker_epoch=cluster.epoch(2))
+    cluster.unfence(2)
+    assert cluster.assign(1, (LOST_DIRECTORY, topic_id, 0)) == [None]
+    partition = cluster.partition("t")
+    assert (partition.leader, partition.isr, partition.elr, partition.recovering) == (2, (2,), (), False)
+    assert partition.directories[0] == LOST_DIRECTORY
+
+
 def lost_everywhere(cluster: Cluster, *numbers: int) -> None:
     """All brokers end; their logs are gone when they are registered again."""
     for number in numbers:

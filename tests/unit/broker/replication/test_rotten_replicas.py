@@ -40,7 +40,7 @@ class Hosted(SimpleNamespace):
 class Host:
     """Keeps what was asked of it."""
 
-    def __init__(self, known, min_isr=2):
+    def __init__(self, known, min_isr=2, active=(2, 3)):
         self.hosted = Hosted(
             state=known,
             is_offline=False,
@@ -56,7 +56,9 @@ class Host:
             asyncio.Lock(),
             lambda hosted: self.told.append(self.rotten.has_lost_directory(hosted)),
             self.renew,
+            lambda _state: lambda node: node in self.active,
         )
+        self.active = active
         self.rotten.add(self.hosted)
 
     def start(self, work, name):
@@ -132,6 +134,16 @@ def test_it_steps_out_as_soon_as_another_one_is_in_sync():
     host.hosted.state = state(isr=(NodeId(1), NodeId(3)))
     host.care()
     assert host.told == [False, True]
+
+
+def test_the_only_replica_in_sync_steps_out_as_soon_as_an_eligible_one_may_lead(caplog):
+    """Else no other one could ever come into sync: they would have to read what has rotted."""
+    host = Host(state(isr=(NodeId(1),), elr=(NodeId(3),)), active=(2,))
+    host.care()
+    host.active = (2, 3)
+    host.care()
+    assert host.told == [False, True]
+    assert len(caplog.records) == 1
 
 
 def test_a_replica_that_is_offline_is_left_alone():
