@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from esp.model.ids import METADATA_TOPIC
 from esp.simulation.machine.directory_tree import DirectoryTree
@@ -25,6 +25,14 @@ OWN_FAULT: Final = re.compile(
 _METADATA: Final = f"{cluster.DATA}/{METADATA_TOPIC}-0/"
 _ROOTS: Final = (cluster.DATA, cluster.MORE)
 _KEPT: Final = (_METADATA, *(f"{root}/{name}" for root in _ROOTS for name in (META_PROPERTIES_FILE, ".lock")))
+
+
+class DiskCopy(NamedTuple):
+    """A copy of a node's records."""
+
+    files: DiskImage
+    damaged: tuple[str, ...]
+    """The directories of replicas from which files had vanished by then: the node may refuse to open the copy, too."""
 
 
 class Caretaker:
@@ -65,24 +73,28 @@ class Caretaker:
         node.disk.heal()  # the new one has room, and no errors
         node.format_disk(lambda env, settings: cluster.format_blocking(env, settings, None, self._world.cluster_id))
 
-    def copy_records(self, node: SimulatedNode) -> DiskImage:
+    def copy_records(self, node: SimulatedNode) -> DiskCopy:
         """A copy of the node's records as they are now, without its identity and the state of its member of the quorum."""
-        return self._take(node, lambda path: not path.startswith(_KEPT))
+        return DiskCopy(self._take(node, lambda path: not path.startswith(_KEPT)), tuple(node.damaged))
 
-    def copy_synced_records(self, node: SimulatedNode) -> DiskImage:
+    def copy_synced_records(self, node: SimulatedNode) -> DiskCopy:
         """The same as far as the device has it."""
         copied = self.copy_records(node)
-        found = {path: node.disk.content(path) for path in copied}
-        return {path: bytes(content.durable) for path, content in found.items() if content is not None}
+        found = {path: node.disk.content(path) for path in copied.files}
+        return copied._replace(
+            files={path: bytes(content.durable) for path, content in found.items() if content is not None}
+        )
 
-    def restore_records(self, node: SimulatedNode, image: DiskImage, *, is_same_disk: bool = False) -> None:
+    def restore_records(self, node: SimulatedNode, copied: DiskCopy, *, is_same_disk: bool = False) -> None:
         """Put an old copy of a dead node's records in their place, as an operator or, on the ``is_same_disk``, the device itself does."""
         self._ledger.replaced_disks += not is_same_disk
         self._ledger.on_copy_lost(node.node_id, self._world.loop.time())
         kept = self._take(node, lambda path: path.startswith(_KEPT))
         markers = self._take(node, lambda path: path.endswith(f"/{RUNNING_FILE}"))
         files = {path: node.disk.stat(path).identity for path in markers}
+        image = copied.files
         node.change_disk(make_tree({**image, **kept}))
+        node.damaged = dict.fromkeys(copied.damaged)
         for path, identity in files.items():
             content = node.disk.content(path)
             # Restored in place, a marker is the very file that it was, which nothing tells then from that of the life that has just ended

@@ -8,8 +8,7 @@ of its member of the quorum stays, since of voters that forget nothing is promis
 import asyncio
 from typing import Final
 
-from esp.simulation.machine.disk_image import DiskImage
-from esp.simulation.nodes_tier.caretaker import Caretaker
+from esp.simulation.nodes_tier.caretaker import Caretaker, DiskCopy
 from esp.simulation.nodes_tier.faults import Fault
 from esp.simulation.nodes_tier.ledger import Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
@@ -48,7 +47,7 @@ class LostCaches:
         self._world.spawn(self._lose_later(fault, node, held))
         return True
 
-    async def _lose_later(self, fault: Fault, node: SimulatedNode, held: DiskImage) -> None:
+    async def _lose_later(self, fault: Fault, node: SimulatedNode, held: DiskCopy) -> None:
         await asyncio.sleep(fault.seconds)
 
         def lose(_partition: tuple[str, int] | None) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple
 
 from esp.controller.image import ClusterImage
-from esp.simulation.machine.disk_image import DiskImage
-from esp.simulation.nodes_tier.caretaker import Caretaker
+from esp.simulation.nodes_tier.caretaker import Caretaker, DiskCopy
 from esp.simulation.nodes_tier.faults import Fault
 from esp.simulation.nodes_tier.ledger import RECKLESS, Ledger
 from esp.simulation.nodes_tier.node import SimulatedNode
@@ -95,14 +94,14 @@ class OldCopies:
     def _keep(self, fault: Fault, node: SimulatedNode, *, is_aimed: bool) -> None:
         if find_rotten(node.disk):
             return  # a copy would hold the rot, and nothing would know of it
-        image = self._caretaker.copy_records(node)
-        self._world.spawn(self._put_back_later(fault, node, image, is_aimed=is_aimed))
+        copied = self._caretaker.copy_records(node)
+        self._world.spawn(self._put_back_later(fault, node, copied, is_aimed=is_aimed))
 
-    async def _put_back_later(self, fault: Fault, node: SimulatedNode, image: DiskImage, *, is_aimed: bool) -> None:
+    async def _put_back_later(self, fault: Fault, node: SimulatedNode, copied: DiskCopy, *, is_aimed: bool) -> None:
         await asyncio.sleep(fault.seconds)
 
         def put_back(_partition: tuple[str, int] | None) -> None:
-            self._caretaker.restore_records(node, image)
+            self._caretaker.restore_records(node, copied)
 
         await self.strike(node, put_back, "gets an old copy of its records", is_aimed=is_aimed)
 

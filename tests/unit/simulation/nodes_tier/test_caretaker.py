@@ -110,13 +110,16 @@ async def scenario_of_old_records(world, ledger):
     node = world.nodes[1]
     caretaker = Caretaker(world, ledger)
     node.disk.write_file("/data/old", b"1")
-    image = caretaker.copy_records(node)
+    node.damaged["/data/t-0"] = None
+    copied = caretaker.copy_records(node)
+    node.damaged.clear()
     node.disk.write_file("/data/new", b"2")
     identity = node.disk.read_file("/data/meta.properties")
     await asyncio.sleep(1)
     metadata = [target.path for target in find_targets(node.disk) if target.kind is RotKind.METADATA]
     node.kill()
-    caretaker.restore_records(node, image)
+    caretaker.restore_records(node, copied)
+    assert list(node.damaged) == ["/data/t-0"], "what had vanished then is not there again"
     assert node.disk.exists("/data/old")
     assert not node.disk.exists("/data/new")
     assert node.disk.read_file("/data/meta.properties") == identity
