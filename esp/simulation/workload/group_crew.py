@@ -158,6 +158,7 @@ class GroupCrew:
                 offsets = {}
             if offsets and all(offset == NO_OFFSET for one, offset in offsets.items() if one != KEPT):
                 return
+            self._outside.forget_coordinator()  # it may be cut off for ever, answer still, and not be able to remove anything
             await asyncio.sleep(POLL_S)
 
     async def take_recesses(self) -> None:
