@@ -274,7 +274,8 @@ class Producer:
             return
         for batch, future in sent:
             answer = await connection.answer(future, ApiKey.PRODUCE, requests.PRODUCE_VERSION, self._answer_timeout_s)
-            if answer.responses[0].partition_responses[0].error_code is ErrorCode.out_of_order_sequence_number:
+            code = answer.responses[0].partition_responses[0].error_code
+            if code is ErrorCode.out_of_order_sequence_number and not self._is_retired(batch):
                 raise ViolationError(
                     "INV-PROD-GAP", lane.name, f"batch {batch.number} is out of order, behind one that arrived corrupt"
                 )

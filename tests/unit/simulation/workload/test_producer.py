@@ -204,6 +204,15 @@ def test_batch_that_is_out_of_order_behind_a_corrupt_one_is_a_violation():
         scene.run()
 
 
+def test_batch_behind_a_corrupt_one_that_was_committed_and_is_gone_may_be_out_of_order():
+    scene = Scene(
+        produced(ErrorCode.corrupt_message), produced(ErrorCode.out_of_order_sequence_number), produced(), is_eager=True
+    )
+    scene.retired.add(1)
+    scene.run()
+    assert ACKED in scene.fates
+
+
 def test_batch_that_is_refused_for_now_behind_a_corrupt_one_comes_again_in_order():
     scene = Scene(
         produced(ErrorCode.corrupt_message),
