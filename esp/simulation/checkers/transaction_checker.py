@@ -117,13 +117,13 @@ class TransactionChecker:
             if decoded is None:
                 continue
             if decoded.value is None:
-                self._on_forgotten(decoded.transactional_id)
+                self._on_forgotten(partition, decoded.transactional_id)
             else:
                 self._on_move(partition, decoded.transactional_id, decoded.value)
 
-    def _on_forgotten(self, transactional_id: str) -> None:
+    def _on_forgotten(self, partition: TopicPartition, transactional_id: str) -> None:
         state = self.ids.pop(transactional_id, None)
-        if state is not None and state.value.status not in AT_REST:
+        if state is not None and state.value.status not in AT_REST and not self._is_excused(partition):
             raise ViolationError("INV-TXN-DECIDE-ONCE", transactional_id, f"was forgotten in {state.value.status.name}")
 
     def _on_move(self, partition: TopicPartition, transactional_id: str, after: TransactionValue) -> None:

@@ -43,7 +43,12 @@ class Scene:
 
     def move(self, coordinator: TopicPartition, name: str, status: TransactionStatus, producer_id: int) -> None:
         value = TransactionValue(producer_id, 0, 1000, status, ((TOPIC, (0,)),), 0, 0)
-        record = NewRecord(encode_transaction_value(value, 0), key=encode_transaction_key(name))
+        self._append(coordinator, NewRecord(encode_transaction_value(value, 0), key=encode_transaction_key(name)))
+
+    def forget(self, coordinator: TopicPartition, name: str) -> None:
+        self._append(coordinator, NewRecord(None, key=encode_transaction_key(name)))
+
+    def _append(self, coordinator: TopicPartition, record: NewRecord) -> None:
         log = self._log(coordinator)
         data = build_batch([record], base_offset=log.log_end_offset, leader_epoch=0, timestamp_ms=1000)
         log.append(data, read_header(data), 0)
@@ -216,3 +221,14 @@ def test_decisions_are_told_with_the_partitions_of_their_transaction() -> None:
     for status in (S.ONGOING, S.PREPARE_COMMIT, S.COMPLETE_COMMIT):
         scene.move(COORDINATORS[1], "txn-0", status, 7)
     assert told == [(COORDINATORS[1], frozenset({DATA}))]
+
+
+def test_only_an_id_whose_state_may_be_lost_is_forgotten_in_the_midst_of_a_transaction() -> None:
+    scene = Scene()
+    sound, lost = COORDINATORS
+    for name, coordinator in (("sound", sound), ("lost", lost)):
+        scene.move(coordinator, name, TransactionStatus.ONGOING, 7)
+    scene.lost.add(lost)
+    scene.forget(lost, "lost")
+    with pytest.raises(ViolationError, match=r"^INV-TXN-DECIDE-ONCE at sound: was forgotten in ONGOING"):
+        scene.forget(sound, "sound")
