@@ -181,7 +181,6 @@ COMPACTION_MUTANTS: Final = (
         """    if changed is None:
         # What""",
         tiers=(LOG,),
-        is_gap=True,
     ),
     Mutant(
         "cleaned-segment-is-not-synced",
@@ -224,7 +223,6 @@ COMPACTION_MUTANTS: Final = (
         """                raise LeftAloneError("it was dropped meanwhile")
 """,
         tiers=(LOG,),
-        is_gap=True,
     ),
     Mutant(
         "rest-of-a-half-cleaned-segment-loses-its-aborts",

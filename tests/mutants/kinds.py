@@ -30,7 +30,7 @@ from tests.mutants.mutant import (
     STRANDED_LEADERS,
     TRANSACTED_OFFSETS,
     TRANSACTIONS_ALONE,
-    UPGRADED_NODES,
+    UPGRADED_BROKERS,
 )
 
 OFTEN_S: Final = 20.0
@@ -74,8 +74,11 @@ NODES_KINDS: Final[Mapping[str, Callable[[Profile], bool]]] = {
         and profile.latency_us[1] >= FAR_US
         and len(profile.layout.brokers) > 1
     ),
-    UPGRADED_NODES: lambda profile: profile.upgrade is not None,
     GUARDED_NODES: lambda profile: profile.is_guarded,
+    # A node that is a controller, too, ends itself before it asks to be registered.
+    UPGRADED_BROKERS: lambda profile: (
+        profile.upgrade is not None and not set(profile.layout.brokers) <= set(profile.layout.controllers)
+    ),
 }
 """Of the tier of whole nodes: by name, whether a run is of the kind."""
 

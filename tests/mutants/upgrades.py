@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.mutants.mutant import UPGRADED_NODES, Mutant
+from tests.mutants.mutant import UPGRADED_BROKERS, Mutant
 
 UPGRADE_MUTANTS: Final = (
     Mutant(
@@ -12,7 +12,7 @@ UPGRADE_MUTANTS: Final = (
         "esp.controller.brokers",
         "    _require_features(image, registration.features)\n",
         "",
-        kind=UPGRADED_NODES,
+        kind=UPGRADED_BROKERS,
     ),
     Mutant(
         "level-is-above-older-nodes",

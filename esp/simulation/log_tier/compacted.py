@@ -21,12 +21,13 @@ from esp.settings.topic import TopicSettings
 from esp.simulation.checkers.violation import ViolationError
 from esp.simulation.log_tier.checks import read_whole
 from esp.simulation.machine.disk import SimulatedDisk
-from esp.simulation.machine.disk_faults import ProcessKilledError
+from esp.simulation.machine.disk_faults import Operation, ProcessKilledError
 from esp.simulation.streams import stream
 from esp.storage.compaction.cleaning import clean_blocking, cleanable_part
 from esp.storage.compaction.round import CleanerLimits
 from esp.storage.layout import LOG_SUFFIX
 from esp.storage.log_directory import LogDirectory
+from esp.storage.segment_recovery import iterate_headers_blocking
 
 STEPS: Final = 150
 PARTITION: Final = TopicPartition("compacted", 0)
@@ -41,6 +42,21 @@ SEQUENCES: Final = 1 << 31
 """After the last sequence they begin again at 0."""
 
 DELETE_RETENTION_MS: Final = 10_000
+
+_SWAP_SHARE: Final = 0.2
+"""Of the rounds: the power is lost just when files have got other names, and these are about to be synced (CLEAN-7)."""
+
+_MANY_SEGMENTS_SHARE: Final = 0.4
+"""Of the runs: there are many small segments, several of which become one."""
+
+_ROLL_SHARE: Final = 0.4
+"""Of the steps in these runs: the active segment is sealed."""
+
+_FINISH_SHARE: Final = 0.5
+"""Of the starts that have to complete a swap: the same."""
+
+_DROP_SHARE: Final = 0.2
+"""Of the rounds: the first segments are dropped while it copies the ones behind them."""
 
 
 class AppendedBatch(NamedTuple):
@@ -62,10 +78,12 @@ class CompactedLogRun:
 
     def __init__(self, seed: int) -> None:
         random = self._random = stream(self.purpose, seed)
+        self._aims = stream(f"aims at {self.purpose}", seed)
+        self._has_many_segments = self._aims.random() < _MANY_SEGMENTS_SHARE
         self._disk = SimulatedDisk(Random(random.random()))  # noqa: S311 -- a replay by seed is what this is for
         self._settings = TopicSettings(
             cleanup_policy="compact",
-            segment_bytes=random.choice((300, 1_000, 3_000)),
+            segment_bytes=max(random.choice((300, 1_000, 3_000)), 3_000 * self._has_many_segments),
             index_interval_bytes=random.choice((0, 200, 4_096)),
             min_cleanable_dirty_ratio=random.choice((0.0, 0.3)),
             delete_retention_ms=DELETE_RETENTION_MS,
@@ -98,6 +116,8 @@ class CompactedLogRun:
         for _ in range(steps):
             self._now_ms += self._random.choice((1, 100, 3_000))
             self._random.choice(choices)()
+            if self._has_many_segments and self._aims.random() < _ROLL_SHARE:
+                self._log.roll(self._now_ms)
             self._check()
         self._lose_power()
         self._check()
@@ -182,9 +202,20 @@ class CompactedLogRun:
 
     def _raise_start(self) -> None:
         log = self._log
-        log.raise_log_start(self._random.randint(log.log_start_offset, log.high_watermark))
-        log.delete_old_segments_blocking(self._now_ms)
+        self._raise_start_to(self._random.randint(log.log_start_offset, log.high_watermark))
+
+    def _raise_start_to(self, offset: int) -> None:
+        self._log.raise_log_start(offset)
+        self._log.delete_old_segments_blocking(self._now_ms)
         self._directory.purge(self._now_ms)
+
+    def _drop_first_segments(self) -> None:
+        """The log start rises just so far that one segment goes, or two, and those that may become one with them stay."""
+        log = self._log
+        bases = [segment.base_offset for segment in log.files.segments][1:3]
+        reached = [base for base in bases if log.log_start_offset < base <= log.high_watermark]
+        if reached:
+            self._raise_start_to(self._aims.choice(reached))
 
     def _checkpoint(self) -> None:
         self._directory.write_checkpoints_blocking()
@@ -192,6 +223,48 @@ class CompactedLogRun:
     def _clean(self) -> None:
         """A round, in the midst of which the process may die, the disk be full, or the log change."""
         log, random = self._log, self._random
+        self._note_round()
+        disturbance = random.choice((None, None, self._truncate, self._raise_start, self._append))
+        steps_left = random.randrange(12)
+        if self._aims.random() < _DROP_SHARE:
+            disturbance, steps_left = self._drop_first_segments, 1
+
+        def between() -> None:
+            nonlocal steps_left
+            steps_left -= 1
+            if steps_left == 0 and disturbance is not None:
+                self._kill_no_more()
+                self._disk.heal()
+                disturbance()
+
+        in_swap = self._aims.random() < _SWAP_SHARE
+        if in_swap:
+            self._checkpoint()  # beyond the recovery point a start reads all batches, and drops a segment that does not follow
+            self._kill_before_names_are_synced(self._aims.choice((0, 1, 1, 2)))
+        elif random.random() < 0.5:
+            self._disk.kill_after(random.randrange(60))
+        elif random.random() < 0.2:
+            self._disk.fill_up(random.randrange(2_000))
+        limits = CleanerLimits(map_bytes=random.choice(_MAP_BYTES), chunk_bytes=random.choice((100, 400, 4_000)))
+        try:
+            counts = clean_blocking(log, self._now_ms, limits, between)
+        except ProcessKilledError:
+            self._reopen(loses_power=in_swap or random.random() < 0.5)
+            return
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            counts = None
+        self._disk.heal()
+        self._kill_no_more()
+        if random.random() < 0.5:
+            self._directory.write_cleaned_blocking()
+        if counts is not None and disturbance is None:
+            self._check_few_are_left()
+
+    def _note_round(self) -> None:
+        """A round begins: note what it may remove."""
+        log = self._log
         cleanable = cleanable_part(log, self._now_ms)
         if cleanable.end > max(cleanable.start, min(log.high_watermark, log.recovery_point, log.sealed_end_offset)):
             self._fail("INV-CLEAN-LATEST", f"a round goes up to {cleanable.end} (CLEAN-1)")
@@ -202,37 +275,26 @@ class CompactedLogRun:
         for record in self._records():
             if record.value is None and record.offset < cleanable.end:
                 self._marked.setdefault(record.offset, self._now_ms)
-        disturbance = random.choice((None, None, self._truncate, self._raise_start, self._append))
-        steps_left = random.randrange(12)
 
-        def between() -> None:
-            nonlocal steps_left
-            steps_left -= 1
-            if steps_left == 0 and disturbance is not None:
-                self._disk.faults.kill_at = None
-                self._disk.heal()
-                disturbance()
+    def _kill_before_names_are_synced(self, moments: int) -> None:
+        """Let the process die when it has renamed files and is about to sync something, once ``moments`` such moments have passed."""
+        disk, left, has_renamed = self._disk, moments, False
 
-        if random.random() < 0.5:
-            self._disk.kill_after(random.randrange(60))
-        elif random.random() < 0.2:
-            self._disk.fill_up(random.randrange(2_000))
-        limits = CleanerLimits(map_bytes=random.choice(_MAP_BYTES), chunk_bytes=random.choice((100, 400, 4_000)))
-        try:
-            counts = clean_blocking(log, self._now_ms, limits, between)
-        except ProcessKilledError:
-            self._reopen(loses_power=random.random() < 0.5)
-            return
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            counts = None
-        self._disk.heal()
+        def on_operation(operation: Operation | None) -> None:
+            nonlocal left, has_renamed
+            if operation == "rename":
+                has_renamed = True
+            elif operation == "sync" and has_renamed:
+                has_renamed = False
+                if left == 0:
+                    disk.faults.kill_at = disk.faults.changes
+                left -= 1
+
+        disk.on_operation = on_operation
+
+    def _kill_no_more(self) -> None:
         self._disk.faults.kill_at = None
-        if random.random() < 0.5:
-            self._directory.write_cleaned_blocking()
-        if counts is not None and disturbance is None:
-            self._check_few_are_left()
+        self._disk.on_operation = lambda _operation: None
 
     # --- what happens to it --------------------------------------------------------------------------------------------------------
 
@@ -260,15 +322,19 @@ class CompactedLogRun:
                 self._disk.power_loss()
             else:
                 self._disk.crash()
-            if self._random.random() < 0.3:
+            self._kill_no_more()
+            in_swap = bool(self._find_left(".swap")) and self._aims.random() < _FINISH_SHARE
+            if in_swap:
+                self._kill_before_names_are_synced(self._aims.randrange(2))
+            elif self._random.random() < 0.3:
                 self._disk.kill_after(self._random.randrange(20))
             with suppress(ProcessKilledError):
                 self._open()
                 break
-            loses_power = self._random.random() < 0.5
+            loses_power = in_swap or self._random.random() < 0.5
             if loses_power:
                 least_end = min(least_end, log.recovery_point)
-        self._disk.faults.kill_at = None
+        self._kill_no_more()
         log = self._log
         if not least_end <= log.log_end_offset or log.log_start_offset > most_start or not (log.is_whole or lost_power):
             self._fail(
@@ -276,11 +342,15 @@ class CompactedLogRun:
                 f"found from {log.log_start_offset} to {log.log_end_offset}, whole {log.is_whole}; it was from at most {most_start} "
                 f"to at least {least_end}",
             )
-        leftovers = [name for name in self._disk.listdir(log.path) if name.endswith((".cleaned", ".swap"))]
-        if leftovers:
+        if leftovers := self._find_left(".cleaned", ".swap"):
             self._fail("INV-RECOVER-PREFIX", f"a start leaves {leftovers} (CLEAN-7)")
         self._keep_to(log.log_end_offset)
         self._epoch = max(self._epoch, log.leader_epochs.latest or 0)
+
+    def _find_left(self, *suffixes: str) -> list[str]:
+        """The files of the log's directory with such a suffix, if it is there."""
+        path = self._log.path
+        return [name for name in self._disk.listdir(path) if name.endswith(suffixes)] if self._disk.exists(path) else []
 
     def _open(self) -> None:
         self._directory = LogDirectory.open_blocking(self._disk, _PATH)
@@ -344,8 +414,20 @@ class CompactedLogRun:
             self._fail("INV-CLEAN-LATEST", f"other records than those that were appended: {offsets}")
         if headers and headers[-1].next_offset != log.log_end_offset:
             self._fail("INV-ORDER", f"ends at {log.log_end_offset}, its last batch before")
+        self._check_segments()
         self._check_latest({record.offset: record for record in found}, expected)
         self._check_state(headers)
+
+    def _check_segments(self) -> None:
+        """INV-ORDER: no two segments have the same offsets; a reader that goes on from batch to batch would not see it (CLEAN-7)."""
+        for segment in self._log.files.segments:
+            for _position, header in iterate_headers_blocking(segment.file, 0, segment.size):
+                if header.next_offset > segment.next_base_offset:
+                    self._fail(
+                        "INV-ORDER",
+                        f"segment {segment.base_offset} goes up to {header.next_offset}, beyond the base of the next one, "
+                        f"{segment.next_base_offset}",
+                    )
 
     def _check_latest(self, found: Mapping[int, Record], expected: Mapping[int, Record]) -> None:
         """INV-CLEAN-LATEST: below the ends of all rounds the latest record of each key is there, and from there on all are (CLEAN-2)."""

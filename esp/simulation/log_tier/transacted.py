@@ -169,8 +169,8 @@ class TransactedLogRun(CompactedLogRun):
                 self._fail("INV-SEQ", f"producer {producer} is forgotten, and wrote {last.base_offset} lately")
             self._forgotten.add(producer)
 
-    def _raise_start(self) -> None:
-        super()._raise_start()
+    def _raise_start_to(self, offset: int) -> None:
+        super()._raise_start_to(offset)
         self._note_bare_markers()
 
     def _note_bare_markers(self) -> None:
