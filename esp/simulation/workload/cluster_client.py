@@ -50,14 +50,12 @@ class ClusterClient:
         self._connections: dict[Address, ClientConnection] = {}
 
     async def refresh(self, topics: Sequence[str]) -> None:
-        """Ask any broker, known or of the beginning, for the brokers and for the leaders of some topics.
+        """Ask any broker, known or of the beginning, that is not avoided, for the brokers and for the leaders of some topics.
 
         Raises:
             NoAnswerError: the one that was asked does not answer.
         """
-        known = list(dict.fromkeys((*self._brokers.values(), *self._bootstrap)))
-        address = known[self._rng.randrange(len(known))]
-        connection = await self.connect(address)
+        connection = await self.any_broker()
         answer = await connection.call(
             ApiKey.METADATA, requests.METADATA_VERSION, requests.metadata(topics), METADATA_TIMEOUT_S
         )
@@ -100,7 +98,7 @@ class ClusterClient:
         return self._brokers.get(node_id)
 
     async def any_broker(self) -> ClientConnection:
-        """A connection to any broker. Raises NoAnswerError."""
+        """A connection to any broker that is not avoided, if there is one. Raises NoAnswerError."""
         every = dict.fromkeys((*self._brokers.values(), *self._bootstrap))
         known = [address for address in every if address not in self.avoided] or list(every)
         return await self.connect(known[self._rng.randrange(len(known))])

@@ -60,6 +60,15 @@ def test_leader_that_was_forgotten_is_asked_for_again():
     assert leader_of(client) == Leadership(3, 6)
 
 
+def test_who_is_avoided_is_asked_for_leaders_only_if_no_other_is_known():
+    client = Client(metadata())
+    client.avoided = frozenset({BOOTSTRAP})
+    for _ in range(30):
+        refresh(client)
+    assert client.connected[0] == BOOTSTRAP
+    assert {*client.connected[1:]} == {Address("10.0.0.2", 9092), Address("10.0.0.3", 9092)}
+
+
 def test_broker_that_lags_does_not_bring_an_old_leader_back():
     client = Client(metadata(leader=3, epoch=6), metadata(leader=2, epoch=5))
     refresh(client)
