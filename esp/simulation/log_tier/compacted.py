@@ -239,7 +239,8 @@ class CompactedLogRun:
 
         in_swap = self._aims.random() < _SWAP_SHARE
         if in_swap:
-            self._checkpoint()  # beyond the recovery point a start reads all batches, and drops a segment that does not follow
+            # Beyond the recovery point a start reads all batches, and drops a segment that does not follow.
+            self._directory.write_recovery_points_blocking()
             self._kill_before_names_are_synced(self._aims.choice((0, 1, 1, 2)))
         elif random.random() < 0.5:
             self._disk.kill_after(random.randrange(60))
