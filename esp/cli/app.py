@@ -120,9 +120,11 @@ def run_tools(arguments: Sequence[str]) -> int:
     """Run a command and return the exit status: 0 done, 1 not done, 2 misused. What is wrong is told on stderr."""
     try:
         app(list(arguments), prog_name="esp")
-    except OperatorError as error:
-        if was_interrupted():
+    except Exception as error:
+        if was_interrupted():  # Ctrl-C may leave the library in a state that it takes for an error of its caller's
             return STATUS
+        if not isinstance(error, OperatorError):
+            raise
         print_error(error.problem, error.remedy)
         return 1
     except SystemExit as end:  # how typer ends, whatever became of the command

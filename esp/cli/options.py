@@ -21,7 +21,12 @@ BootstrapServer = Annotated[
 ]
 CommandConfig = Annotated[
     str | None,
-    typer.Option("--command-config", metavar="FILE", help="A properties file with settings of the client."),
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        envvar="ESP_COMMAND_CONFIG",
+        help="A properties file with settings of the client.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -76,7 +76,7 @@ class TlsPolicy:
     """The terms of one listener's encrypted connections, for both of their ends: other nodes that connect to it use their own of that name.
 
     Attributes:
-        listener: the listener's name, for messages.
+        listener: the listener's name, for messages; empty of a mere client.
         key_store: proves the identity of this node.
         trust_store: says whose certificates are believed.
         client_auth: whether clients show certificates.
@@ -100,3 +100,8 @@ class TlsPolicy:
     allows_other_subject: bool = False
     allows_other_hosts: bool = False
     is_between_nodes: bool = False
+
+    @property
+    def owner(self) -> str:
+        """The subject of messages: the listener, or the client."""
+        return f"The listener {self.listener}" if self.listener else "The client"

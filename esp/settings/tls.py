@@ -4,6 +4,7 @@ A setting may be given for all listeners, or with the prefix ``listener.name.NAM
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from esp.model.tls import TLS_1_2, TLS_1_3, TLS_VERSIONS, ClientAuth, KeyStore, StoreType, TlsPolicy, TrustStore
@@ -130,6 +131,12 @@ TLS_SETTINGS: Final[dict[str, Setting]] = {
 }
 """Those that make a listener's policy. ``ssl.principal.mapping.rules`` is the node's, as in Kafka."""
 
+_OF_SERVERS: Final = (
+    *("connection.authentication.timeout.ms", "ssl.allow.dn.changes", "ssl.allow.san.changes", "ssl.client.auth"),
+)
+CLIENT_TLS_SETTINGS: Final = frozenset(TLS_SETTINGS).difference(_OF_SERVERS)
+"""Those that say something of a client's connections too."""
+
 TLS_REFUSED: Final = {
     "ssl.engine.factory.class": "this release loads no foreign classes; TLS is OpenSSL's",
     "ssl.provider": "TLS is OpenSSL's; there are no providers of Java's",
@@ -178,6 +185,18 @@ def read_tls_policy(listener: str, texts: Callable[[str], str | None], *, is_bet
     return _Reader(listener, texts).policy(is_between_nodes=is_between_nodes)
 
 
+def read_client_tls_policy(texts: Callable[[str], str | None]) -> TlsPolicy:
+    """Return what a client's settings say of its connections; it needs no key store.
+
+    Args:
+        texts: returns the text of a setting, None if it was not given.
+
+    Raises:
+        TlsError: as :func:`read_tls_policy`.
+    """
+    return _Reader("", texts).client_policy()
+
+
 class _Reader:
     def __init__(self, listener: str, texts: Callable[[str], str | None]) -> None:
         self._listener = listener
@@ -200,20 +219,29 @@ class _Reader:
                 "it needs ssl.truststore.location or ssl.truststore.certificates: without them a certificate of any public authority "
                 "would be believed",
             )
-        suites = self._words("ssl.cipher.suites")
         timeout_ms = self._value("connection.authentication.timeout.ms")
-        return TlsPolicy(
-            listener=self._listener,
-            key_store=key_store,
-            trust_store=trust_store,
+        return replace(
+            self._common_policy(key_store, trust_store),
             client_auth=client_auth,
-            versions=self._versions(suites),
-            ciphers=tuple(_TLS_1_2_SUITES[name] for name in suites if name in _TLS_1_2_SUITES),
-            checks_hosts=self._value("ssl.endpoint.identification.algorithm") != "",
             handshake_timeout_ms=timeout_ms if isinstance(timeout_ms, int) else TlsPolicy("").handshake_timeout_ms,
             allows_other_subject=self._value("ssl.allow.dn.changes") is True,
             allows_other_hosts=self._value("ssl.allow.san.changes") is True,
             is_between_nodes=is_between_nodes,
+        )
+
+    def client_policy(self) -> TlsPolicy:
+        return self._common_policy(self._key_store(), self._trust_store())
+
+    def _common_policy(self, key_store: KeyStore, trust_store: TrustStore) -> TlsPolicy:
+        """The terms that both ends of a connection have."""
+        suites = self._words("ssl.cipher.suites")
+        return TlsPolicy(
+            listener=self._listener,
+            key_store=key_store,
+            trust_store=trust_store,
+            versions=self._versions(suites),
+            ciphers=tuple(_TLS_1_2_SUITES[name] for name in suites if name in _TLS_1_2_SUITES),
+            checks_hosts=self._value("ssl.endpoint.identification.algorithm") != "",
         )
 
     def _key_store(self) -> KeyStore:

@@ -17,6 +17,7 @@ from kio.serial import entity_reader, entity_writer
 
 from esp.cli.kafka.answers import QuorumInfo, RefusedError
 from esp.cli.kafka.client import CONNECT_TIMEOUT_S, ask_for_quorum, check_code, no_broker, parse_servers
+from esp.cli.kafka.command_config import settings_for
 from esp.cli.kafka.configs import ResourceType
 from esp.cli.kafka.library import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
@@ -41,7 +42,7 @@ def call(servers: str, request: Any) -> Any:
     reasons: list[str] = []
     for host, port in parse_servers(servers):
         try:
-            connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+            connection = _connect(host, port)
         except OSError as error:
             reasons.append(error.strerror or str(error))
             continue
@@ -55,6 +56,20 @@ def call(servers: str, request: Any) -> Any:
                     "The request may have been carried out: check, then repeat it if necessary.",
                 ) from error
     raise no_broker(servers, reasons)
+
+
+def _connect(host: str, port: int) -> socket.socket:
+    """Return a connection, encrypted if the command's settings ask for that. Raises OSError."""
+    connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+    context = settings_for({"ssl_context": None}).get("ssl_context")
+    if context is None:
+        return connection
+    try:
+        encrypted: socket.socket = context.wrap_socket(connection, server_hostname=host)
+    except BaseException:
+        connection.close()
+        raise
+    return encrypted
 
 
 def _exchange(connection: socket.socket, request: Any) -> Any:

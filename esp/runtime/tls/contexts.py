@@ -44,13 +44,31 @@ def load_contexts_blocking(policy: TlsPolicy) -> TlsContexts:
             identity, _server_context(policy, identity, trust), _client_context(policy, identity, trust)
         )
     except ssl.SSLError as error:
-        raise OperatorError(
-            f"The listener {policy.listener}: OpenSSL refuses its keys, certificates or cipher suites: {describe(error)}",
-            "Keys need 2048 bits of RSA or an elliptic curve, certificates SHA-256 or better.",
-        ) from error
+        raise _refused_by_openssl(policy, error) from error
     if policy.is_between_nodes:
         _try_on_each_other(policy, contexts)
     return contexts
+
+
+def load_client_context_blocking(policy: TlsPolicy) -> ssl.SSLContext:
+    """Read a client's stores, of which there may be none, and make a context of them.
+
+    Raises:
+        OperatorError: the stores cannot be used.
+    """
+    identity = read_identity_blocking(policy) if policy.key_store.is_given else None
+    trust = read_trust_blocking(policy)
+    try:
+        return _client_context(policy, identity, trust)
+    except ssl.SSLError as error:
+        raise _refused_by_openssl(policy, error) from error
+
+
+def _refused_by_openssl(policy: TlsPolicy, error: ssl.SSLError) -> OperatorError:
+    return OperatorError(
+        f"{policy.owner}: OpenSSL refuses its keys, certificates or cipher suites: {describe(error)}",
+        "Keys need 2048 bits of RSA or an elliptic curve, certificates SHA-256 or better.",
+    )
 
 
 def _server_context(policy: TlsPolicy, identity: Identity, trust: Trust | None) -> ssl.SSLContext:
@@ -66,7 +84,7 @@ def _server_context(policy: TlsPolicy, identity: Identity, trust: Trust | None) 
     return context
 
 
-def _client_context(policy: TlsPolicy, identity: Identity, trust: Trust | None) -> ssl.SSLContext:
+def _client_context(policy: TlsPolicy, identity: Identity | None, trust: Trust | None) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_CLIENT, policy, identity)
     context.check_hostname = policy.checks_hosts
     if trust is None:
@@ -76,14 +94,15 @@ def _client_context(policy: TlsPolicy, identity: Identity, trust: Trust | None) 
     return context
 
 
-def _context(protocol: int, policy: TlsPolicy, identity: Identity) -> ssl.SSLContext:
+def _context(protocol: int, policy: TlsPolicy, identity: Identity | None) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version, context.maximum_version = _VERSIONS[policy.versions[0]], _VERSIONS[policy.versions[-1]]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     if policy.ciphers:
         context.set_ciphers(":".join(policy.ciphers))
-    with _private_file(identity.key + identity.chain) as path:
-        context.load_cert_chain(path)
+    if identity is not None:
+        with _private_file(identity.key + identity.chain) as path:
+            context.load_cert_chain(path)
     return context
 
 

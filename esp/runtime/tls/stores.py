@@ -63,13 +63,13 @@ class Trust:
 
 
 def read_identity_blocking(policy: TlsPolicy) -> Identity:
-    """Read the key store of a listener, and look at it: the key fits, the dates are right, the purpose is.
+    """Read the key store of a listener or a client, and look at it: the key fits, the dates are right, the purpose is.
 
     Raises:
         OperatorError: it cannot be used.
     """
     store = policy.key_store
-    place = _Place(policy.listener, "ssl.keystore.location" if store.location else "ssl.keystore.key", store.location)
+    place = _Place(policy.owner, "ssl.keystore.location" if store.location else "ssl.keystore.key", store.location)
     key, chain = _read_key_store(place, store)
     if not chain:
         place.refuse(
@@ -92,7 +92,7 @@ def read_identity_blocking(policy: TlsPolicy) -> Identity:
 
 
 def read_trust_blocking(policy: TlsPolicy) -> Trust | None:
-    """Read the trust store of a listener; None if there is none.
+    """Read the trust store of a listener or a client; None if there is none.
 
     Where it has revocation lists, each of its authorities must have one that is not out of date: otherwise a certificate that should be
     refused could not be told from one that is good.
@@ -104,7 +104,7 @@ def read_trust_blocking(policy: TlsPolicy) -> Trust | None:
     if not store.is_given:
         return None
     setting = "ssl.truststore.location" if store.location else "ssl.truststore.certificates"
-    place = _Place(policy.listener, setting, store.location)
+    place = _Place(policy.owner, setting, store.location)
     certificates, lists = _read_trust_store(place, store)
     if not certificates:
         place.refuse("there is no certificate in it", "Put the certificates of the trusted authorities there.")
@@ -121,7 +121,7 @@ def check_successor(policy: TlsPolicy, present: Identity, new: Identity) -> None
     Raises:
         OperatorError: it is for another.
     """
-    place = _Place(policy.listener, "ssl.keystore.location", policy.key_store.location)
+    place = _Place(policy.owner, "ssl.keystore.location", policy.key_store.location)
     if new.subject != present.subject and not policy.allows_other_subject:
         place.refuse(
             f"its certificate is {new.subject}, but the present one is {present.subject}",
@@ -138,9 +138,9 @@ def check_successor(policy: TlsPolicy, present: Identity, new: Identity) -> None
 class _Place:
     """The place of a store, for messages."""
 
-    def __init__(self, listener: str, setting: str, location: str) -> None:
+    def __init__(self, owner: str, setting: str, location: str) -> None:
         self.location = location
-        self._shown = f"The listener {listener}: {setting}" + (f"={location}" if location else "")
+        self._shown = f"{owner}: {setting}" + (f"={location}" if location else "")
 
     def refuse(self, reason: str, remedy: str, cause: Exception | None = None) -> NoReturn:
         raise OperatorError(f"{self._shown}: {reason}", remedy) from cause
@@ -279,6 +279,10 @@ def _check_purpose(place: _Place, certificate: x509.Certificate, policy: TlsPoli
     try:
         purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
+        return
+    if not policy.listener:
+        if ExtendedKeyUsageOID.CLIENT_AUTH not in purposes:
+            place.refuse("its certificate is not for clients", "Have it issued with the extended key usage clientAuth.")
         return
     if ExtendedKeyUsageOID.SERVER_AUTH not in purposes:
         place.refuse("its certificate is not for servers", "Have it issued with the extended key usage serverAuth.")

@@ -168,7 +168,7 @@ def test_every_tool_that_asks_a_cluster_takes_a_file_of_client_settings(capsys, 
 def test_file_of_client_settings_is_read_before_anything_is_asked(capsys, tmp_path):
     told = run_refused(capsys, "topics", "--list", *DEAD, "--command-config", str(tmp_path / "nothing"))
     assert "cannot be read" in told
-    (tmp_path / "secure").write_text("security.protocol=SSL\n")
+    (tmp_path / "secure").write_text("security.protocol=SASL_SSL\n")
     told = run_refused(capsys, "topics", "--list", *DEAD, "--command-config", str(tmp_path / "secure"))
     assert "secure, line 1: security.protocol" in told
 
@@ -297,3 +297,17 @@ def test_a_node_without_encrypted_listeners_loads_nothing_of_their_libraries(tmp
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_an_error_that_ctrl_c_has_left_behind_is_no_error(monkeypatch, is_interrupted):
+    def fail(*_arguments, **_options):
+        raise RuntimeError("Concurrent access to net.poll!")
+
+    monkeypatch.setattr("esp.cli.app.app", fail)
+    monkeypatch.setattr("esp.cli.app.was_interrupted", lambda: is_interrupted)
+    if is_interrupted:
+        assert run_tools(["topics", "--list"]) == 130
+    else:
+        with pytest.raises(RuntimeError):
+            run_tools(["topics", "--list"])
