@@ -44,6 +44,10 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "No broker of a simulated cluster has a minimum of in-sync replicas of its own when the level is raised. "
     "tests/unit/controller/test_feature_updates.py.": ("esp.controller.feature_updates:_setting",),
+    "Simulated administrators ask for rules of access that can be made. tests/unit/controller/test_acls.py.": (
+        "esp.controller.acls:_invalid",
+        "esp.controller.acls:_name",
+    ),
     "Other implementations leave such records, this one does not. tests/unit/controller/test_replay.py.": (
         "esp.controller.replay:MetadataReplay._replay",
     ),
@@ -53,6 +57,7 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Simulated nodes do not create topics on requests for their metadata (`auto.create.topics.enable=false`): such a topic would have "
     "fewer copies than the ledger takes for granted. tests/unit/broker/apis/test_metadata.py.": (
         "esp.broker.apis.metadata:_create_and_answer",
+        "esp.broker.apis.metadata:_not_to_create.may_create",
     ),
 }
 """The functions by their reason."""

@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -23,6 +24,7 @@ from esp.simulation.workload.connection import NoAnswerError
 from esp.simulation.workload.history import History
 
 VERSION: Final = 2
+_LOOK_AGAIN_S: Final = 0.05
 TIMEOUT_S: Final = 10.0
 BACKOFF_S: Final = 1.0
 EARLY_SHARE: Final = 0.4
@@ -117,7 +119,11 @@ class Upgrader:
             self._client.name, f"node given the {'newer' if is_newer else 'older'} release", f"{node.node_id}"
         )
         if node.is_serving:
-            await self._world.restart(node, self._rng.uniform(0.05, 2))
+            restarting = self._world.spawn(self._world.restart(node, self._rng.uniform(0.05, 2)))
+            while not (restarting.done() or self.is_stopping):  # a node that is left behind for good never comes up
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN_S):
+                        await asyncio.shield(restarting)
 
     async def _update(self, level: int, upgrade_type: UpgradeType) -> ErrorCode | None:
         """Ask for a level; None if there is no answer."""
