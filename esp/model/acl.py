@@ -53,6 +53,14 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+class Permission(NamedTuple):
+    """An operation on one resource, as it is asked for."""
+
+    operation: AclOperation
+    resource_type: ResourceType
+    name: str
+
+
 class AclPermission(IntEnum):
     """The effect of a rule."""
 

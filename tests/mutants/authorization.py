@@ -64,8 +64,8 @@ AUTHORIZATION_MUTANTS: Final = (
         "CVE-2018-1288 class",
         "AUTHZ-1",
         "esp.broker.authorization.gate",
-        "                if needs and not self._has_one(request.client, needs):\n",
-        "                if not needs and not self._has_one(request.client, needs):\n",
+        "                if needs and self._access.refuses(request.client, *needs):\n",
+        "                if not needs and self._access.refuses(request.client, *needs):\n",
         kind=GUARDED_NODES,
     ),
     Mutant(

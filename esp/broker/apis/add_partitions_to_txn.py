@@ -31,7 +31,7 @@ from esp.broker.groups.wire import all_answered
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.transactions.wire import for_version
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 from esp.transactions.requests import AddPartitions, Producer, VerifyPartitions
@@ -111,7 +111,7 @@ def _denied(services: Services, request: Request, asked: AddPartitionsToTxnTrans
     return frozenset(
         topic.name
         for topic in asked.topics
-        if not access.allows(client, AclOperation.WRITE, ResourceType.TOPIC, topic.name)
+        if access.refuses(client, Permission(AclOperation.WRITE, ResourceType.TOPIC, topic.name))
     )
 
 

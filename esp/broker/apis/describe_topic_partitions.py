@@ -23,7 +23,7 @@ from esp.broker.authorization.access import authorized_operations
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NO_NODE
 from esp.model.partition import PartitionState
@@ -57,9 +57,12 @@ def handle(
         name = heappop(heap)
         if progress.count_one():
             yield
-        if not services.access.allows(request.client, AclOperation.DESCRIBE, ResourceType.TOPIC, name):
-            if message.topics:
+        may_describe = Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        if message.topics:
+            if services.access.refuses(request.client, may_describe):
                 denied.append(_without_partitions(services, request, name, ErrorCode.topic_authorization_failed))
+                continue
+        elif not services.access.allows(request.client, *may_describe):
             continue
         topic = image.topics_by_name.get(TopicName(name))
         if topic is None:

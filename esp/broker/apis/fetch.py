@@ -17,7 +17,7 @@ from typing import Any
 
 from kio.schema.fetch.v18.response import FetchResponse
 
-from esp.broker.authorization.access import allows_on_cluster, topic_name
+from esp.broker.authorization.access import topic_name
 from esp.broker.controller.services import ControllerServices
 from esp.broker.data_path.fetch_sessions import FetchSession, FetchSessions
 from esp.broker.data_path.long_fetch import LongFetch
@@ -30,7 +30,7 @@ from esp.broker.request import LATER, Answer, Request, Unanswered
 from esp.broker.services import Services
 from esp.broker.tasks import Tasks
 from esp.broker.turns.long_requests import LongRequests
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import CLUSTER_NAME, AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.protocol.errors import DecodeError
@@ -129,7 +129,8 @@ class FetchHandler:
 
     def _answer_follower(self, request: Request, asked: FetchRequest) -> Answer:
         """Answer a request that names the broker which sends it; a client that is none is refused each partition, as in Kafka."""
-        if allows_on_cluster(self._services.access, request.client, AclOperation.CLUSTER_ACTION):
+        acts_for_cluster = Permission(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        if not self._services.access.refuses(request.client, acts_for_cluster):
             return self._replica_sessions.handle(request, asked)
         code = ErrorCode.topic_authorization_failed
         refused = [FetchResult(item.topic, item.partition, code) for item in asked.partitions]
@@ -228,8 +229,8 @@ class FetchHandler:
     def _find_allowed(self, request: Request, topic: TopicRef, partition: int) -> HostedPartition:
         """As :meth:`_find`, if the request's client may read the topic now: a session or a request that waits may be older than a rule."""
         name = topic_name(self._services.metadata.image, topic)
-        if name is not None and not self._services.access.allows(
-            request.client, AclOperation.READ, ResourceType.TOPIC, name
+        if name is not None and self._services.access.refuses(
+            request.client, Permission(AclOperation.READ, ResourceType.TOPIC, name)
         ):
             raise ApiError(ErrorCode.topic_authorization_failed)
         return self._find(topic, partition)

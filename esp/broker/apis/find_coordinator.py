@@ -21,7 +21,7 @@ from esp.broker.auto_create import create_missing_topics
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.groups.partitioning import partition_for
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ErrorCode
 from esp.model.ids import NO_NODE, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NodeId
 
@@ -111,7 +111,9 @@ def _answer(services: Services, request: Request, message: AnyRequest, keys: Ite
 def _denial(services: Services, request: Request, key_type: int, key: str) -> tuple[ErrorCode, str] | None:
     """The error of a key whose coordinator the client may not know, and Kafka's text."""
     resource = _RESOURCES.get(key_type)
-    if resource is None or services.access.allows(request.client, AclOperation.DESCRIBE, resource, key):
+    if resource is None or not services.access.refuses(
+        request.client, Permission(AclOperation.DESCRIBE, resource, key)
+    ):
         return None
     return _DENIED[resource]
 

@@ -17,11 +17,10 @@ from kio.schema.types import ProducerId
 from kio.static.primitive import i16
 
 from esp.broker.answer_fields import NO_THROTTLE, milliseconds
-from esp.broker.authorization.access import allows_on_cluster
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.transactions.wire import for_version
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import CLUSTER_NAME, AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.transactions.requests import InitProducerId, Producer
 from esp.transactions.responses import ProducerResult
@@ -37,7 +36,9 @@ def handle(
     access, client = services.access, request.client
     is_half_given = (message.producer_id == -1) != (message.producer_epoch == -1)
     if message.transactional_id is not None:
-        if not access.allows(client, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id):
+        if access.refuses(
+            client, Permission(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, message.transactional_id)
+        ):
             return _refused(ErrorCode.transactional_id_authorization_failed)
         if is_half_given:
             return _refused(ErrorCode.invalid_request)
@@ -46,8 +47,8 @@ def handle(
         except ApiError as error:
             return _refused(error.code)
         return _transactional(services, request, message, message.transactional_id)
-    if not allows_on_cluster(access, client, AclOperation.IDEMPOTENT_WRITE) and not access.allows_any(
-        client, AclOperation.WRITE, ResourceType.TOPIC
+    if not access.allows_any(client, AclOperation.WRITE, ResourceType.TOPIC) and access.refuses(
+        client, Permission(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
     ):
         return _refused(ErrorCode.cluster_authorization_failed)
     if is_half_given:

@@ -29,13 +29,13 @@ from esp.broker.answer_fields import (
     OPERATIONS_NOT_ASKED,
     broker_ids,
 )
-from esp.broker.authorization.access import allows_on_cluster, authorized_operations, cluster_operations
+from esp.broker.authorization.access import authorized_operations, cluster_operations
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.image import TopicImage
 from esp.controller.topics import find_name_problem
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import CLUSTER_NAME, AclOperation, Permission, ResourceType
 from esp.model.errors import ErrorCode
 from esp.model.ids import INTERNAL_TOPICS, NO_NODE, OFFSETS_TOPIC, NodeId, TopicId
 from esp.model.partition import PartitionState
@@ -104,11 +104,12 @@ def _not_to_create(services: Services, request: Request, names: Sequence[str]) -
     access, client = services.access, request.client
     if access.is_open:
         return {}
-    creates_any = allows_on_cluster(access, client, AclOperation.CREATE)
+    creates_any = Permission(AclOperation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_create(name: str) -> bool:
-        return access.allows(client, AclOperation.DESCRIBE, ResourceType.TOPIC, name) and (
-            creates_any or access.allows(client, AclOperation.CREATE, ResourceType.TOPIC, name)
+        # The answer tells the client, and the log, that it may not describe the topic.
+        return access.allows(client, AclOperation.DESCRIBE, ResourceType.TOPIC, name) and not access.refuses(
+            client, creates_any, Permission(AclOperation.CREATE, ResourceType.TOPIC, name)
         )
 
     return {name: ErrorCode.topic_authorization_failed for name in names if not may_create(name)}
@@ -154,7 +155,7 @@ def _answer(
                 error = ErrorCode.unknown_topic_id
             name = wanted.name
             known_name = found.name if found is not None else name
-            if known_name is not None and not may_describe(known_name):
+            if known_name is not None and _is_denied(services, request, known_name):
                 found, error = None, ErrorCode.topic_authorization_failed
             if name is None and request.api_version < IDS_FROM:
                 found, error, name = None, ErrorCode.invalid_request, TopicName("")
@@ -191,6 +192,11 @@ def _answer(
         topics=tuple(topics),
         error_code=ErrorCode.none,
     )
+
+
+def _is_denied(services: Services, request: Request, name: str) -> bool:
+    """True if the client may not know of a topic that it names."""
+    return services.access.refuses(request.client, Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, name))
 
 
 def _why_unknown(name: str) -> ErrorCode:

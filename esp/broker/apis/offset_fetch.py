@@ -8,7 +8,6 @@ import asyncio
 import uuid
 from collections.abc import Coroutine, Iterable, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from kio.schema.offset_fetch.v7.request import OffsetFetchRequest as RequestUpTo7
@@ -23,7 +22,7 @@ from esp.broker.services import Services
 from esp.controller.image import ClusterImage
 from esp.groups.requests import OffsetFetch
 from esp.groups.responses import FetchedOffset, OffsetFetchResult
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import TopicPartition
 
@@ -128,9 +127,14 @@ def _without_denied(services: Services, request: Request, group: _WantedGroup) -
     """The same with the topics marked that the client may not describe."""
     if services.access.is_open or group.topics is None:
         return group
-    may_describe = partial(services.access.allows, request.client, AclOperation.DESCRIBE, ResourceType.TOPIC)
     topics = tuple(
-        topic._replace(is_denied=topic.name is not None and not may_describe(topic.name)) for topic in group.topics
+        topic._replace(
+            is_denied=topic.name is not None
+            and services.access.refuses(
+                request.client, Permission(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
+            )
+        )
+        for topic in group.topics
     )
     return group._replace(topics=topics)
 
@@ -170,7 +174,7 @@ def _answer(services: Services, request: Request, group: _WantedGroup) -> _Group
 
 
 def _fetch(services: Services, request: Request, group: _WantedGroup) -> OffsetFetchResult:
-    if not services.access.allows(request.client, AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id):
+    if services.access.refuses(request.client, Permission(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)):
         return OffsetFetchResult(error=ErrorCode.group_authorization_failed)
     partitions = None
     if group.topics is not None:

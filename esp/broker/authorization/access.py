@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Protocol
 from esp.broker.answer_fields import ALL_CLUSTER_OPERATIONS, ALL_GROUP_OPERATIONS, ALL_TOPIC_OPERATIONS
 from esp.broker.request import ClientContext
 from esp.controller.image import ClusterImage
-from esp.model.acl import CLUSTER_NAME, AclOperation, ResourceType
+from esp.model.acl import CLUSTER_NAME, AclOperation, Permission, ResourceType
 from esp.model.ids import TopicId
 from esp.protocol.primitives import TopicRef
 
@@ -33,7 +33,15 @@ class Access(Protocol):
         """A number that changes with the rules. A kept answer is used again only while the number is the same."""
 
     def allows(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """True if a client may do an operation on a resource, which need not be there."""
+        """True if a client may do an operation on a resource, which need not be there. The log does not tell the answer."""
+
+    def refuses(self, client: ClientContext, *alternatives: Permission) -> bool:
+        """True if a client has none of some permissions, so that its request, or a part of it, is refused: the log tells that.
+
+        Args:
+            client: the client.
+            alternatives: permissions each of which is enough; the log names the last one.
+        """
 
     def allows_any(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType) -> bool:
         """True if a client may do an operation on some resource of a type (KIP-679)."""
@@ -50,6 +58,10 @@ class OpenAccess:
     ) -> bool:
         """See :meth:`Access.allows`."""
         return True
+
+    def refuses(self, _client: ClientContext, *_alternatives: Permission) -> bool:
+        """See :meth:`Access.refuses`."""
+        return False
 
     def allows_any(self, _client: ClientContext, _operation: AclOperation, _resource_type: ResourceType) -> bool:
         """See :meth:`Access.allows_any`."""

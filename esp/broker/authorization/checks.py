@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from esp.controller.image import ClusterImage
-from esp.model.acl import CLUSTER_NAME, AclOperation, ResourceType
+from esp.model.acl import CLUSTER_NAME, AclOperation, Permission, ResourceType
 from esp.model.errors import ErrorCode
 from esp.model.ids import TopicId
 from esp.protocol.registry import ApiKey, ListenerKind
@@ -32,14 +32,6 @@ MESSAGES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     }
 )
 """Kafka's text beside each code, where an answer has room for one."""
-
-
-class Permission(NamedTuple):
-    """An operation on a resource."""
-
-    operation: AclOperation
-    resource_type: ResourceType
-    name: str
 
 
 class Whole(NamedTuple):

@@ -10,7 +10,7 @@ from typing import ClassVar
 from esp.authorization.authorizer import Authorizer
 from esp.broker.request import ClientContext
 from esp.controller.image import ClusterDelta, ClusterImage
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.settings.broker import BrokerSettings
 
 log = logging.getLogger("kafka.authorizer.logger")
@@ -43,20 +43,25 @@ class EnforcedAccess:
 
     def allows(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """See :class:`~esp.broker.authorization.access.Access`."""
-        if client.is_this_node:
-            return True
-        principal, host = client.principal, client.address.host
-        if self._authorizer.is_allowed(principal, host, operation, resource_type, name):
-            return True
+        return client.is_this_node or self._authorizer.is_allowed(
+            client.principal, client.address.host, operation, resource_type, name
+        )
+
+    def refuses(self, client: ClientContext, *alternatives: Permission) -> bool:
+        """See :class:`~esp.broker.authorization.access.Access`."""
+        for operation, resource_type, name in alternatives:
+            if self.allows(client, operation, resource_type, name):
+                return False
+        operation, resource_type, name = alternatives[-1]
         log.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:%s",
-            principal,
+            client.principal,
             operation.name,
-            host,
+            client.address.host,
             resource_type.name,
             name,
         )
-        return False
+        return True
 
     def allows_any(self, client: ClientContext, operation: AclOperation, resource_type: ResourceType) -> bool:
         """See :class:`~esp.broker.authorization.access.Access`."""

@@ -4,12 +4,12 @@ Denied elements never reach a handler (AUTHZ-5). Their refusals are put among th
 """
 
 import dataclasses
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final, NamedTuple
 
 from esp.broker.authorization.access import Access
-from esp.broker.authorization.checks import MESSAGES, Each, Element, Permission, Whole, checks_of
-from esp.broker.request import ClientContext, Request
+from esp.broker.authorization.checks import MESSAGES, Each, Element, Whole, checks_of
+from esp.broker.request import Request
 from esp.broker.turns.request_parts import with_elements
 from esp.controller.image import ClusterImage
 from esp.model.errors import ApiError, ErrorCode
@@ -56,14 +56,11 @@ class RequestGate:
         for check in checks_of(request.api_key, self._kind):
             if isinstance(check, Whole):
                 needs = check.needs(message)
-                if needs and not self._has_one(request.client, needs):
+                if needs and self._access.refuses(request.client, *needs):
                     raise ApiError(check.code, MESSAGES[check.code])
             elif isinstance(check, Each) and hasattr(message, check.asked):
                 return self._handle_each(request, message, check, handle)
         return handle(message)
-
-    def _has_one(self, client: ClientContext, needs: Sequence[Permission]) -> bool:
-        return any(self._access.allows(client, *need) for need in needs)
 
     def _handle_each(self, request: Request, message: Any, check: Each, handle: Handle) -> Any:
         image, client = self._image(), request.client
@@ -71,7 +68,7 @@ class RequestGate:
         denied: dict[int, Element] = {}
         for place, each in enumerate(asked):
             element = check.of(image, each)
-            if element is not None and not self._has_one(client, element.needs):
+            if element is not None and self._access.refuses(client, *element.needs):
                 denied[place] = element
         if not denied:
             return handle(message)

@@ -22,7 +22,7 @@ from esp.broker.replication.hosted_partition import HostedPartition
 from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.transactions.level import require_transactions
-from esp.model.acl import AclOperation, ResourceType
+from esp.model.acl import AclOperation, Permission, ResourceType
 from esp.model.errors import ApiError, ErrorCode
 from esp.protocol.produce_codec import ProduceRequest, ProduceResult, TopicRef
 from esp.protocol.progress import SLICE_ELEMENTS
@@ -191,8 +191,8 @@ class ProduceAppender:
         """
         assert asked.transactional_id is not None, "without a transactional id there is no transaction"
         require_transactions(self._metadata.image)
-        if not self.access.allows(
-            request.client, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id
+        if self.access.refuses(
+            request.client, Permission(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, asked.transactional_id)
         ):
             raise ApiError(ErrorCode.transactional_id_authorization_failed)
         found: list[Found] = []
@@ -236,8 +236,8 @@ class ProduceAppender:
         """
         if not self.access.is_open:
             name = topic_name(self._metadata.image, topic)
-            if name is not None and not self.access.allows(
-                request.client, AclOperation.WRITE, ResourceType.TOPIC, name
+            if name is not None and self.access.refuses(
+                request.client, Permission(AclOperation.WRITE, ResourceType.TOPIC, name)
             ):
                 raise ApiError(ErrorCode.topic_authorization_failed)
         replicas = self._replicas

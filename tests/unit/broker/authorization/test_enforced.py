@@ -6,7 +6,7 @@ import logging
 from esp.model.acl import AclOperation, ResourceType
 from esp.model.errors import ErrorCode
 from esp.protocol.registry import ApiKey
-from tests.unit.broker.conversation import create_topic, produce_request
+from tests.unit.broker.conversation import create_topic, create_topics, metadata, produce_request
 from tests.unit.broker.guarded_node import ROOT, allow, ask, client_of, deny, guarded, withdraw
 from tests.unit.broker.simulated_node import records
 
@@ -171,3 +171,22 @@ async def test_denials_are_logged_with_what_was_missing(node, caplog):
     (line,) = [record.getMessage() for record in caplog.records if record.name == "kafka.authorizer.logger"]
     assert "Principal = User:alice is Denied operation = WRITE" in line
     assert "resource = TOPIC:t" in line
+
+
+@guarded()
+async def test_what_is_only_looked_for_is_no_denial(node, caplog):
+    """Neither a permission in place of which another one was there, nor what a list leaves out; the last that was missing is one."""
+    caplog.set_level(logging.INFO, "kafka.authorizer.logger")
+    root, client = await client_of(node, ROOT), await client_of(node, "User:alice")
+    await create_topic(root, "secret")
+    await allow(root, "User:alice", AclOperation.CREATE, name="mine")
+    (created,) = await create_topics(client, [("mine", 1, {})])
+    assert created.error_code is ErrorCode.none
+    assert [topic.name for topic in (await metadata(client)).topics] == []
+    await ask(client, ApiKey.LIST_GROUPS, 5)
+    await ask(client, ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True, endpoint_type=1)
+    assert caplog.messages == []
+    (refused,) = await create_topics(client, [("other", 1, {})])
+    assert refused.error_code is DENIED
+    (line,) = caplog.messages
+    assert line.endswith("on resource = TOPIC:other")

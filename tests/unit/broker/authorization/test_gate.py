@@ -27,6 +27,9 @@ class Named(OpenAccess):
         assert resource_type is ResourceType.TOPIC
         return name in self.names
 
+    def refuses(self, client, *alternatives):
+        return not any(self.allows(client, *permission) for permission in alternatives)
+
 
 def gate(names):
     return RequestGate(ListenerKind.BROKER, Named(names), lambda: EMPTY_IMAGE)
