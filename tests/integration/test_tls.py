@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ from esp.testing.kafka_tools import KafkaTools
 from esp.testing.node_process import NodeError, NodeProcess
 from esp.testing.pytest_plugin import ClusterFactory, NodeFactory
 from tests.integration.conftest import eventually
+from tests.integration.messages import api_versions
+from tests.integration.wire import Wire
 from tests.models.certificates import PASSWORD, Authority
 
 VALUES = [b"%d " % number * 300 for number in range(300)]
@@ -360,6 +363,60 @@ def test_a_renewed_certificate_is_taken_while_connections_go_on_and_a_bad_one_is
     eventually(lambda: served_serial(node, identities) == renewed.certificate.serial_number, 30)
     assert producer.send("t", b"after").get(30).offset == 1
     producer.close()
+
+
+def connect_as(node: NodeProcess, authority: Authority, path: Path, ends: datetime | None = None) -> Wire:
+    """A connection of ``carol``, who is proved by a certificate of her own; the node has answered her."""
+    authority.issue("CN=carol", ends=ends).write_pem(path)
+    context = ssl.create_default_context(cadata=authority.pem)
+    context.load_cert_chain(path)
+    wire = Wire(node, 30, tls=context)
+    wire.call(api_versions())
+    return wire
+
+
+def is_ended(wire: Wire) -> bool:
+    """True when the node has ended the connection; it waits for that."""
+    try:
+        return wire.socket.recv(1) == b""
+    except (ConnectionError, ssl.SSLEOFError):
+        return True
+
+
+def test_connections_end_with_the_certificate_of_their_client(
+    fresh_node: NodeFactory, identities: Identities, tmp_path: Path
+) -> None:
+    node = fresh_node(identities.settings)
+    soon = datetime.now(UTC) + timedelta(seconds=5)
+    with (
+        connect_as(node, identities.authority, tmp_path / "later.pem") as later,
+        connect_as(node, identities.authority, tmp_path / "soon.pem", soon) as client,
+    ):
+        assert is_ended(client)
+        assert datetime.now(UTC) >= soon
+        later.call(api_versions())
+    eventually(lambda: "a certificate of its chain has ended" in node.output, 10)
+
+
+def test_connections_of_a_client_that_is_revoked_end_and_others_go_on(
+    fresh_node: NodeFactory, identities: Identities, tmp_path: Path
+) -> None:
+    trusted = tmp_path / "trusted.pem"
+    authority = Authority()
+    own = authority.issue("CN=node").write_pem(tmp_path / "own.pem")
+    trusted.write_text(authority.pem)
+    settings = {"ssl.keystore.location": str(own), "ssl.truststore.location": str(trusted)}
+    node = fresh_node(identities.settings | settings)
+    with (
+        connect_as(node, authority, tmp_path / "good.pem") as good,
+        connect_as(node, authority, tmp_path / "bad.pem") as bad,
+    ):
+        revoked = x509.load_pem_x509_certificate((tmp_path / "bad.pem").read_bytes())
+        authority.revoked.append(revoked)
+        trusted.write_text(authority.pem + authority.revocations_pem())
+        assert is_ended(bad)
+        good.call(api_versions())
+    eventually(lambda: "it is trusted no longer: certificate revoked" in node.output, 10)
 
 
 def test_a_node_with_bad_material_does_not_start_and_says_what_is_to_be_done(

@@ -3,6 +3,7 @@
 import io
 import itertools
 import socket
+import ssl
 import struct
 from typing import Any, NamedTuple, Protocol
 
@@ -31,11 +32,20 @@ class Listener(Protocol):
 
 
 class Wire:
-    """One connection, used as a context manager: to the node's client listener, or to another ``port`` of it."""
+    """One connection, used as a context manager: to the node's client listener, or to another ``port`` of it; ``tls`` encrypts it."""
 
-    def __init__(self, node: Listener, timeout_s: float = TIMEOUT_S, *, port: int | None = None) -> None:
+    def __init__(
+        self,
+        node: Listener,
+        timeout_s: float = TIMEOUT_S,
+        *,
+        port: int | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.socket = socket.create_connection((HOST, node.port if port is None else port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=HOST)
         self._correlation_ids = itertools.count(1)
 
     def __enter__(self) -> "Wire":

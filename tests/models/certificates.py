@@ -69,16 +69,17 @@ class Issued:
 
 
 class Authority:
-    """Issues certificates and revokes them."""
+    """Issues certificates and revokes them; an authority without an issuer has signed its own."""
 
-    def __init__(self, name: str = "CN=Test CA") -> None:
+    def __init__(self, name: str = "CN=Test CA", issuer: "Authority | None" = None) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = name_of(name)
         constraints = x509.BasicConstraints(ca=True, path_length=None)
+        signer = issuer or self
         self.certificate = (
-            _builder(self.name, self.name, self.key.public_key(), datetime.now(UTC) - DAY, datetime.now(UTC) + DAY)
+            _builder(self.name, signer.name, self.key.public_key(), datetime.now(UTC) - DAY, datetime.now(UTC) + DAY)
             .add_extension(constraints, critical=True)
-            .sign(self.key, hashes.SHA256())
+            .sign(signer.key, hashes.SHA256())
         )
         self.revoked: list[x509.Certificate] = []
 
@@ -103,9 +104,17 @@ class Authority:
             builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         return Issued(key, builder.sign(self.key, hashes.SHA256()), self.certificate)
 
+    def issue_authority(self, name: str) -> "Authority":
+        """An authority between this one and the certificates that it issues."""
+        return Authority(name, self)
+
     @property
     def pem(self) -> str:
         return self.certificate.public_bytes(Encoding.PEM).decode()
+
+    @property
+    def certificate_der(self) -> bytes:
+        return self.certificate.public_bytes(Encoding.DER)
 
     def revoke(self, issued: Issued) -> Self:
         self.revoked.append(issued.certificate)

@@ -26,6 +26,8 @@ class TlsContexts(NamedTuple):
     """The contexts that the stores of a listener give, at one time."""
 
     identity: Identity
+    trust: Trust | None
+    """The contents of the trust store; None: the system's authorities are trusted."""
     server: ssl.SSLContext
     """For connections that others make to this node."""
     client: ssl.SSLContext
@@ -41,7 +43,7 @@ def load_contexts_blocking(policy: TlsPolicy) -> TlsContexts:
     identity, trust = read_identity_blocking(policy), read_trust_blocking(policy)
     try:
         contexts = TlsContexts(
-            identity, _server_context(policy, identity, trust), _client_context(policy, identity, trust)
+            identity, trust, _server_context(policy, identity, trust), _client_context(policy, identity, trust)
         )
     except ssl.SSLError as error:
         raise _refused_by_openssl(policy, error) from error

@@ -1,13 +1,17 @@
 """The encrypted connections of one policy: those that are accepted by its terms, and those that are made.
 
 The files of the policy's stores are watched. Changed ones are read and tried beside the loop; then new connections go by them, while those
-that there are go on. Files that cannot be used are refused with an error in the log, and the contents that were read before stay in force.
+that there are go on, unless their peers are trusted no longer. Files that cannot be used are refused with an error in the log, and the
+contents that were read before stay in force.
 """
 
 import asyncio
+import importlib
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from esp.model.errors import OperatorError
@@ -15,13 +19,17 @@ from esp.model.tls import TlsPolicy
 from esp.ports.network import Address, Connection, ConnectionOwner
 from esp.runtime.asyncio_connection import AsyncioConnection
 from esp.runtime.loop_shares import LoopShares
+from esp.runtime.tls.chains import proved_chain
 from esp.runtime.tls.contexts import TlsContexts, load_contexts_blocking
 from esp.runtime.tls.file_watch import FileWatch
-from esp.runtime.tls.stores import check_successor
+from esp.runtime.tls.peers import Chain, Peers
+from esp.runtime.tls.stores import Trust, check_successor
 from esp.runtime.tls.tls_connection import TlsConnection, TlsParts
 
 log = logging.getLogger(__name__)
 
+
+_JUDGEMENT: Final = "esp.runtime.tls.judgement"  # loaded when a trust store has changed
 
 WATCH_S: Final = 2.0
 """The interval between two looks at the files: a change is taken after two of them."""
@@ -45,12 +53,14 @@ class TlsEndpoint:
         self._files = FileWatch(location for location in locations if location)
         self.contexts: TlsContexts = load_contexts_blocking(policy)
         """Those of new connections."""
+        self._peers = Peers(policy.listener)
 
     def watch(self) -> None:
         """Look at the files again and again from now on; on the running loop."""
         asyncio.get_running_loop().call_later(WATCH_S, self._look)
 
     def _look(self) -> None:
+        self._peers.end_expired(datetime.now(UTC))
         looking = asyncio.get_running_loop().run_in_executor(None, self.reload_blocking)
         looking.add_done_callback(self._after_look)
 
@@ -60,6 +70,22 @@ class TlsEndpoint:
         contexts = looking.result()
         if contexts is not None:
             self.contexts = contexts
+        trust = self.contexts.trust
+        chains = [] if trust is None else self._peers.not_held_against(trust)
+        if trust is None or not chains:
+            self.watch()
+            return
+        judging = asyncio.get_running_loop().run_in_executor(None, _find_untrusted_blocking, trust, chains)
+        judging.add_done_callback(partial(self._after_judgement, trust, chains))
+
+    def _after_judgement(
+        self, trust: Trust, chains: Sequence[Chain], judging: "asyncio.Future[dict[Chain, str]]"
+    ) -> None:
+        if judging.cancelled():
+            return
+        untrusted = judging.result()
+        self._peers.end({chain: f"it is trusted no longer: {reason}" for chain, reason in untrusted.items()})
+        self._peers.set_held_against(trust, chains)
         self.watch()
 
     def reload_blocking(self) -> TlsContexts | None:
@@ -77,6 +103,8 @@ class TlsEndpoint:
                 error.remedy,
             )
             return None
+        if contexts.trust == self.contexts.trust:  # so that what was held against it need not be looked at again
+            contexts = contexts._replace(trust=self.contexts.trust)
         log.info(
             "the listener %s uses the changed files: its certificate is %s, until %s",
             listener,
@@ -89,16 +117,24 @@ class TlsEndpoint:
         self, below: AsyncioConnection, make_owner: Callable[[Connection], ConnectionOwner], shares: LoopShares
     ) -> TlsConnection:
         """Return the owner of a connection that a peer has made."""
-        context, peer, listener = self.contexts.server, below.peer, self._policy.listener
+        contexts, peer, listener = self.contexts, below.peer, self._policy.listener
 
         def engine(arrived: ssl.MemoryBIO, leaving: ssl.MemoryBIO) -> ssl.SSLObject:
-            return context.wrap_bio(arrived, leaving, server_side=True)
+            return contexts.server.wrap_bio(arrived, leaving, server_side=True)
 
         def fail(reason: str) -> None:
             log.warning("refused a connection of %s to the listener %s: %s", peer, listener, reason)
 
         timeout_s = self._policy.handshake_timeout_ms / 1000
-        return TlsConnection(below, engine, self._parts, shares, make_owner, fail, timeout_s, is_server=True)
+        watch = partial(self._watch_peer, contexts.trust)
+        return TlsConnection(below, engine, self._parts, shares, make_owner, fail, watch, timeout_s, is_server=True)
+
+    def _watch_peer(self, trust: Trust | None, connection: TlsConnection, engine: ssl.SSLObject) -> Callable[[], None]:
+        """End a connection, which is secure now, when its peer's certificates do not count any more; return what forgets it."""
+        chain = proved_chain(engine)
+        if chain:
+            self._peers.add(connection, chain, trust)
+        return partial(self._peers.discard, connection)
 
     def connect(
         self,
@@ -109,10 +145,10 @@ class TlsEndpoint:
         secured: "asyncio.Future[Connection]",
     ) -> TlsConnection:
         """Return the owner of a connection that this node has made; ``secured`` gets the secure connection, or an OSError."""
-        context = self.contexts.client
+        contexts = self.contexts
 
         def engine(arrived: ssl.MemoryBIO, leaving: ssl.MemoryBIO) -> ssl.SSLObject:
-            return context.wrap_bio(arrived, leaving, server_hostname=address.host)
+            return contexts.client.wrap_bio(arrived, leaving, server_hostname=address.host)
 
         def open_secured(connection: Connection) -> ConnectionOwner:
             if secured.done():
@@ -128,7 +164,16 @@ class TlsEndpoint:
 
         timeout_s = self._policy.handshake_timeout_ms / 1000
         try:
-            return TlsConnection(below, engine, self._parts, shares, open_secured, fail, timeout_s, is_server=False)
+            watch = partial(self._watch_peer, contexts.trust)
+            return TlsConnection(
+                below, engine, self._parts, shares, open_secured, fail, watch, timeout_s, is_server=False
+            )
         except ValueError as error:  # the metadata of a cluster may name any host
             fail(f"{address.host!r} is no name that a certificate could be for: {error}")
             raise ConnectionAbortedError("the peer's host has no name") from error
+
+
+def _find_untrusted_blocking(trust: Trust, chains: Sequence[Chain]) -> dict[Chain, str]:
+    judgement = importlib.import_module(_JUDGEMENT)
+    untrusted: dict[Chain, str] = judgement.find_untrusted_blocking(trust, chains)
+    return untrusted

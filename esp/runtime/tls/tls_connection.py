@@ -66,6 +66,8 @@ class TlsConnection:
         shares: the shares of the loop that ``below`` is counted in.
         make_owner: as for a connection without TLS. Called at once by the side that accepts; by the other when the connection is secure.
         on_failed: called with words when the connection will not become secure.
+        on_proved: called when the connection is secure; returns the function to be called when it has ended, and may refuse the peer by
+            ConnectionAbortedError.
         timeout_s: the time until it must be secure.
         is_server: whether it was accepted.
     """
@@ -78,6 +80,7 @@ class TlsConnection:
         shares: LoopShares,
         make_owner: Callable[[Connection], ConnectionOwner],
         on_failed: Callable[[str], None],
+        on_proved: Callable[["TlsConnection", ssl.SSLObject], Callable[[], None]],
         timeout_s: float,
         *,
         is_server: bool,
@@ -89,6 +92,8 @@ class TlsConnection:
         self._shares = shares
         self._make_owner = make_owner
         self._on_failed = on_failed
+        self._on_proved = on_proved
+        self._at_end: Callable[[], None] = _nothing_more
         self._arrived = ssl.MemoryBIO()
         self._leaving = ssl.MemoryBIO()
         self._engine = engine(self._arrived, self._leaving)
@@ -209,6 +214,8 @@ class TlsConnection:
         if self._has_begun and not self._is_secure:  # a mere look whether the port is open is no failure
             self._on_failed("it ended the connection before that was secure")
             self._on_failed = _nothing
+        at_end, self._at_end = self._at_end, _nothing_more
+        at_end()
         owner, self._owner = self._owner, None
         if owner is not None:
             owner.on_closed()
@@ -247,6 +254,7 @@ class TlsConnection:
             if self._owner is None:
                 self._owner = self._make_owner(self)
             self.on_secured(self._engine.getpeercert(binary_form=True))
+            self._at_end = self._on_proved(self, self._engine)
         except ConnectionAbortedError as refusal:
             self._refuse(refusal)
             return
@@ -455,3 +463,7 @@ class TlsConnection:
 
 def _nothing(_argument: object) -> None:
     """Nothing is done when it is called."""
+
+
+def _nothing_more() -> None:
+    """Nothing is to be done when the connection has ended."""

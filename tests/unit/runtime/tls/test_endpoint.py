@@ -40,6 +40,12 @@ def reload(endpoint):
 
 def agree(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
     """Let the ends agree in memory; return the client's."""
+    here, _ = agree_both(server, client)
+    return here
+
+
+def agree_both(server: ssl.SSLContext, client: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Let the ends agree in memory; return the client's and the server's."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     here = client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
     there = server.wrap_bio(to_server, to_client, server_side=True)
@@ -49,7 +55,7 @@ def agree(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
                 end.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-    return here
+    return here, there
 
 
 def test_a_new_pair_is_taken(made, tmp_path):

@@ -577,7 +577,15 @@ async def test_a_connection_that_openssl_cannot_write_to_any_more_is_ended(caplo
 
     parts = TlsParts(BufferSweeper(), TransferTurns())
     connection = TlsConnection(
-        below, lambda *memories: BrokenEngine(), parts, LoopShares(), accept, pytest.fail, 5, is_server=True
+        below,
+        lambda *memories: BrokenEngine(),
+        parts,
+        LoopShares(),
+        accept,
+        pytest.fail,
+        lambda connection, engine: lambda: None,
+        5,
+        is_server=True,
     )
     connection.on_bytes(memoryview(b"\x16"))
     await until(lambda: owners[0].certificates)
