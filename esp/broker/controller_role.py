@@ -96,6 +96,7 @@ class ControllerRole:
                 metadata=metadata,
                 controller=driver,
                 access=node.access,
+                answer_enclosed=self.dispatcher.answer_enclosed,
                 features=node.features,
             ),
             gate=make_gate(ListenerKind.CONTROLLER, node.access, lambda: metadata.image),

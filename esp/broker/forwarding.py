@@ -1,6 +1,7 @@
 """Requests of clients that only the active controller can do: a broker passes them on, and the answer back (KIP-590).
 
-They travel unchanged, without Kafka's Envelope: there is no authorizer that would have to know the client.
+With an authorizer the controller decides again, about the client: the request travels in an Envelope (58), with the client's principal and
+address. Without one it travels as it is.
 """
 
 import logging
@@ -8,6 +9,8 @@ from collections.abc import Callable, Sized
 from datetime import timedelta
 from typing import Any, Final
 
+from esp.broker.controller_client.original_client import OriginalClient
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.broker.waiting import time_limit
 from esp.controller.image import ClusterImage
@@ -25,13 +28,23 @@ WHOLE_MAX: Final = 100
 _APPLY_MS_MIN: Final = 1_000
 
 
-async def forward(services: Services, api_key: ApiKey, message: Any) -> Any:
-    """The active controller's answer to ``message``; both are of the newest version's classes.
+async def forward(
+    services: Services, request: Request, api_key: ApiKey, message: Any, *, timeout_ms: int = FORWARD_TIMEOUT_MS
+) -> Any:
+    """The active controller's answer to what a client asks for.
+
+    Args:
+        services: the broker's.
+        request: the client's.
+        api_key: the API.
+        message: as much of the request as is passed on, as an instance of the newest version's class; the answer is one too.
+        timeout_ms: the time for which to try.
 
     Raises:
-        ApiError: REQUEST_TIMED_OUT.
+        ApiError: REQUEST_TIMED_OUT; CLUSTER_AUTHORIZATION_FAILED: the controller takes no Envelope of this broker.
     """
-    return await services.controller.call(api_key, message, timeout_ms=FORWARD_TIMEOUT_MS)
+    client = None if services.access.is_open or request.client.is_this_node else OriginalClient.of(request)
+    return await services.controller.call(api_key, message, timeout_ms=timeout_ms, client=client)
 
 
 def check_whole(elements: Sized, maximum: int = WHOLE_MAX) -> None:

@@ -27,6 +27,9 @@ from esp.protocol.writer import compile_writer
 
 _LENGTH: Final = struct.Struct(">i")
 
+LENGTH_BYTES: Final = _LENGTH.size
+"""The bytes of the length in front of a frame."""
+
 _PIECE_PARTS: Final = 10_000
 """Values in a piece of a frame that is written in slices: some tens of kilobytes, of which a connection sends many at once."""
 

@@ -82,6 +82,7 @@ class ApiKey(IntEnum):
     DESCRIBE_QUORUM = 55
     ALTER_PARTITION = 56
     UPDATE_FEATURES = 57
+    ENVELOPE = 58
     FETCH_SNAPSHOT = 59
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
@@ -229,6 +230,7 @@ _APIS: Final = (
     _served(
         ApiKey.UPDATE_FEATURES, "UpdateFeatures", (0, 2), 0, listeners=_BOTH, request_models=(0,), response_models=(1,)
     ),
+    _served(ApiKey.ENVELOPE, "Envelope", (0, 0), 0, listeners=_CONTROLLER),
     _served(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", (0, 1), 0, listeners=_CONTROLLER),
     _served(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", (1, 2), 0, listeners=_BOTH),
     _served(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", (0, 0), 0),

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
 from cryptography import x509
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
+from kafka.errors import TopicAuthorizationFailedError
 
 from esp.testing.cluster import Cluster
 from esp.testing.kafka_tools import KafkaTools
@@ -329,8 +330,27 @@ def test_three_nodes_that_serve_by_rules_only_know_one_another_and_replicate(
         AclOperation.WRITE,
         AclPermissionType.ALLOW,
     )
-    admin.create_acls([rule])[rule].result(30)
+    may_create = AclBinding(
+        ResourceType.TOPIC,
+        "dave-",
+        ResourcePatternType.PREFIXED,
+        "User:CN=dave",
+        "*",
+        AclOperation.CREATE,
+        AclPermissionType.ALLOW,
+    )
+    for created in admin.create_acls([rule, may_create]).values():
+        created.result(30)
     eventually(lambda: write() == "None", 60)
+    for number, node in cluster.nodes.items():  # one is the active controller, the others ask it for their client
+        dave_admin = KafkaAdminClient(
+            bootstrap_servers=node.bootstrap,
+            **(identities.kafka_python | {"ssl_certfile": dave, "ssl_keyfile": dave}),
+        )
+        dave_admin.create_topics({f"dave-{number}": {"num_partitions": 1, "replication_factor": 1}})
+        with pytest.raises(TopicAuthorizationFailedError):
+            dave_admin.create_topics({f"other-{number}": {"num_partitions": 1, "replication_factor": 1}})
+        dave_admin.close()
     leader = admin.list_topics("t", 30).topics["t"].partitions[0].leader
     cluster.nodes[leader].kill()
     eventually(lambda: write() == "None", 60)

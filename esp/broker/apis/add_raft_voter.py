@@ -25,5 +25,5 @@ async def handle_at_controller(services: ControllerServices, _request: Request, 
 async def handle(services: Services, request: Request, message: AddRaftVoterRequest) -> AddRaftVoterResponse:
     """Pass its answer on."""
     check_whole(message.listeners)
-    answer: AddRaftVoterResponse = await forward(services, ApiKey.ADD_RAFT_VOTER, message)
+    answer: AddRaftVoterResponse = await forward(services, request, ApiKey.ADD_RAFT_VOTER, message)
     return answer

@@ -10,7 +10,6 @@ from esp.broker.configs.messages import AlterResponse
 from esp.broker.controller.services import ControllerServices
 from esp.broker.request import Request
 from esp.broker.services import Services
-from esp.protocol.registry import ApiKey
 
 
 async def handle_at_controller(
@@ -20,6 +19,6 @@ async def handle_at_controller(
     return await alter_at_controller(services, message)
 
 
-async def handle(services: Services, _request: Request, message: AlterConfigsRequest) -> AlterResponse:
+async def handle(services: Services, request: Request, message: AlterConfigsRequest) -> AlterResponse:
     """Answer each resource for itself."""
-    return await alter_at_broker(services, ApiKey.ALTER_CONFIGS, message)
+    return await alter_at_broker(services, request, message)

@@ -78,11 +78,13 @@ def _describe(partition_index: i32, error: ApiError | None) -> ReassignableParti
 
 
 async def handle(
-    services: Services, _request: Request, message: AlterPartitionReassignmentsRequest
+    services: Services, request: Request, message: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Pass the controller's answer on once this node follows."""
     before = services.metadata.image
-    answer: AlterPartitionReassignmentsResponse = await forward(services, ApiKey.ALTER_PARTITION_REASSIGNMENTS, message)
+    answer: AlterPartitionReassignmentsResponse = await forward(
+        services, request, ApiKey.ALTER_PARTITION_REASSIGNMENTS, message
+    )
     done = {
         (topic.name, partition.partition_index)
         for topic in answer.responses

@@ -40,12 +40,12 @@ async def handle_at_controller(
     return CreateAclsResponse(throttle_time=NO_THROTTLE, results=tuple(map(_result, results)))
 
 
-async def handle(services: Services, _request: Request, message: CreateAclsRequest) -> CreateAclsResponse:
+async def handle(services: Services, request: Request, message: CreateAclsRequest) -> CreateAclsResponse:
     """Pass the controller's answer on once this node follows."""
     if services.access.is_open:
         return refuse_create_acls(message)
     check_whole(message.creations, CREATIONS_MAX)
-    answer: CreateAclsResponse = await forward(services, ApiKey.CREATE_ACLS, message)
+    answer: CreateAclsResponse = await forward(services, request, ApiKey.CREATE_ACLS, message)
     await until_follows(services)
     return answer
 

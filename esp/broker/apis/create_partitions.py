@@ -59,9 +59,9 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
     )
 
 
-async def handle(services: Services, _request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def handle(services: Services, request: Request, message: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Pass the controller's answer on once this node follows."""
-    answer: CreatePartitionsResponse = await forward(services, ApiKey.CREATE_PARTITIONS, message)
+    answer: CreatePartitionsResponse = await forward(services, request, ApiKey.CREATE_PARTITIONS, message)
     if not message.validate_only:
         grown = {result.name for result in answer.results if result.error_code is ErrorCode.none}
         counts = {str(topic.name): topic.count for topic in message.topics if topic.name in grown}

@@ -112,7 +112,7 @@ def _as_allowed(services: Services, request: Request, topic: CreatableTopicResul
 
 async def handle(services: Services, request: Request, message: CreateTopicsRequest) -> CreateTopicsResponse:
     """Pass the controller's answer on once this node follows."""
-    answer: CreateTopicsResponse = await forward(services, ApiKey.CREATE_TOPICS, message)
+    answer: CreateTopicsResponse = await forward(services, request, ApiKey.CREATE_TOPICS, message)
     if not services.access.is_open:
         answer = replace(answer, topics=tuple(_as_allowed(services, request, topic) for topic in answer.topics))
     if not message.validate_only:

@@ -34,12 +34,12 @@ async def handle_at_controller(
     return DeleteAclsResponse(throttle_time=NO_THROTTLE, filter_results=tuple(map(_result, results)))
 
 
-async def handle(services: Services, _request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
+async def handle(services: Services, request: Request, message: DeleteAclsRequest) -> DeleteAclsResponse:
     """Pass the controller's answer on once this node follows."""
     if services.access.is_open:
         return refuse_delete_acls(message)
     check_whole(message.filters)
-    answer: DeleteAclsResponse = await forward(services, ApiKey.DELETE_ACLS, message)
+    answer: DeleteAclsResponse = await forward(services, request, ApiKey.DELETE_ACLS, message)
     await until_follows(services)
     return answer
 

@@ -86,7 +86,7 @@ async def handle(
             topics=tuple(DeleteTopicState(name=name, topic_id=None) for name in message.topic_names),
             timeout=message.timeout,
         )
-    answer: DeleteTopicsResponse = await forward(services, ApiKey.DELETE_TOPICS, message)
+    answer: DeleteTopicsResponse = await forward(services, request, ApiKey.DELETE_TOPICS, message)
     deleted = [
         TopicId(topic.topic_id)
         for topic in answer.responses

@@ -11,6 +11,7 @@ from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest
 from kio.schema.describe_quorum.v2.response import DescribeQuorumResponse
 
 from esp.broker.controller.services import ControllerServices
+from esp.broker.forwarding import forward
 from esp.broker.raft.description import describe_answer, describe_refusal, only_metadata
 from esp.broker.request import Request
 from esp.broker.services import Services
@@ -43,8 +44,8 @@ async def handle(services: Services, request: Request, message: DescribeQuorumRe
         ApiError: REQUEST_TIMED_OUT: the leader does not answer, and the request is not about the metadata log.
     """
     try:
-        answer: DescribeQuorumResponse = await services.controller.call(
-            ApiKey.DESCRIBE_QUORUM, message, timeout_ms=LEADER_TIMEOUT_MS
+        answer: DescribeQuorumResponse = await forward(
+            services, request, ApiKey.DESCRIBE_QUORUM, message, timeout_ms=LEADER_TIMEOUT_MS
         )
     except ApiError as error:
         if not only_metadata(message.topics):

@@ -61,5 +61,5 @@ async def handle_at_controller(
 
 async def handle(services: Services, request: Request, message: ElectLeadersRequest) -> ElectLeadersResponse:
     """Pass its answer on."""
-    answer: ElectLeadersResponse = await forward(services, ApiKey.ELECT_LEADERS, message)
+    answer: ElectLeadersResponse = await forward(services, request, ApiKey.ELECT_LEADERS, message)
     return answer

@@ -63,8 +63,10 @@ def _describe(state: PartitionState) -> OngoingPartitionReassignment:
 
 
 async def handle(
-    services: Services, _request: Request, message: ListPartitionReassignmentsRequest
+    services: Services, request: Request, message: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Pass its answer on."""
-    answer: ListPartitionReassignmentsResponse = await forward(services, ApiKey.LIST_PARTITION_REASSIGNMENTS, message)
+    answer: ListPartitionReassignmentsResponse = await forward(
+        services, request, ApiKey.LIST_PARTITION_REASSIGNMENTS, message
+    )
     return answer

@@ -28,5 +28,5 @@ async def handle_at_controller(
 
 async def handle(services: Services, request: Request, message: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
     """Pass its answer on."""
-    answer: RemoveRaftVoterResponse = await forward(services, ApiKey.REMOVE_RAFT_VOTER, message)
+    answer: RemoveRaftVoterResponse = await forward(services, request, ApiKey.REMOVE_RAFT_VOTER, message)
     return answer

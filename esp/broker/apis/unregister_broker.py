@@ -28,5 +28,5 @@ async def handle_at_controller(
 
 async def handle(services: Services, request: Request, message: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     """Pass its answer on."""
-    answer: UnregisterBrokerResponse = await forward(services, ApiKey.UNREGISTER_BROKER, message)
+    answer: UnregisterBrokerResponse = await forward(services, request, ApiKey.UNREGISTER_BROKER, message)
     return answer

@@ -91,7 +91,7 @@ async def handle(
     """Pass the controller's answer on once this node follows."""
     check_whole(message.feature_updates)
     wanted = wanted_updates(message)
-    answer: UpdateFeaturesResponse = await forward(services, ApiKey.UPDATE_FEATURES, wanted)
+    answer: UpdateFeaturesResponse = await forward(services, request, ApiKey.UPDATE_FEATURES, wanted)
     if answer.error_code is ErrorCode.none and not wanted.validate_only:
         levels = {
             update.feature: update.max_version_level

@@ -261,6 +261,7 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = MappingProxyType(
         ApiKey.DESCRIBE_QUORUM: _DESCRIBE_CLUSTER,
         ApiKey.ALTER_PARTITION: _CLUSTER_ACTION,
         ApiKey.UPDATE_FEATURES: _ALTER_CLUSTER,
+        ApiKey.ENVELOPE: _CLUSTER_ACTION,
         ApiKey.FETCH_SNAPSHOT: _CLUSTER_ACTION,
         ApiKey.DESCRIBE_CLUSTER: (
             InHandler("nothing; Describe cluster to see permitted operations", "it shapes the answer"),

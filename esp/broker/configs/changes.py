@@ -9,6 +9,7 @@ from esp.broker.configs.checks import BROKER_LOGGER, ConfigChecks, check_form, d
 from esp.broker.configs.messages import AlterRequest, AlterResponse, Outcome, answer_to, changes_of, outcomes_in
 from esp.broker.controller.services import ControllerServices
 from esp.broker.forwarding import forward, until_applied
+from esp.broker.request import Request
 from esp.broker.services import Services
 from esp.controller.configs import ConfigChange, apply_operations, configs_of
 from esp.controller.image import ClusterImage
@@ -20,7 +21,7 @@ _DUPLICATE_AT_CONTROLLER: Final = "Duplicate resource."
 _NO_TIME: Final = timedelta()
 
 
-async def alter_at_broker(services: Services, api_key: ApiKey, message: AlterRequest) -> AlterResponse:
+async def alter_at_broker(services: Services, request: Request, message: AlterRequest) -> AlterResponse:
     """Check each resource's change, and let the controller decide on those that pass; each is answered for itself.
 
     The answer waits until the changes have taken effect at this broker.
@@ -36,7 +37,7 @@ async def alter_at_broker(services: Services, api_key: ApiKey, message: AlterReq
     if passed:
         whole: Any = message
         asked = replace(whole, resources=tuple(message.resources[index] for index in passed))
-        decided = outcomes_in(await forward(services, api_key, asked))
+        decided = outcomes_in(await forward(services, request, ApiKey(request.api_key), asked))
         for index, change in passed.items():
             outcomes[index] = decided[change.resource]
         if not validate_only:

@@ -39,6 +39,7 @@ from esp.ports.clock import Clock
 from esp.ports.network import Address
 from esp.protocol import messages
 from esp.protocol.error_responses import error_response, error_response_in_slices
+from esp.protocol.headers import RequestHeader
 from esp.protocol.progress import begin
 from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
 
@@ -139,19 +140,44 @@ class Dispatcher:
                 return LATER
         return (messages.encode_response(api_key, version, request.correlation_id, answer),)
 
-    async def call(self, api_key: ApiKey, message: Any, *, client_id: str) -> Any:
-        """Answer a request of this node's own: instances of the newest version's classes, as they would come over the wire.
+    async def call(
+        self, api_key: ApiKey, message: Any, *, client_id: str | None, client: ClientContext | None = None
+    ) -> Any:
+        """Answer a request of this node's own, or of a client on whose behalf it asks.
 
-        The handler runs to its end also when the caller gives up.
+        Messages are instances of the newest version's classes, as they would come over the wire. The handler runs to its end also when the
+        caller gives up.
         """
         api = self.served[api_key]
-        request = Request(api_key, api.max_version, 0, client_id, self._this_node, _nobody_waits)
+        request = Request(api_key, api.max_version, 0, client_id, client or self._this_node, _nobody_waits)
         answer = done(self._handle(request, message))
         if not isinstance(answer, Coroutine):
             return answer
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._tasks.start(_settle(future, answer), name=api.name)
         return await future
+
+    async def answer_enclosed(self, header: RequestHeader, body: memoryview, client: ClientContext) -> bytes:
+        """The answer to a request that came within another one, which has passed the gate for itself: header and body, without a length.
+
+        Args:
+            header: the header.
+            body: the bytes behind it.
+            client: the client that has sent the enclosed request.
+
+        Raises:
+            DecodeError: the body is none of that API and version.
+        """
+        request = Request(*header[:4], client, _nobody_waits)
+        key, version = request.api_key, request.api_version
+        message = await self.turns.run(messages.decode_request_in_slices(key, version, body))
+        answer = self._handle(request, message)
+        if isinstance(answer, Coroutine):
+            answer = await answer
+        if isinstance(answer, Generator):
+            answer = await self.turns.run(answer)
+        encoding = messages.encode_response_in_slices(key, version, request.correlation_id, answer)
+        return b"".join(await self.turns.run(encoding))[messages.LENGTH_BYTES :]
 
     def _handle(self, request: Request, message: Any) -> Any:
         """The handler's answer, or the coroutine that makes it, or the generator that does so in slices."""

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from esp.broker.connections.peer import Peer, PeerUnavailableError
+from esp.broker.controller_client.original_client import OriginalClient, open_answer
+from esp.broker.request import ClientContext
 from esp.broker.waiting import Waiters, time_limit
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
@@ -52,8 +54,10 @@ class QuorumView(Protocol):
 class LocalController(Protocol):
     """This node's own controller: the dispatcher of its controller listeners."""
 
-    def call(self, api_key: ApiKey, message: Any, *, client_id: str) -> Awaitable[Any]:
-        """Answer a request; instances of the newest version's classes."""
+    def call(
+        self, api_key: ApiKey, message: Any, *, client_id: str | None, client: ClientContext | None = None
+    ) -> Awaitable[Any]:
+        """Answer a request of the node's own, or of a client; instances of the newest version's classes."""
 
 
 class ControllerCalls(Protocol):
@@ -104,7 +108,9 @@ class ControllerChannel:
         self._closed = False
         quorum.on_leadership(self._on_leadership)
 
-    async def call(self, api_key: ApiKey, message: Any, *, timeout_ms: int) -> Any:
+    async def call(
+        self, api_key: ApiKey, message: Any, *, timeout_ms: int, client: OriginalClient | None = None
+    ) -> Any:
         """Return the active controller's answer: instances of kio's model classes of the API's newest version.
 
         Errors in the answer are for the caller, except those that say that another node leads.
@@ -113,15 +119,17 @@ class ControllerChannel:
             api_key: the API.
             message: the request.
             timeout_ms: how long to try.
+            client: the client whose request it is, about which the controller decides; None: this node's own.
 
         Raises:
-            ApiError: REQUEST_TIMED_OUT; whether the request was done is not known (PROMISE-7).
+            ApiError: REQUEST_TIMED_OUT; whether the request was done is not known (PROMISE-7). CLUSTER_AUTHORIZATION_FAILED: the controller
+                does not let this node ask for clients.
         """
         try:
             async with time_limit(self._env.clock, timeout_ms):
                 while True:
                     known = self._leadership_changes
-                    answer = await self._attempt(api_key, message)
+                    answer = await self._attempt(api_key, message, client)
                     if answer is not None:
                         return answer
                     if known == self._leadership_changes:
@@ -138,22 +146,34 @@ class ControllerChannel:
             self._peer.close()
             self._peer = None
 
-    async def _attempt(self, api_key: ApiKey, message: Any) -> Any:
+    async def _attempt(self, api_key: ApiKey, message: Any, client: OriginalClient | None) -> Any:
         """The answer, or None if there is none from an active controller."""
         if self._closed:
             return None
         if self._quorum.leader == self._node_id and self._local is not None:
-            answer = await self._local.call(api_key, message, client_id=self._client_id)
+            if client is None:
+                answer = await self._local.call(api_key, message, client_id=self._client_id)
+            else:
+                answer = await self._local.call(api_key, message, client_id=client.client_id, client=client.context())
         else:
             address = self._quorum.leader_address
             if address is None:
                 return None
             try:
-                answer = await self._peer_at(address).call(api_key, message, timeout_ms=self._answer_timeout_ms)
+                answer = await self._ask(self._peer_at(address), api_key, message, client)
             except PeerUnavailableError as error:
                 log.debug("%s to the controller: %s", api_key.name, error)
                 return None
         return None if _is_from_another(answer) else answer
+
+    async def _ask(self, peer: Peer, api_key: ApiKey, message: Any, client: OriginalClient | None) -> Any:
+        if client is None:
+            return await peer.call(api_key, message, timeout_ms=self._answer_timeout_ms)
+        envelope = client.enclose(api_key, message)
+        answer = await peer.call(ApiKey.ENVELOPE, envelope, timeout_ms=self._answer_timeout_ms)
+        if answer.error_code in _ASK_ANOTHER:
+            return answer
+        return open_answer(peer.address, api_key, answer)
 
     def _peer_at(self, address: Address) -> Peer:
         if self._peer is None or self._peer.address != address:

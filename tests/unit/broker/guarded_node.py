@@ -25,9 +25,19 @@ guarded = partial(
 
 async def client_of(node, principal, **address):
     """A connection of a user."""
-    before = set(node.server._sessions)
-    client = await node.client(**address)
-    while not (new := set(node.server._sessions) - before):  # noqa: ASYNC110  # virtual time
+    return await _known_as(principal, node.server, node.client(**address))
+
+
+async def client_of_controller(node, principal):
+    """A connection of a user, or of a broker, to the controller's listener."""
+    controller = node.node.controller
+    return await _known_as(principal, controller.server, node.client(controller.listening[0]))
+
+
+async def _known_as(principal, server, connecting):
+    before = set(server._sessions)
+    client = await connecting
+    while not (new := set(server._sessions) - before):  # noqa: ASYNC110  # virtual time
         await asyncio.sleep(0.001)
     (session,) = new
     session.client.principal = principal

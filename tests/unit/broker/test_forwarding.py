@@ -20,10 +20,12 @@ from esp.broker.authorization.access import OpenAccess
 from esp.broker.auto_create import create_missing_topics
 from esp.broker.connections.dispatcher import Dispatcher
 from esp.broker.forwarding import WHOLE_MAX
+from esp.broker.request import ClientContext
 from esp.broker.tasks import Tasks
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import METADATA_TOPIC, NO_NODE, DirectoryId, LeaderEpoch, NodeId
 from esp.model.now import Now
+from esp.ports.network import Address
 from esp.protocol.messages import decode_response, encode_response
 from esp.protocol.registry import SERVED, ApiKey, ListenerKind
 from esp.raft.leading import QuorumDescription, ReplicaDescription
@@ -60,9 +62,11 @@ class Controller:
     def __init__(self, answer=None):
         self.answer = answer
         self.seen = []
+        self.clients = []
 
-    async def call(self, api_key, message, *, timeout_ms):
+    async def call(self, api_key, message, *, timeout_ms, client=None):
         self.seen.append((api_key, message))
+        self.clients.append(client)
         if isinstance(self.answer, ApiError):
             await asyncio.sleep(timeout_ms / 1000)
             raise self.answer
@@ -84,7 +88,8 @@ def services(world, answer, *, metadata=None, **settings):
 
 
 def asked(version):
-    return SimpleNamespace(api_version=version)
+    client = ClientContext("PLAINTEXT", Address("192.0.2.1", 1234), "User:alice")
+    return SimpleNamespace(api_version=version, client=client, client_id="cli", correlation_id=7)
 
 
 def create(name="t", *, validate_only=False, timeout=30 * SECONDS):
@@ -137,13 +142,32 @@ def test_what_only_the_controller_can_do_goes_there_and_its_answer_back(api_key)
     scenario()
 
 
+class Guarded(OpenAccess):
+    """The access to a node with an authorizer."""
+
+    is_open = False
+
+
+@pytest.mark.parametrize(("access", "principals"), [(OpenAccess(), [None]), (Guarded(), ["User:alice"])])
+def test_the_controller_is_told_of_the_client_where_there_is_an_authorizer(access, principals):
+    @in_world
+    async def scenario(world):
+        played = services(world, created())
+        played.access = access
+        await create_topics.handle(played, asked(7), create())
+        told = played.controller.clients
+        assert [client and client.principal for client in told] == principals
+
+    scenario()
+
+
 @pytest.mark.parametrize("version", [0, 2])
 def test_without_a_leader_the_quorum_is_described_as_the_broker_knows_it(version):
     @in_world
     async def scenario(world):
         refused = ApiError(ErrorCode.request_timed_out, "silence")
         raft = SimpleNamespace(describe_from_here=lambda: QUORUM, now=lambda: Now(0, 0))
-        played = SimpleNamespace(env=world.env, controller=Controller(refused), raft=raft)
+        played = SimpleNamespace(env=world.env, controller=Controller(refused), raft=raft, access=OpenAccess())
         topic = describe_request.TopicData(
             topic_name=METADATA_TOPIC, partitions=(describe_request.PartitionData(partition_index=0),)
         )

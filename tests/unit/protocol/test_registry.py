@@ -87,6 +87,7 @@ KAFKA_VERSIONS = {  # of Apache Kafka 4.3.1, as the ApiVersions answers of both 
         "DescribeQuorum": (0, 2),
         "AlterPartition": (2, 3),
         "UpdateFeatures": (0, 2),
+        "Envelope": (0, 0),
         "FetchSnapshot": (0, 1),
         "DescribeCluster": (0, 2),
         "BrokerRegistration": (0, 4),

@@ -5,12 +5,17 @@ import pytest
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
+from kio.schema.envelope.v0.response import EnvelopeResponse
 
 from esp.broker.controller_client.channel import ControllerChannel
+from esp.broker.controller_client.original_client import OriginalClient
 from esp.model.errors import ApiError, ErrorCode
 from esp.model.ids import NodeId
 from esp.ports.network import Address
+from esp.protocol.enclosed import decode_address, decode_principal
 from esp.protocol.error_responses import error_response
+from esp.protocol.headers import read_request_header
+from esp.protocol.messages import encode_response
 from esp.protocol.registry import ApiKey
 from tests.unit.broker.played_server import ADDRESS, in_world
 
@@ -40,9 +45,11 @@ class Local:
     def __init__(self, *answers):
         self.answers = list(answers)
         self.seen = []
+        self.clients = []
 
-    async def call(self, api_key, message, *, client_id):
+    async def call(self, api_key, message, *, client_id, client=None):
         self.seen.append((api_key, message, client_id))
+        self.clients.append(client)
         return self.answers.pop(0)
 
 
@@ -227,3 +234,82 @@ async def test_a_closed_channel_asks_nobody(world):
         await ask(channel, timeout_ms=500)
     assert len(server.seen) == 1
     assert not server.sessions
+
+
+ALICE = OriginalClient("User:alice", Address("192.0.2.7", 4000), "cli", 77)
+
+
+def enveloped(code=ErrorCode.none, inner=None):
+    """A controller that answers envelopes, each time with the next code of an iterator or always with one."""
+
+    def answer(message):
+        header = read_request_header(message.request_data)
+        inside.append(
+            (header, decode_principal(message.request_principal), decode_address(message.client_host_address))
+        )
+        error = next(codes, ErrorCode.none)
+        data = encode_response(header.api_key, header.api_version, header.correlation_id, inner or granted())[4:]
+        return EnvelopeResponse(response_data=data if error is ErrorCode.none else None, error_code=error)
+
+    inside = []
+    codes = iter([code])
+    return answer, inside
+
+
+@in_world
+async def test_the_request_of_a_client_travels_in_an_envelope(world):
+    answer, inside = enveloped()
+    await world.server(envelope=answer)
+    channel = new_channel(world, Quorum(OTHER, OTHER_ADDRESS))
+    told = await channel.call(ApiKey.ALLOCATE_PRODUCER_IDS, REQUEST, timeout_ms=1000, client=ALICE)
+    assert told == granted()
+    ((header, principal, host),) = inside
+    assert (header.api_key, header.client_id, header.correlation_id) == (ApiKey.ALLOCATE_PRODUCER_IDS, "cli", 77)
+    assert (principal, host) == ("User:alice", "192.0.2.7")
+
+
+@pytest.mark.parametrize("where", ["of the envelope", "of the enclosed request"])
+def test_an_envelope_that_came_to_another_than_the_leader_is_sent_again(where):
+    @in_world
+    async def scenario(world):
+        refusals = [refused(ErrorCode.not_controller)] if where == "of the enclosed request" else []
+        answer, inside = enveloped(ErrorCode.none if refusals else ErrorCode.not_controller)
+
+        def first_refused(message):
+            told = answer(message)
+            if refusals:
+                header = read_request_header(message.request_data)
+                data = encode_response(header.api_key, header.api_version, header.correlation_id, refusals.pop())[4:]
+                return EnvelopeResponse(response_data=data, error_code=ErrorCode.none)
+            return told
+
+        await world.server(envelope=first_refused)
+        channel = new_channel(world, Quorum(OTHER, OTHER_ADDRESS))
+        told = await channel.call(ApiKey.ALLOCATE_PRODUCER_IDS, REQUEST, timeout_ms=1000, client=ALICE)
+        assert (told, len(inside)) == (granted(), 2)
+
+    scenario()
+
+
+def test_a_broker_whose_envelopes_are_refused_says_what_is_to_be_done(caplog):
+    @in_world
+    async def scenario(world):
+        answer, _ = enveloped(ErrorCode.cluster_authorization_failed)
+        await world.server(envelope=answer)
+        channel = new_channel(world, Quorum(OTHER, OTHER_ADDRESS))
+        with pytest.raises(ApiError) as refusal:
+            await channel.call(ApiKey.ALLOCATE_PRODUCER_IDS, REQUEST, timeout_ms=1000, client=ALICE)
+        assert refusal.value.code is ErrorCode.cluster_authorization_failed
+
+    scenario()
+    assert "put the broker's principal into super.users of the controllers" in caplog.text
+
+
+@in_world
+async def test_this_nodes_own_controller_decides_about_the_client_too(world):
+    local = Local(granted())
+    channel = new_channel(world, Quorum(OURS, ADDRESS), local)
+    await channel.call(ApiKey.ALLOCATE_PRODUCER_IDS, REQUEST, timeout_ms=1000, client=ALICE)
+    assert local.seen == [(ApiKey.ALLOCATE_PRODUCER_IDS, REQUEST, "cli")]
+    (client,) = local.clients
+    assert (client.principal, client.address.host, client.is_this_node) == ("User:alice", "192.0.2.7", False)

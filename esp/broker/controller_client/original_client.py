@@ -1,0 +1,64 @@
+"""The client of a request that this broker passes on: enclosed with its request, so that the controller decides about it (KIP-590)."""
+
+import logging
+from typing import Any, NamedTuple, Self
+
+from kio.schema.envelope.v0.request import EnvelopeRequest
+from kio.schema.envelope.v0.response import EnvelopeResponse
+
+from esp.broker.request import ClientContext, Request
+from esp.model.errors import ApiError, ErrorCode
+from esp.ports.network import Address
+from esp.protocol.enclosed import encode_address, encode_principal
+from esp.protocol.headers import read_response_header
+from esp.protocol.messages import LENGTH_BYTES, decode_response, encode_request
+from esp.protocol.registry import SERVED, ApiKey
+
+log = logging.getLogger(__name__)
+
+
+class OriginalClient(NamedTuple):
+    """The sender of a request."""
+
+    principal: str
+    address: Address
+    client_id: str | None
+    correlation_id: int
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        """The sender of a request."""
+        return cls(request.client.principal, request.client.address, request.client_id, request.correlation_id)
+
+    def context(self) -> ClientContext:
+        """The client as a controller in the same process sees it: its connection is not the controller's to hold or to end."""
+        return ClientContext("", self.address, self.principal)
+
+    def enclose(self, api_key: ApiKey, message: Any) -> EnvelopeRequest:
+        """The envelope around a request of the newest version."""
+        frame = encode_request(api_key, SERVED[api_key].max_version, self.correlation_id, self.client_id, message)
+        return EnvelopeRequest(
+            request_data=frame[LENGTH_BYTES:],
+            request_principal=encode_principal(self.principal),
+            client_host_address=encode_address(self.address.host),
+        )
+
+
+def open_answer(controller: Address, api_key: ApiKey, answer: EnvelopeResponse) -> Any:
+    """Return the answer to the enclosed request.
+
+    Raises:
+        ApiError: the controller takes no envelope of this node, or has found a fault in this one.
+        DecodeError: the enclosed answer cannot be read.
+    """
+    if answer.error_code is not ErrorCode.none or answer.response_data is None:
+        if answer.error_code is ErrorCode.cluster_authorization_failed:
+            log.error(
+                "the controller at %s does not let this broker ask for its clients: put the broker's principal into super.users of the "
+                "controllers, or allow it ClusterAction on the cluster",
+                controller,
+            )
+        raise ApiError(answer.error_code, "The controller did not take the request of this broker's client.")
+    data, version = memoryview(answer.response_data), SERVED[api_key].max_version
+    _, position = read_response_header(data, api_key, version)
+    return decode_response(api_key, version, data[position:])

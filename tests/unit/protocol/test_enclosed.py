@@ -1,0 +1,53 @@
+"""Principals and addresses in envelopes."""
+
+import io
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.default_principal_data.v0.data import DefaultPrincipalData
+from kio.serial import entity_writer
+
+from esp.model.errors import ApiError, ErrorCode
+from esp.protocol.enclosed import decode_address, decode_principal, encode_address, encode_principal
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+def kafkas_bytes(kind, name):
+    """By kio, which is an oracle independent of the product's codec."""
+    buffer = io.BytesIO()
+    entity_writer(DefaultPrincipalData)(buffer, DefaultPrincipalData(type_=kind, name=name, token_authenticated=False))
+    return struct.pack(">h", 0) + buffer.getvalue()
+
+
+@given(name=NAMES)
+def test_a_principal_travels_in_kafka_s_form(name):
+    data = encode_principal(f"User:{name}")
+    assert data == kafkas_bytes("User", name)
+    assert decode_principal(data) == f"User:{name}"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, b"", b"\0", b"\0\1" + kafkas_bytes("User", "a")[2:], kafkas_bytes("User", "a")[:-3], b"\0\0\xff\xff\xff"],
+)
+def test_a_principal_of_another_form_is_refused(data):
+    with pytest.raises(ApiError) as refused:
+        decode_principal(data)
+    assert refused.value.code is ErrorCode.principal_deserialization_failure
+
+
+@pytest.mark.parametrize(("host", "size"), [("192.0.2.7", 4), ("2001:db8::7", 16)])
+def test_an_address_travels_as_bytes(host, size):
+    data = encode_address(host)
+    assert len(data) == size
+    assert decode_address(data) == host
+
+
+@pytest.mark.parametrize("size", [0, 3, 5, 17])
+def test_bytes_that_are_no_address_are_refused(size):
+    with pytest.raises(ApiError) as refused:
+        decode_address(bytes(size))
+    assert refused.value.code is ErrorCode.invalid_request
