@@ -15,7 +15,7 @@ from esp.cli.kafka.cluster import ClusterAdmin
 from esp.cli.kafka.voters import add_voter, remove_voter
 from esp.cli.options import BootstrapServer, Json
 from esp.cli.output import console, print_line, print_table
-from esp.cli.text_files import read_text
+from esp.cli.text_files import PLACES, read_text
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId, uuid_from_base64, uuid_to_base64
 from esp.raft.voters import Voter, VoterEndpoint, VoterKey
@@ -113,7 +113,7 @@ def _voter_of(path: str | None) -> Voter:
     """
     if path is None:
         raise OperatorError("add-controller needs --config", "Name the file with which the node was started.")
-    settings = load_broker_settings(read_text(path), file_name=path)
+    settings = load_broker_settings(read_text(path), file_name=path, places=PLACES)
     endpoints = tuple(
         VoterEndpoint(each.name, each.host, each.port) for each in settings.advertised_controller_listeners
     )

@@ -8,6 +8,7 @@ fields of :class:`~esp.settings.broker.BrokerSettings`; here stand those that on
 from typing import Final
 
 from esp.settings.broker import SECURITY_PROTOCOLS, BrokerSettings
+from esp.settings.references import PROVIDERS
 from esp.settings.setting import Kind, Setting, at_least, declared_settings, one_of
 from esp.settings.tls import TLS_REFUSED, TLS_SETTINGS
 
@@ -26,6 +27,11 @@ BROKER_SETTINGS: Final[dict[str, Setting]] = {
             Kind.STRING,
             "Alternative to inter.broker.listener.name: PLAINTEXT or SSL.",
             one_of(*SECURITY_PROTOCOLS),
+        ),
+        Setting(
+            PROVIDERS,
+            Kind.LIST,
+            "Names of the providers of values that stand elsewhere: config.providers.NAME.class says of which kind each is.",
         ),
         Setting("log.dir", Kind.LIST, "The data directory where log.dirs is not set."),
         Setting("log.flush.scheduler.interval.ms", Kind.LONG, "Used where log.flush.interval.ms is not set."),

@@ -55,6 +55,7 @@ EFFECTIVE_AT_ONCE: Final = (
 from the metadata itself (ELR-3)."""
 
 NOT_WHILE_RUNNING: Final[Mapping[str, str]] = {
+    "config.providers": "References are resolved when the node starts; change the node's file and restart it",
     "cordoned.log.dirs": "This release places replicas in every log directory",
     "listener.security.protocol.map": "This release binds its listeners when it starts; change the node's file and restart it",
     "listeners": "This release binds its listeners when it starts; change the node's file and restart it",

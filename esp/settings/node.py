@@ -47,6 +47,7 @@ from esp.settings.quorum import (
     parse_servers,
     parse_voters,
 )
+from esp.settings.references import NOWHERE, Places, ReferenceRefusedError, describes_provider, resolve_references
 from esp.settings.setting import Kind, SettingError, Value
 from esp.settings.tls import PRINCIPAL_RULES, TlsError, read_tls_policy, unprefixed
 
@@ -68,19 +69,31 @@ class _Given(NamedTuple):
 
     text: str
     where: str
+    written: str | None = None
+    """The text with references (:mod:`esp.settings.references`) where it has any: that is what messages show."""
 
 
 def load_broker_settings(
-    file_text: str | None, overrides: Sequence[str] = (), *, file_name: str = "server.properties"
+    file_text: str | None,
+    overrides: Sequence[str] = (),
+    *,
+    file_name: str = "server.properties",
+    places: Places = NOWHERE,
 ) -> BrokerSettings:
     """Return a node's settings from its file and from ``name=value`` texts of the command line, which count more.
 
     A setting that Kafka does not know, or that has no effect here, is named in a warning of the log and otherwise ignored.
 
+    Args:
+        file_text: the file's text; None: there is no file.
+        overrides: the texts of the command line.
+        file_name: the file's name, for messages.
+        places: the places that references may lead to.
+
     Raises:
         OperatorError: a text is no value of its setting, or settings do not go together.
     """
-    given = _collect(file_text, overrides, file_name)
+    given = _resolve(_collect(file_text, overrides, file_name), places)
     _look_at_names(given)
     reader = _Reader(given)
     roles = reader.roles()
@@ -149,6 +162,22 @@ def _collect(file_text: str | None, overrides: Sequence[str], file_name: str) ->
     return given
 
 
+def _resolve(given: Mapping[str, _Given], places: Places) -> dict[str, _Given]:
+    """Put values in place of references; providers have done their work then, and are left out."""
+    texts = {name: entry.text for name, entry in given.items()}
+    try:
+        resolved = resolve_references(texts, places)
+    except ReferenceRefusedError as error:
+        entry = given.get(error.name)
+        where = f"{entry.where}: {error.name}" if entry is not None else error.name
+        raise OperatorError(f"{where}: {error.reason}", f"Correct {error.name}, or the place that it names.") from error
+    return {
+        name: entry if resolved[name] == entry.text else entry._replace(text=resolved[name], written=entry.text)
+        for name, entry in given.items()
+        if not describes_provider(name)
+    }
+
+
 def _look_at_names(given: Mapping[str, _Given]) -> None:
     """Refuse settings that would promise too much, and log settings that are ignored."""
     for name, entry in given.items():
@@ -203,7 +232,7 @@ def _quote(name: str, entry: _Given) -> str:
     setting = BROKER_SETTINGS.get(unprefixed(name) or name)
     if setting is not None and setting.kind is Kind.PASSWORD:
         return f"{entry.where}: {name}"
-    return f"{entry.where}: {name}={entry.text}"
+    return f"{entry.where}: {name}={entry.text if entry.written is None else entry.written}"
 
 
 class _Quorum(NamedTuple):

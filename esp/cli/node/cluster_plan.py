@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from esp.cli.node.format import format_node, random_uuid
+from esp.cli.text_files import PLACES
 from esp.model.errors import OperatorError
 from esp.model.ids import DirectoryId, NodeId
 from esp.ports.env import Env
@@ -175,7 +176,7 @@ class ClusterPlan:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise OperatorError(f"{path} cannot be written: {error}", "Make room, or give another --dir.") from error
-        return load_broker_settings(text, file_name=str(path))
+        return load_broker_settings(text, file_name=str(path), places=PLACES)
 
     def entries(self, pids: Mapping[NodeId, int]) -> list[NodeEntry]:
         """The entries of ``cluster.json`` while processes with these ids run."""

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
+from esp.cli.text_files import PLACES
 from esp.model.errors import OperatorError
 from esp.settings.node import BrokerSettings, load_broker_settings
 
@@ -40,7 +41,7 @@ def load_settings(options: argparse.Namespace) -> BrokerSettings:
     overrides = list(options.overrides)
     if options.data_dir is not None and not names_setting(overrides, "log.dirs"):
         overrides.append(f"log.dirs={options.data_dir}")
-    return load_broker_settings(_read_config(options.config), overrides, file_name=options.config or "")
+    return load_broker_settings(_read_config(options.config), overrides, file_name=options.config or "", places=PLACES)
 
 
 def names_setting(overrides: Sequence[str], name: str) -> bool:

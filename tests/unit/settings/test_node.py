@@ -12,6 +12,7 @@ from esp.model.errors import OperatorError
 from esp.settings.broker import BrokerSettings, Listener
 from esp.settings.broker_table import BROKER_SETTINGS, FALLBACKS
 from esp.settings.node import load_broker_settings
+from esp.settings.references import Places
 from esp.settings.setting import Kind
 from esp.settings.throttled_replicas import NO_REPLICAS, ThrottledReplicas
 from esp.settings.tls import TLS_SETTINGS
@@ -146,8 +147,8 @@ def test_every_field_of_a_topic_but_the_lists_of_throttled_replicas_comes_from_a
 
 # What is listed is asked
 
-CHECKED_ONLY = {"listener.security.protocol.map", "security.inter.broker.protocol"}
-"""Settings of a node without a field: nothing asks them once they have been held against what there is."""
+CHECKED_ONLY = {"config.providers", "listener.security.protocol.map", "security.inter.broker.protocol"}
+"""Settings of a node without a field: nothing asks them once they have been held against what there is, or resolved."""
 
 
 def attributes_read(*, outside=()):
@@ -523,3 +524,18 @@ def test_the_authorizer_is_named_by_kafkas_class():
     name = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     assert load_broker_settings(None, [f"authorizer.class.name={name}"]).authorizer_class_name == name
     assert load_broker_settings(None, ["authorizer.class.name="]).authorizer_class_name is None
+
+
+def test_references_are_resolved_and_messages_show_the_reference(tmp_path):
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("id=many\npartitions=7\n")
+    kind = "org.apache.kafka.common.config.provider.FileConfigProvider"
+    text = f"config.providers=file\nconfig.providers.file.class={kind}\n"
+    places = Places(lambda path: Path(path).read_text(), {})
+    settings = load_broker_settings(f"{text}num.partitions=${{file:{secrets}:partitions}}\n", places=places)
+    assert settings.num_partitions == 7
+    with pytest.raises(OperatorError, match=r"node.id=\$\{file:") as refused:
+        load_broker_settings(f"{text}node.id=${{file:{secrets}:id}}\n", places=places)
+    assert "many" not in str(refused.value)
+    with pytest.raises(OperatorError, match="there is no such name in the file"):
+        load_broker_settings(f"{text}node.id=${{file:{secrets}:none}}\n", places=places)
