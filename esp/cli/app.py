@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from esp.cli.brokers.command import brokers
+from esp.cli.certs.command import certs
 from esp.cli.configs import configs
 from esp.cli.consume import consume
 from esp.cli.delete_records import delete_records
@@ -112,6 +113,7 @@ app.command("reassign-partitions", rich_help_panel="Tools")(asking(reassign_part
 app.add_typer(rebalance, name="rebalance", rich_help_panel="Tools")
 app.add_typer(brokers, name="brokers", rich_help_panel="Tools")
 app.add_typer(transactions, name="transactions", rich_help_panel="Tools")
+app.add_typer(certs, name="certs", rich_help_panel="Tools")
 app.command("dump-log", rich_help_panel="Tools")(dump_log)
 wrap_help(app)
 

@@ -1,0 +1,1 @@
+"""``esp certs``: an authority of a cluster's own, and the certificates of its nodes and clients."""

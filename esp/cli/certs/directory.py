@@ -1,0 +1,172 @@
+"""The directory of an authority: its certificate and key, and a key store for each node and client.
+
+``ca.pem`` is the certificate, which is no secret: nodes and clients trust it. ``ca-key.pem`` and ``NAME.pem`` (key, then certificate) only
+their owner may read. A file is there as a whole or not at all: it is written beside its place, synced, and renamed.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from esp.cli.certs.authority import Certified, Wanted, certify, common_name, hosts_of, make_authority, read_certified
+from esp.model.errors import OperatorError
+
+AUTHORITY_FILE: Final = "ca.pem"
+AUTHORITY_KEY_FILE: Final = "ca-key.pem"
+_AUTHORITY_NAMES: Final = ("ca", "ca-key")
+_SECRET: Final = 0o600
+_OPEN: Final = 0o644
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Listed(NamedTuple):
+    """A certificate of the directory."""
+
+    name: str
+    """Of its file, without ``.pem``; ``ca`` of the authority."""
+    certificate: x509.Certificate
+
+
+class CertificateDirectory:
+    """An authority's directory.
+
+    Args:
+        path: where it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def trusted(self) -> Path:
+        """The certificate that nodes and clients trust."""
+        return self.path / AUTHORITY_FILE
+
+    def store_of(self, name: str) -> Path:
+        """The key store of a node or a client."""
+        return self.path / f"{name}.pem"
+
+    def create_blocking(self, name: str, days: int, now: datetime) -> x509.Certificate:
+        """Make an authority.
+
+        Raises:
+            OperatorError: there is one already, or the files cannot be written.
+        """
+        if self.trusted.exists() or (self.path / AUTHORITY_KEY_FILE).exists():
+            raise OperatorError(
+                f"There is an authority in {self.path} already",
+                "Issue certificates of it (esp certs issue), renew it (esp certs renew), or name another --dir.",
+            )
+        authority = _made(lambda: make_authority(name, days, now))
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        self._write_authority(authority)
+        return authority.certificate
+
+    def issue_blocking(self, file_name: str, wanted: Wanted, now: datetime, *, replaces: bool) -> x509.Certificate:
+        """Certify a new key, and write its store.
+
+        Args:
+            file_name: of the store, without ``.pem``.
+            wanted: the certificate.
+            now: the present time.
+            replaces: whether the store may be there already.
+
+        Raises:
+            OperatorError: there is no authority, the name or a host is none, or the store is there.
+        """
+        if not _FILE_NAME.fullmatch(file_name) or file_name in _AUTHORITY_NAMES:
+            raise OperatorError(
+                f"{file_name} cannot be the name of a file here",
+                "Use letters, digits, dots, dashes and underscores, and neither ca nor ca-key.",
+            )
+        store = self.store_of(file_name)
+        if store.exists() and not replaces:
+            raise OperatorError(
+                f"{store} is there already", "Renew it (esp certs renew), or give --replace for another certificate."
+            )
+        authority = self._read_authority()
+        certified = _made(lambda: certify(authority, wanted, now))
+        _write(store, certified.pem, _SECRET)
+        return certified.certificate
+
+    def renew_blocking(self, name: str, days: int, now: datetime) -> x509.Certificate:
+        """Put a new key and certificate for the same name, hosts and purpose into a store; of the authority, a new certificate only.
+
+        Raises:
+            OperatorError: there is none, or it cannot be read or written.
+        """
+        if name == "ca":
+            old = self._read_authority()
+            renewed = _made(lambda: make_authority(common_name(old.certificate), days, now, old.key))
+            _write(self.trusted, renewed.certificate.public_bytes(Encoding.PEM), _OPEN)
+            return renewed.certificate
+        present = self._read(self.store_of(name)).certificate
+        return self.issue_blocking(name, Wanted(common_name(present), hosts_of(present), days), now, replaces=True)
+
+    def list_blocking(self) -> Iterator[Listed]:
+        """The certificates of the directory, the authority's first.
+
+        Raises:
+            OperatorError: there is no authority, or a store cannot be read.
+        """
+        yield Listed("ca", self._read_authority().certificate)
+        for store in sorted(self.path.glob("*.pem")):
+            if store.stem not in _AUTHORITY_NAMES:
+                yield Listed(store.stem, self._read(store).certificate)
+
+    def _write_authority(self, authority: Certified) -> None:
+        _write(self.path / AUTHORITY_KEY_FILE, authority.key_pem, _SECRET)
+        _write(self.trusted, authority.certificate.public_bytes(Encoding.PEM), _OPEN)
+
+    def _read_authority(self) -> Certified:
+        if not self.trusted.exists():
+            raise OperatorError(f"There is no authority in {self.path}", "Make one: esp certs create --dir DIR")
+        return self._read(self.path / AUTHORITY_KEY_FILE, self.trusted)
+
+    def _read(self, key: Path, certificate: Path | None = None) -> Certified:
+        try:
+            return read_certified(key.read_bytes(), (certificate or key).read_bytes())
+        except OSError as error:
+            raise OperatorError(f"{key} cannot be read: {error.strerror}", "Name a file of this directory.") from error
+        except ValueError as error:
+            raise OperatorError(
+                f"{certificate or key} is no store of this command: {error}", "Move it out of the directory."
+            ) from error
+
+
+def _made(make: Callable[[], Certified]) -> Certified:
+    try:
+        return make()
+    except ValueError as error:
+        raise OperatorError(
+            f"This cannot stand in a certificate: {error}", "Give a name of 1 to 64 characters, and hosts in ASCII."
+        ) from error
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        with suppress(FileNotFoundError):
+            beside.unlink()  # left by a command that was ended
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> OperatorError:
+    return OperatorError(f"{path} cannot be written: {error.strerror}", "Name a directory that you may write to.")
