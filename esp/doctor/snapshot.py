@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
+from esp.doctor.protection import UNKNOWN, Protection
 from esp.model.ids import NodeId, TopicPartition
 from esp.placement.cluster_view import BrokerView, ClusterView, PartitionView
 from esp.replication.partition_leader import effective_min_isr
@@ -131,6 +132,7 @@ class Snapshot:
     hanging: tuple[HangingTransaction, ...] = ()
     """As far as that is sure: a transaction whose coordinator does not answer is not among them."""
     overdue: tuple[OverdueTransaction, ...] = ()
+    protection: Protection = UNKNOWN
 
     @cached_property
     def topics(self) -> Mapping[str, tuple[PartitionView, ...]]:

@@ -1,5 +1,6 @@
 """The commands, told by ``--command-config`` how to speak TLS, and that they show a certificate."""
 
+import json
 import os
 import subprocess
 import sys
@@ -75,11 +76,21 @@ def test_commands_administer_write_read_and_judge(node: NodeProcess, authority: 
         (("quorum", "describe"), "1"),
         (("groups", "--list"), ""),
         (("transactions", "list"), ""),
-        (("doctor",), ""),
+        (("doctor", "--skip", "certificate-ends-this-week"), ""),
     ):
         done = run(node, path, *arguments, stdin="line 1\nline 2\nline 3\n")
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         assert shown in done.stdout, (arguments, done.stdout)
+
+
+def test_the_doctor_says_when_the_certificates_of_brokers_end(
+    node: NodeProcess, authority: Authority, files: Path
+) -> None:
+    done = run(node, config(authority, files, "carol"), "doctor", "--rule", "certificate-ends-this-week", "--json")
+    assert done.returncode == 1, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    (place,) = finding["places"]
+    assert place["detail"] == f"the certificate at {node.bootstrap} ends in 0 days"
 
 
 def test_a_broker_is_asked_on_a_connection_of_its_own(node: NodeProcess, authority: Authority, files: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from esp.cli.doctor.throttles import find_held
 from esp.cli.kafka.answers import QuorumInfo
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
+from esp.doctor.protection import Protection
 from esp.doctor.snapshot import (
     NEVER_MS,
     BrokerCondition,
@@ -76,6 +77,9 @@ class ExaminedCluster(ReassignmentAdmin, Protocol):
     def overdue_transactions(self, now_ms: int) -> list[KnownTransaction]:
         """The transactions that their coordinators do not end in time, of those coordinators that answer."""
 
+    def protection(self, addresses: Mapping[int, str], now_ms: int) -> Protection:
+        """The protection of the brokers with these addresses, of those that answer."""
+
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
@@ -135,6 +139,7 @@ def look_for_doctor(
         groups=tuple(admin.consumer_groups(log_dirs)),
         hanging=hanging,
         overdue=overdue,
+        protection=admin.protection({node: brokers[node].address for node in log_dirs}, wall_ms()),
     )
 
 

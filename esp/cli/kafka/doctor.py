@@ -13,6 +13,7 @@ from esp.cli.kafka.library import (
     KafkaError,
     ListGroupsRequest,
 )
+from esp.cli.kafka.protection import ProtectionAdmin
 from esp.cli.kafka.reassignments import ReassignmentsAdmin
 from esp.cli.kafka.transactions import ListFilter, TransactionsAdmin, open_transactions
 from esp.doctor.open_transactions import (
@@ -31,7 +32,7 @@ _CONSUMERS: Final = ("consumer", "")
 """Kinds of groups that :mod:`esp.cli.kafka.groups` counts too; those of Kafka Connect and the like are others' business."""
 
 
-class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin):
+class DoctorAdmin(ReassignmentsAdmin, TransactionsAdmin, ProtectionAdmin):
     """Looks at everything; see :class:`~esp.cli.kafka.client.AdminConnection`. Methods are those of the protocol."""
 
     asks_all: ClassVar = True

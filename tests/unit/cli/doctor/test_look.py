@@ -5,6 +5,7 @@ import pytest
 from esp.cli.doctor.look import look_for_doctor
 from esp.cli.kafka.answers import QuorumInfo, QuorumMember
 from esp.doctor.open_transactions import KnownTransaction, OpenTransaction
+from esp.doctor.protection import Protection, ShownCertificate
 from esp.doctor.rules import RULES, examine
 from esp.doctor.snapshot import (
     NEVER_MS,
@@ -79,6 +80,11 @@ class Examined(FakeCluster):
 
     def overdue_transactions(self, now_ms):
         return self.overdue
+
+    def protection(self, addresses, now_ms):
+        return Protection(
+            certificates=tuple(ShownCertificate(node, address, now_ms) for node, address in addresses.items())
+        )
 
 
 def members(*caught_up_ms, leader=1):
@@ -288,3 +294,10 @@ def test_transactions_that_stay_open_are_asked_for_where_there_were_any(examined
     assert examined.asked_for_transactions == [{1: [T0], 2: [T1]}], "a partition without a leader is not asked for"
     assert found.hanging == (HangingTransaction(hanging, 499_000),)
     assert found.overdue == (OverdueTransaction(overdue, 440_000),)
+
+
+def test_the_protection_of_the_brokers_that_answer_is_looked_at():
+    cluster = Examined([1, 2], {T0: (1,)})
+    cluster.registered = {1: Broker(1, None, False, "h:1"), 2: Broker(2, None, True, "h:2")}
+    found = look_for_doctor(cluster, wall_ms=lambda: 7)
+    assert found.protection.certificates == (ShownCertificate(1, "h:1", 7),)

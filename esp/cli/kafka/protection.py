@@ -1,0 +1,140 @@
+"""The requests by which ``esp doctor`` learns how a cluster is protected: settings of brokers, rules of access, and certificates."""
+
+import socket
+import ssl
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from esp.cli.kafka.client import AdminConnection, parse_servers
+from esp.cli.kafka.command_config import settings_for
+from esp.cli.kafka.library import DescribeAclsRequest, DescribeConfigsRequest, KafkaError
+from esp.doctor.protection import PLAINTEXT, OwnProtection, Protection, ShownCertificate
+from esp.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.errors import ErrorCode, OperatorError
+from esp.model.ids import NodeId
+from esp.settings.broker import SECURITY_PROTOCOLS, split_principals
+
+_BROKER: Final = 4
+_ANY: Final = 1
+_DYNAMIC_SOURCES: Final = (2, 3)
+"""The sources of a setting that stands in the metadata log, of one broker and of all (``ConfigEntry.ConfigSource``)."""
+_OURS: Final = "log.scrub.interval.ms"
+"""A setting that Kafka's brokers do not have."""
+_CONNECT_S: Final = 2.0
+_THREADS: Final = 16
+
+
+class ProtectionAdmin(AdminConnection):
+    """Looks at the protection of a cluster; see :class:`~esp.cli.kafka.client.AdminConnection`."""
+
+    def protection(self, addresses: Mapping[int, str], now_ms: int) -> Protection:
+        """The protection of the brokers with these addresses, of those that answer."""
+        told = self._settings_of(addresses)
+        return Protection(
+            {NodeId(node): _own_protection(settings) for node, settings in told.items()},
+            _certificates(addresses, now_ms // 1000),
+            self._rules(),
+            matches_networks=any(_OURS in settings for settings in told.values()),
+        )
+
+    def _settings_of(self, brokers: Iterable[int]) -> dict[int, dict[str, Mapping[str, Any]]]:
+        """Each broker's settings by name, as they are told."""
+        found: dict[int, dict[str, Mapping[str, Any]]] = {}
+        for broker in sorted(brokers):
+            request = DescribeConfigsRequest(
+                resources=[(_BROKER, str(broker), None)],
+                include_synonyms=False,
+                include_documentation=False,
+                min_version=1,
+            )
+            try:
+                [result] = self._client.send(request, broker).to_dict()["results"]
+            except KafkaError:  # it has died since
+                continue
+            if result["error_code"] == ErrorCode.none:
+                found[broker] = {each["name"]: each for each in result["configs"]}
+        return found
+
+    def _rules(self) -> tuple[AclBinding, ...]:
+        """The rules of access; none where no authorizer is, or where this client may not see them."""
+        request = DescribeAclsRequest(
+            resource_type_filter=_ANY,
+            resource_name_filter=None,
+            pattern_type_filter=_ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
+        )
+        try:
+            told = self._ask(lambda client: client.send(request, None)).to_dict()
+        except OperatorError:
+            return ()
+        return tuple(rule for resource in told["resources"] for rule in _rules_of(resource))
+
+
+def _rules_of(resource: Mapping[str, Any]) -> Iterable[AclBinding]:
+    for each in resource["acls"]:
+        try:
+            yield AclBinding(
+                ResourceType(resource["resource_type"]),
+                resource["resource_name"],
+                PatternType(resource["pattern_type"]),
+                each["principal"],
+                each["host"],
+                AclOperation(each["operation"]),
+                AclPermission(each["permission_type"]),
+            )
+        except ValueError:  # of a release with other kinds
+            continue
+
+
+def _own_protection(settings: Mapping[str, Mapping[str, Any]]) -> OwnProtection:
+    def text(name: str) -> str:
+        return (settings.get(name) or {}).get("value") or ""
+
+    protocols = dict(pair.split(":", 1) for pair in text("listener.security.protocol.map").split(",") if ":" in pair)
+    names = [entry.split("://", 1)[0].upper() for entry in text("listeners").split(",") if "://" in entry]
+    secrets = [
+        name
+        for name, each in settings.items()
+        if each["is_sensitive"] and each["config_source"] in _DYNAMIC_SOURCES and each["value"] is None
+    ]
+    return OwnProtection(
+        protocols={name: protocols.get(name, name if name in SECURITY_PROTOCOLS else PLAINTEXT) for name in names},
+        mechanisms=frozenset(entry.strip() for entry in text("sasl.enabled.mechanisms").split(",") if entry.strip()),
+        super_users=split_principals(text("super.users")),
+        has_authorizer=bool(text("authorizer.class.name")),
+        is_open_without_rule=text("allow.everyone.if.no.acl.found").strip().lower() == "true",
+        secrets=tuple(sorted(secrets)),
+    )
+
+
+def _certificates(addresses: Mapping[int, str], now_s: int) -> tuple[ShownCertificate, ...]:
+    """The certificates at these addresses, if this command speaks TLS; of the brokers that show one."""
+    context: ssl.SSLContext | None = settings_for({"ssl_context": None}).get("ssl_context")
+    if context is None or not addresses:
+        return ()
+    with ThreadPoolExecutor(min(_THREADS, len(addresses))) as threads:
+        ends = threads.map(partial(_find_end_blocking, context), addresses.values())
+        return tuple(
+            ShownCertificate(NodeId(node), address, end - now_s)
+            for (node, address), end in zip(addresses.items(), ends, strict=True)
+            if end is not None
+        )
+
+
+def _find_end_blocking(context: ssl.SSLContext, address: str) -> int | None:
+    """The time at which the certificate of a broker ends, in seconds of the epoch; None if it shows none that is trusted."""
+    [(host, port)] = parse_servers(address)
+    try:
+        with (
+            socket.create_connection((host, port), _CONNECT_S) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            shown = secured.getpeercert()
+    except OSError:
+        return None
+    return int(ssl.cert_time_to_seconds(str(shown["notAfter"]))) if shown else None

@@ -1,0 +1,56 @@
+"""The protection of a cluster as the doctor sees it: listeners, certificates, and rules of access; as plain data of one moment."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from esp.model.acl import AclBinding
+from esp.model.ids import NodeId
+
+PLAINTEXT: Final = "PLAINTEXT"
+SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
+
+
+class OwnProtection(NamedTuple):
+    """The settings of one broker."""
+
+    protocols: Mapping[str, str]
+    """The security protocol of each of its listeners, by the listener's name."""
+    mechanisms: frozenset[str] = frozenset()
+    """The SASL mechanisms that it serves."""
+    super_users: tuple[str, ...] = ()
+    """None are known of a Kafka broker, which does not tell them."""
+    has_authorizer: bool = False
+    is_open_without_rule: bool = False
+    """``allow.everyone.if.no.acl.found``."""
+    secrets: tuple[str, ...] = ()
+    """Names of passwords that stand in the metadata log, for this broker or for all."""
+
+    @property
+    def is_protected(self) -> bool:
+        """True if one of its listeners encrypts, or has clients log in."""
+        return any(protocol != PLAINTEXT for protocol in self.protocols.values())
+
+
+class ShownCertificate(NamedTuple):
+    """The certificate that a broker shows."""
+
+    broker: NodeId
+    address: str
+    ends_in_s: int
+
+
+class Protection(NamedTuple):
+    """The protection of a cluster."""
+
+    brokers: Mapping[NodeId, OwnProtection] = MappingProxyType({})
+    """Of brokers that answer."""
+    certificates: tuple[ShownCertificate, ...] = ()
+    """Of brokers to which the doctor connects over TLS."""
+    rules: tuple[AclBinding, ...] = ()
+    matches_networks: bool = True
+    """True if a network is a rule's host, as with ESP; False if it is a text that no client has, as with Kafka."""
+
+
+UNKNOWN: Final = Protection()
+"""The protection of a cluster of which nothing is known."""

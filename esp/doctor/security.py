@@ -1,0 +1,211 @@
+"""Rules about protection: doors that stand open, certificates that end, and rules of access that do not do what they seem to."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from esp.doctor.protection import PLAINTEXT, SASL_PLAINTEXT, OwnProtection
+from esp.doctor.rule import CLUSTER, Hit, Rule, Severity, at_broker
+from esp.doctor.snapshot import Snapshot
+from esp.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType
+from esp.model.acl_hosts import find_host, find_matcher
+
+_DAY_S: Final = 86_400
+_WEEK_DAYS: Final = 7
+_MONTH_DAYS: Final = 30
+_ANONYMOUS: Final = "User:ANONYMOUS"
+_EVERY_USER: Final = "User:*"
+_RENEW: Final = "put a new certificate into the file of `ssl.keystore.location`; `esp certs renew` makes one"
+
+
+def _ending(first_day: int, days: int) -> Callable[[Snapshot], Iterator[Hit]]:
+    """Certificates that end after so many days, and before the other number."""
+
+    def check(snapshot: Snapshot) -> Iterator[Hit]:
+        for shown in snapshot.protection.certificates:
+            left = shown.ends_in_s // _DAY_S
+            if first_day <= left < days or (left < 0 and not first_day):
+                detail = f"ends in {left} days" if left >= 0 else "has ended"
+                yield Hit(at_broker(shown.broker), f"the certificate at {shown.address} {detail}", _RENEW)
+
+    return check
+
+
+def _of_brokers(found: Callable[[OwnProtection], str | None], remedy: str) -> Callable[[Snapshot], Iterator[Hit]]:
+    """Brokers whose settings have a fault."""
+
+    def check(snapshot: Snapshot) -> Iterator[Hit]:
+        for node, own in sorted(snapshot.protection.brokers.items()):
+            detail = found(own)
+            if detail is not None:
+                yield Hit(at_broker(node), detail, remedy)
+
+    return check
+
+
+def _anonymous(own: OwnProtection) -> str | None:
+    return f"{_ANONYMOUS} is one of super.users" if own.has_authorizer and _ANONYMOUS in own.super_users else None
+
+
+def _secrets(own: OwnProtection) -> str | None:
+    return f"set as dynamic settings: {', '.join(own.secrets)}" if own.secrets else None
+
+
+def _open_listener(own: OwnProtection) -> str | None:
+    doors = sorted(name for name, protocol in own.protocols.items() if protocol == PLAINTEXT)
+    return f"{', '.join(doors)} speaks PLAINTEXT" if doors and own.is_protected else None
+
+
+def _readable_passwords(own: OwnProtection) -> str | None:
+    doors = sorted(name for name, protocol in own.protocols.items() if protocol == SASL_PLAINTEXT)
+    return f"PLAIN on {', '.join(doors)}" if doors and "PLAIN" in own.mechanisms else None
+
+
+def _open_resources(own: OwnProtection) -> str | None:
+    return "allow.everyone.if.no.acl.found=true" if own.has_authorizer and own.is_open_without_rule else None
+
+
+def _for_nobody(snapshot: Snapshot) -> Iterator[Hit]:
+    protection = snapshot.protection
+    for rule in protection.rules:
+        reason = _why_nobody(rule, matches_networks=protection.matches_networks)
+        if reason is not None:
+            yield Hit(
+                CLUSTER,
+                f"{_in_words(rule)}: {reason}",
+                "remove it, and add the rule that was meant, by Kafka's tool for ACLs",
+            )
+
+
+def _why_nobody(rule: AclBinding, *, matches_networks: bool) -> str | None:
+    host = rule.host
+    if host != WILDCARD:
+        if matches_networks and find_matcher(host) is None:
+            return "no client has such an address"
+        if not matches_networks and find_host(host) is None:
+            return "no client has such an address; Kafka knows no networks"
+    if not rule.principal.startswith(("User:", "Group:")):
+        return "no client has such a principal"
+    return None
+
+
+def _shadowed(snapshot: Snapshot) -> Iterator[Hit]:
+    rules = snapshot.protection.rules
+    denials = [rule for rule in rules if rule.permission is AclPermission.DENY]
+    for rule in rules:
+        if rule.permission is AclPermission.ALLOW:
+            denial = next((each for each in denials if _covers(each, rule)), None)
+            if denial is not None:
+                yield Hit(
+                    CLUSTER,
+                    f"{_in_words(rule)}: {_in_words(denial)}",
+                    "remove the one that is not meant, by Kafka's tool for ACLs",
+                )
+
+
+def _covers(wide: AclBinding, narrow: AclBinding) -> bool:
+    """True if a rule is about everything that another is about."""
+    return (
+        wide.resource_type is narrow.resource_type
+        and _covers_name(wide, narrow)
+        and wide.principal in (narrow.principal, _EVERY_USER)
+        and wide.host in (narrow.host, WILDCARD)
+        and wide.operation in (narrow.operation, AclOperation.ALL)
+    )
+
+
+def _covers_name(wide: AclBinding, narrow: AclBinding) -> bool:
+    if wide.pattern_type is PatternType.PREFIXED:
+        is_all = narrow.pattern_type is PatternType.LITERAL and narrow.resource_name == WILDCARD
+        return not is_all and narrow.resource_name.startswith(wide.resource_name)
+    if wide.resource_name == WILDCARD:
+        return True
+    return narrow.pattern_type is PatternType.LITERAL and narrow.resource_name == wide.resource_name
+
+
+def _in_words(rule: AclBinding) -> str:
+    """A rule in the words of Kafka's tool, on one line."""
+    pattern = "*" if rule.pattern_type is PatternType.PREFIXED else ""
+    verb = "may" if rule.permission is AclPermission.ALLOW else "may not"
+    where = "" if rule.host == WILDCARD else f" from {rule.host}"
+    kind = rule.resource_type.name.lower().replace("_", " ")
+    return f"{rule.principal}{where} {verb} {rule.operation.name} {kind} {rule.resource_name}{pattern}"
+
+
+RULES: Final = (
+    Rule(
+        "certificate-ends-this-week",
+        Severity.ERROR,
+        f"certificates that end within {_WEEK_DAYS} days",
+        "When it has ended no client and no other node connects, and connections that there are end.",
+        _RENEW,
+        _ending(0, _WEEK_DAYS),
+    ),
+    Rule(
+        "anonymous-super-user",
+        Severity.ERROR,
+        "clients without a name that may do everything",
+        "Every client of a listener without log-in or certificates is User:ANONYMOUS.",
+        "remove User:ANONYMOUS from `super.users`",
+        _of_brokers(_anonymous, "remove User:ANONYMOUS from `super.users`"),
+    ),
+    Rule(
+        "secret-in-metadata",
+        Severity.ERROR,
+        "passwords that stand in the metadata log",
+        "Kafka keeps a password that is set while it runs as plain text in the log of every node.",
+        "`esp configs --alter --entity-type brokers --entity-name BROKER --delete-config NAME`, then change the password",
+        _of_brokers(_secrets, "`esp configs --alter … --delete-config`, then change the password"),
+    ),
+    Rule(
+        "certificate-ends-this-month",
+        Severity.WARNING,
+        f"certificates that end within {_MONTH_DAYS} days",
+        "There is time to renew it while everything works.",
+        _RENEW,
+        _ending(_WEEK_DAYS, _MONTH_DAYS),
+    ),
+    Rule(
+        "open-listener",
+        Severity.WARNING,
+        "listeners without protection beside protected ones",
+        "The door that is open decides how safe the others are.",
+        "give it another protocol in `listener.security.protocol.map`, or bind it where only trusted hosts reach it",
+        _of_brokers(
+            _open_listener,
+            "give it another protocol in `listener.security.protocol.map`, or bind it where only trusted hosts reach it",
+        ),
+    ),
+    Rule(
+        "readable-passwords",
+        Severity.WARNING,
+        "listeners on which passwords travel unencrypted",
+        "Anyone on the way reads them: SASL_PLAINTEXT does not encrypt, and PLAIN sends the password as it is.",
+        "use SASL_SSL, or SCRAM",
+        _of_brokers(_readable_passwords, "use SASL_SSL, or SCRAM"),
+    ),
+    Rule(
+        "open-resources",
+        Severity.WARNING,
+        "resources that are open to everyone as long as no rule is about them",
+        "A new topic is open until its first rule, and again when its last one is removed.",
+        "set `allow.everyone.if.no.acl.found=false` when there are rules for all clients",
+        _of_brokers(_open_resources, "set `allow.everyone.if.no.acl.found=false` when there are rules for all clients"),
+    ),
+    Rule(
+        "rule-for-nobody",
+        Severity.WARNING,
+        "rules of access that no client matches",
+        "A denial among them denies nothing.",
+        "remove it, and add the rule that was meant, by Kafka's tool for ACLs",
+        _for_nobody,
+    ),
+    Rule(
+        "rule-shadowed",
+        Severity.NOTE,
+        "rules of access that allow nothing, because another one denies it",
+        "Denial goes before permission, however narrow the permission is.",
+        "remove the one that is not meant, by Kafka's tool for ACLs",
+        _shadowed,
+    ),
+)
+"""The rules in the order in which findings of one severity are shown."""

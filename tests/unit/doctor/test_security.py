@@ -1,0 +1,119 @@
+"""Rules about protection."""
+
+import pytest
+
+from esp.doctor.protection import OwnProtection, Protection, ShownCertificate
+from esp.model.acl import WILDCARD, AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from esp.model.ids import NodeId
+from tests.unit.doctor.snapshots import hits, places, snapshot
+
+DAY_S = 86_400
+SAFE = OwnProtection(
+    {"CLIENTS": "SASL_SSL", "CONTROLLER": "SSL"}, frozenset({"PLAIN"}), ("User:admin",), has_authorizer=True
+)
+
+
+def protected(own=SAFE, **more):
+    return snapshot(1, [], protection=Protection({NodeId(1): own}, **more))
+
+
+def rule(
+    name="orders", principal="User:alice", operation=AclOperation.READ, *, host=WILDCARD, prefix=False, deny=False
+):
+    return AclBinding(
+        ResourceType.TOPIC,
+        name,
+        PatternType.PREFIXED if prefix else PatternType.LITERAL,
+        principal,
+        host,
+        operation,
+        AclPermission.DENY if deny else AclPermission.ALLOW,
+    )
+
+
+@pytest.mark.parametrize(
+    ("days", "name"),
+    [(-3, "week"), (0, "week"), (6, "week"), (7, "month"), (29, "month"), (30, None), (300, None)],
+)
+def test_certificates_that_end_soon_are_found_once(days, name):
+    shown = ShownCertificate(NodeId(1), "h:9093", days * DAY_S + 60)
+    found = {
+        each: places(f"certificate-ends-this-{each}", protected(certificates=(shown,))) for each in ("week", "month")
+    }
+    assert found == {each: ["broker 1"] if each == name else [] for each in ("week", "month")}
+
+
+def test_a_certificate_that_has_ended_is_told_as_such():
+    shown = ShownCertificate(NodeId(1), "h:9093", -60)
+    (hit,) = hits("certificate-ends-this-week", protected(certificates=(shown,)))
+    assert hit.detail == "the certificate at h:9093 has ended"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("anonymous-super-user", {"super_users": ("User:admin", "User:ANONYMOUS")}),
+        ("secret-in-metadata", {"secrets": ("listener.name.x.plain.sasl.jaas.config",)}),
+        ("open-listener", {"protocols": {"CLIENTS": "SASL_SSL", "OLD": "PLAINTEXT"}}),
+        ("readable-passwords", {"protocols": {"CLIENTS": "SASL_PLAINTEXT"}}),
+        ("open-resources", {"is_open_without_rule": True}),
+    ],
+)
+def test_a_broker_whose_settings_leave_a_door_open_is_found(name, change):
+    assert places(name, protected()) == []
+    assert places(name, protected(SAFE._replace(**change))) == ["broker 1"]
+
+
+def test_what_protects_nothing_yet_is_no_finding():
+    plain = OwnProtection(
+        {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"},
+        super_users=("User:ANONYMOUS",),
+        is_open_without_rule=True,
+    )
+    for name in ("anonymous-super-user", "open-listener", "open-resources", "readable-passwords"):
+        assert places(name, protected(plain)) == []
+    scram = SAFE._replace(protocols={"CLIENTS": "SASL_PLAINTEXT"}, mechanisms=frozenset({"SCRAM-SHA-512"}))
+    assert places("readable-passwords", protected(scram)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_esp", "is_found"),
+    [
+        ({"host": "10.0.0.1"}, True, False),
+        ({"host": "10.0.0.0/8"}, True, False),
+        ({"host": "10.0.0.0/8"}, False, True),
+        ({"host": "broker1.example"}, True, True),
+        ({"host": ""}, False, True),
+        ({"principal": "alice"}, True, True),
+        ({"principal": "User:*"}, True, False),
+        ({"principal": "Group:admins"}, True, False),
+    ],
+)
+def test_a_rule_that_no_client_matches_is_found(changes, is_esp, is_found):
+    found = places("rule-for-nobody", protected(rules=(rule(**changes),), matches_networks=is_esp))
+    assert found == (["cluster"] if is_found else [])
+
+
+@pytest.mark.parametrize(
+    ("allowed", "denied", "is_found"),
+    [
+        ({}, {}, True),
+        ({}, {"principal": "User:*", "operation": AclOperation.ALL, "name": WILDCARD}, True),
+        ({}, {"name": "ord", "prefix": True}, True),
+        ({"name": "order-", "prefix": True}, {"name": "ord", "prefix": True}, True),
+        ({"name": "ord", "prefix": True}, {"name": "orders"}, False),
+        ({"name": WILDCARD}, {"name": "ord", "prefix": True}, False),
+        ({"operation": AclOperation.ALL}, {"operation": AclOperation.READ}, False),
+        ({}, {"host": "10.0.0.1"}, False),
+        ({}, {"principal": "User:bob"}, False),
+        ({}, {"name": "other"}, False),
+    ],
+)
+def test_a_permission_that_a_denial_covers_is_found(allowed, denied, is_found):
+    rules = (rule(**allowed), rule(deny=True, **denied))
+    assert len(hits("rule-shadowed", protected(rules=rules))) == is_found
+
+
+def test_a_shadowed_rule_is_told_with_the_one_that_shadows_it():
+    (hit,) = hits("rule-shadowed", protected(rules=(rule(), rule("ord", prefix=True, deny=True, principal="User:*"))))
+    assert hit.detail == "User:alice may READ topic orders: User:* may not READ topic ord*"
