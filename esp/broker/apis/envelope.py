@@ -16,7 +16,7 @@ from esp.ports.network import Address
 from esp.protocol.enclosed import decode_address, decode_principal
 from esp.protocol.errors import DecodeError
 from esp.protocol.headers import read_request_header
-from esp.protocol.registry import SERVED_ON, ApiKey, ListenerKind
+from esp.protocol.registry import ApiKey
 
 FORWARDED: Final = frozenset(
     (
@@ -53,7 +53,7 @@ async def handle_at_controller(
     client = ClientContext(request.client.listener, Address(host, 0), principal)
     frame = memoryview(message.request_data)
     try:
-        header = read_request_header(frame, SERVED_ON[ListenerKind.CONTROLLER])
+        header = read_request_header(frame)
         if header.api_key not in FORWARDED:
             raise ApiError(ErrorCode.invalid_request, f"No broker passes on requests of API {header.api_key}.")
         answer = await services.answer_enclosed(header, frame[header.body_position :], client)

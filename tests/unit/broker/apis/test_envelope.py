@@ -88,6 +88,10 @@ async def test_without_an_authorizer_the_request_is_done(node):
         ({"key": ApiKey.VOTE, "version": 0, "message": build(ApiKey.VOTE, 0, {})}, ErrorCode.invalid_request),
         ({"key": ApiKey.ENVELOPE, "version": 0, "message": envelope()}, ErrorCode.invalid_request),
         (
+            {"key": ApiKey.METADATA, "version": 12, "message": build(ApiKey.METADATA, 12, {})},
+            ErrorCode.invalid_request,
+        ),
+        (
             {"key": ApiKey.API_VERSIONS, "version": 0, "message": build(ApiKey.API_VERSIONS, 0, {})},
             ErrorCode.invalid_request,
         ),
